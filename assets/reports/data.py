@@ -16,6 +16,7 @@ from db.manifest.datasets import Dataset
 from db.reports.agreement import RaterAnswer
 from db.reports.summary import (
     compute_duration_spread,
+    compute_own_numbers,
     compute_word_spreads,
     count_excluded_ratings,
     count_labelled_samples,
@@ -56,6 +57,7 @@ def load_data_summary(connection: Connection, dataset: Dataset, answers: Sequenc
         repeats=compute_rater_consistency(answers),
         n_drawn_apart=count_excluded_ratings(connection, dataset_id),
         origins=count_origins(connection, dataset_id),
+        own_numbers=tuple(compute_own_numbers(connection, dataset_id)),
     )
 
 

@@ -108,6 +108,32 @@ def count_origins(connection: Connection, dataset_id: int) -> Origins | None:
     return Origins(licences, n_with_source, n_opted_out, first, last)
 
 
+class OwnNumber(NamedTuple):
+    """An own field of videos that is a number: its name, how many videos have it, and its least, middle and greatest
+    value.
+    """
+
+    field: str
+    n: int
+    least: float
+    median: float
+    greatest: float
+
+
+def compute_own_numbers(connection: Connection, dataset_id: int) -> list[OwnNumber]:
+    """Describe the own fields of a dataset's videos that are numbers, sorted by name. Values of another type, and those
+    beyond double precision, do not count.
+    """
+    query = sa.text(
+        "SELECT f.key, count(*), min(n), percentile_cont(0.5) WITHIN GROUP (ORDER BY n), max(n) FROM video "
+        "CROSS JOIN LATERAL jsonb_each(extra) f CROSS JOIN LATERAL (SELECT CASE WHEN jsonb_typeof(f.value) = 'number' "
+        "AND abs(CAST(f.value AS numeric)) <= 1.7e308 THEN CAST(f.value AS double precision) END AS n) c "
+        "WHERE dataset_id = :dataset_id AND jsonb_typeof(extra) = 'object' AND n IS NOT NULL "
+        'GROUP BY f.key ORDER BY f.key COLLATE "C"'
+    )
+    return [OwnNumber(*row) for row in connection.execute(query, {"dataset_id": dataset_id})]
+
+
 def list_videos_without_licence(
     connection: Connection, dataset_id: int, allowed: Collection[str]
 ) -> list[tuple[str | None, int, str]]:

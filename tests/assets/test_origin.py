@@ -20,7 +20,7 @@ from assets.ingest.run import ingest_folder
 from assets.ingest.validate import validate_row
 from assets.new_manifest.make import create_manifest
 from assets.scores.registry import METRIC_INPUTS
-from db.reports.summary import count_origins
+from db.reports.summary import compute_own_numbers, count_origins
 from db.schema.migrate import create_tables, migrate
 from db.selection.exports import find_frozen_selection
 from db.selection.holders import list_holding_datasets, list_holding_selections
@@ -160,6 +160,21 @@ def test_the_counts_of_the_report_are_those_of_the_rows(engine: Engine, tmp_path
     assert found is not None
     assert list(found.licences.items()) == [("CC0-1.0", 2), ("CC-BY-4.0", 1), (None, 1)]
     assert found[1:] == (1, 1, "2026-05-31", "2026-06-01T08:00:00Z")
+
+
+def test_own_numbers_of_videos_are_described_whatever_else_a_field_holds(engine: Engine, tmp_path: Path) -> None:
+    fields: list[dict[str, Any]] = [
+        {"motion": 4, "aesthetic": 2.5},
+        {"motion": 1.5, "aesthetic": "high"},
+        {"motion": 3, "huge": 1.75e308},
+        {"motion": True, "tool": "X", "list": [1]},
+    ]
+    ingest_folder(
+        engine, write_folder(tmp_path / "m", [{**row, **own} for row, own in zip(ROWS, fields, strict=True)]), "c"
+    )
+    with engine.connect() as connection:
+        found = compute_own_numbers(connection, require_dataset(engine, "c").dataset_id)
+    assert [tuple(number) for number in found] == [("aesthetic", 1, 2.5, 2.5, 2.5), ("motion", 3, 1.5, 3.0, 4.0)]
 
 
 def test_the_check_names_licences_that_are_not_allowed(engine: Engine, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def write_folder(folder: Path) -> Path:
     folder.mkdir()
     rows = [
         {"video_id": "a", "licence": "CC0-1.0", "source_url": "https://clips.example/a"},
-        {"video_id": "b"},
+        {"video_id": "b", "aesthetic_score": 4.5},
         {"video_id": "c", "opt_out": True},
     ]
     captions = [
@@ -57,6 +57,7 @@ def test_origins_select_are_reported_and_are_held(
     run_successfully("report", "-d", "clips", "--to", str(tmp_path / "page"))
     page = " ".join((tmp_path / "page" / "index.html").read_text().split())
     assert "Licences of the videos: CC-BY-4.0 (2), CC0-1.0 (1). 1 video names a source." in page
+    assert "<code>extra_aesthetic_score</code></th><td" in page
     assert "The owners of 1 video asked to leave it out" in page
 
     monkeypatch.setenv(ALLOWED, '["CC0-1.0"]')
