@@ -83,6 +83,9 @@ def test_the_folders_origin_counts_where_a_video_has_none_and_a_change_updates_a
     assert own == {"a": "CC0-1.0", "b": "CC0-1.0", "c": "CC-BY-4.0", "d": "MIT"}
     assert stored(engine, "collected_at, opt_out")["a"] == ("2026-01-01", None)
     assert ingest_folder(engine, folder, "clips").accepted["videos"] == 0
+    with engine.connect() as connection:
+        samples = connection.scalars(sa.text("SELECT sample_id FROM sample")).all()
+    set_scores(engine, dict.fromkeys(samples, 0.5))
     (folder / "origin.json").write_text('{"licence": "ISC"}')
     assert ingest_folder(engine, folder, "clips").accepted["videos"] == 2
     assert stored(engine, "licence, collected_at") == {
@@ -91,6 +94,8 @@ def test_the_folders_origin_counts_where_a_video_has_none_and_a_change_updates_a
         "c": ("CC-BY-4.0", "2026-06-01T08:00:00Z"),
         "d": ("ISC", None),
     }
+    with engine.connect() as connection:
+        assert set(connection.scalars(sa.text("SELECT vcs_status FROM sample_scores"))) == {"ok"}, "no score is stale"
 
 
 def test_a_csv_gives_the_types_of_an_origin(engine: Engine, tmp_path: Path) -> None:
