@@ -30,32 +30,45 @@ _CAPTION_FIELDS, _VIDEO_FIELDS = frozenset(CaptionRow.model_fields), frozenset(V
 def read_data_juicer(tool: str, videos: VideoRegistry, findings: Findings) -> Iterator[CaptionedVideo]:
     """Return an iterator over the videos with captions in a folder's tables: numbers about videos become own fields of
     the video, numbers about texts and other fields own fields of the caption. Rows without one video and a text are
-    left out with the reason in `findings`. tool: its name. Raises NoManifest where there is no table, or where a
-    table's numbers are missing or have another number of rows.
+    left out with the reason in `findings`, and tables without numbers are not read. tool: its name. Raises NoManifest
+    where no table has numbers, or where a table's numbers have another number of rows.
     """
     listing = videos.folder.list_files("table")
     tables = [file for file in listing if file.endswith(_TABLE_SUFFIX) and not file.endswith(_STATS_SUFFIX)]
     if not tables:
         raise NoManifest(f"{videos.folder.path}: no .jsonl table: give the folder of the export_path of {tool}")
-    stats_by_table = {table: _find_stats(videos, tool, table, listing) for table in tables}
+    stats_by_table = {
+        table: _check_stats(videos, tool, table, listing) for table in tables if _has_stats(videos, table)
+    }
+    if not stats_by_table:
+        raise NoManifest(
+            f"{tables[0]}: neither a field {_STATS} nor a file {_name_stats(tables[0])}, which {tool} writes: leave "
+            "--from out to read it as a table without numbers"
+        )
     return (
         video for table, stats in stats_by_table.items() for video in _read_rows(videos, findings, tool, table, stats)
     )
 
 
-def _find_stats(videos: VideoRegistry, tool: str, table: str, listing: list[str]) -> str | None:
-    """Return the file with the numbers of a table's rows, None where the rows have them. Raises NoManifest where there
-    are none, or where it is not known which belong to which row.
+def _name_stats(table: str) -> str:
+    return table.removesuffix(_TABLE_SUFFIX) + _STATS_SUFFIX
+
+
+def _has_stats(videos: VideoRegistry, table: str) -> bool:
+    """Whether a table has numbers about its rows, in a file of its own or in the first row."""
+    if _name_stats(table) in videos.folder.list_files("table"):
+        return True
+    first = next((row for _, row in _read_lines(videos, table)), None)
+    return isinstance(first, dict) and _STATS in first
+
+
+def _check_stats(videos: VideoRegistry, tool: str, table: str, listing: list[str]) -> str | None:
+    """Return the file with the numbers of a table's rows, None where the rows have them. Raises NoManifest where it is
+    not known which numbers belong to which row.
     """
-    stats = table.removesuffix(_TABLE_SUFFIX) + _STATS_SUFFIX
+    stats = _name_stats(table)
     if stats not in listing:
-        first = next((row for _, row in _read_lines(videos, table)), None)
-        if isinstance(first, dict) and _STATS in first:
-            return None
-        raise NoManifest(
-            f"{table}: neither a field {_STATS} nor a file {stats}, which {tool} writes: leave --from out to read it "
-            "as a table without numbers"
-        )
+        return None
     n, n_rows = (sum(1 for _ in _read_lines(videos, file)) for file in (stats, table))
     if n != n_rows:
         raise NoManifest(

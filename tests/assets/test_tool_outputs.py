@@ -10,10 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from assets.datasets import require_dataset
+from assets.ingest.rows import RawRow, VideoRow
 from assets.ingest.run import ingest_folder
+from assets.ingest.validate import validate_row
 from assets.new_manifest.findings import NoManifest
 from assets.new_manifest.make import NewManifest, create_manifest
 from assets.new_manifest.tool_names import TOOL_NAMES, Tool
@@ -265,3 +269,43 @@ def test_what_a_tool_measured_selects_in_bands_and_by_conditions(engine: Engine,
     assert take(keep=1, where="extra_aesthetic_score < 2 and extra_tool = 'NeMo Curator'") == ["clips/b", "clips/a"]
     assert sorted(take(per="extra_aesthetic_score", bands=[2], quotas={"*": 1})) == ["clips/b", "clips/d"]
     assert cast(str, read_rows(folder / "videos.jsonl")[0]["tool_file"]) == "metas/v0/a.json"
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.just("clips/a.mp4"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=8,
+)
+NAMES = ("clip_location", "windows", "filtered_windows", "duration_span", "framerate", "source_video", "motion_score")
+
+
+@given(changes=st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=9), JSON_VALUES, max_size=4))
+def test_whatever_metadata_holds_the_other_clip_is_read(
+    tmp_path_factory: pytest.TempPathFactory, changes: dict[str, Any]
+) -> None:
+    folder = write_clips(tmp_path_factory.mktemp("out"), [meta("a"), meta("b", **{**changes, "span_uuid": "b"})], "")
+    for clip in "ab":
+        (folder / "clips" / f"{clip}.mp4").write_bytes(b"a clip that nobody decodes")
+    made = create_manifest(folder, tool="curator")
+    videos = {row["video_id"]: row for row in read_rows(folder / "videos.jsonl")}
+    assert videos["clips/a"]["aesthetic_score"] == 4
+    for row in videos.values():
+        assert isinstance(validate_row(RawRow("", 1, "video", row, None, "")), VideoRow)
+    assert len(videos) == 2 or left_out(made)
+
+
+def test_deep_metadata_and_rows_are_left_out(tmp_path: Path) -> None:
+    folder = write_clips(tmp_path / "out", [meta("a")], "a")
+    (folder / "metas" / "v0" / "deep.json").write_text('{"a":' * 5000 + "1" + "}" * 5000)
+    (folder / "metas" / "v0" / "list.json").write_text("[1]")
+    made = create_manifest(folder, tool="cosmos")
+    assert len(read_rows(folder / "videos.jsonl")) == 1
+    assert {"metadata that cannot be read (too_deep)", "metadata that cannot be read (not_an_object)"} <= {
+        reason.partition(":")[0] for reason in left_out(made)
+    }
+    write_rows(tmp_path / "best.jsonl", [{"text": "A dog.", "videos": ["a.mp4"]}, [1], {"text": 4, "videos": "a.mp4"}])
+    write_rows(tmp_path / "best_stats.jsonl", [{"__dj__stats__": [1]}, {}, {"__dj__stats__": {"n": {"m": 2}}}])
+    write_clip(tmp_path / "a.mp4")
+    made = create_manifest(tmp_path, tmp_path / "manifest", tool="data-juicer")
+    assert len(read_rows(tmp_path / "manifest" / "videos.jsonl")) == 1
+    assert any("not_an_object" in reason for reason in left_out(made))
