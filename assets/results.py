@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class CheckFailed(RuntimeError):
-    """Raised when blocking checks failed; the scores are kept, and the message names checks and shards."""
+    """Raised when blocking checks failed; rows and scores are kept, and the message says what failed."""
 
     plain = True
 

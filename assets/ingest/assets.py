@@ -8,12 +8,16 @@ import dagster as dg
 
 from assets.curation import Curation
 from assets.datasets import check_dataset_name, require_dataset
+from assets.ingest.licences import OriginSettings, check_licences
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.report import IngestReport
 from assets.ingest.run import ingest_folder
 from assets.partitions import DATASETS, register_partitions
 from assets.progress import throttle_lines
 from assets.reports.text import format_name
+from assets.results import CheckFailed
+from assets.settings import read_settings
+from db.manifest.datasets import Dataset
 from db.manifest.removal import count_dataset_rows
 
 
@@ -37,6 +41,7 @@ _DATABASE_TABLES = (
     _DatabaseTable("ingest_reject", "Rows that were refused, with the reason."),
 )
 
+LICENCE_CHECK = "licences"
 NEW, BEFORE, REFUSED = "new or changed", "as before", "refused rows"
 
 
@@ -64,10 +69,19 @@ class IngestConfig(dg.Config):
         )
         for table in _DATABASE_TABLES
     ],
+    check_specs=[
+        dg.AssetCheckSpec(
+            LICENCE_CHECK,
+            asset="video",
+            blocking=True,
+            partitions_def=DATASETS,
+            description="Every video has one of the licences that REELSIEVE_ALLOWED_LICENCES lists.",
+        )
+    ],
 )
 def ingest(
     context: dg.AssetExecutionContext, config: IngestConfig, curation: dg.ResourceParam[Curation]
-) -> Iterator[dg.MaterializeResult]:
+) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
     """Read a manifest folder into the database, row by row. Table ingest_reject gets the refused rows with reasons."""
     # Someone who adds a partition in the web interface may give it any name.
     check_dataset_name(context.partition_key, Path(config.folder), curation.home)
@@ -88,6 +102,16 @@ def ingest(
     for table in _DATABASE_TABLES:
         metadata = {"dagster/row_count": counts[table.name], **_build_metadata(table.name, report)}
         yield dg.MaterializeResult(asset_key=table.name, metadata=metadata)
+    yield _check_licences(curation, dataset)
+
+
+def _check_licences(curation: Curation, dataset: Dataset) -> dg.AssetCheckResult:
+    passed, sentence = check_licences(curation.engine, dataset, read_settings(OriginSettings).allowed_licences)
+    if not passed:
+        remedy = "select by licence with --where, allow them in REELSIEVE_ALLOWED_LICENCES, or correct the manifest"
+        error = CheckFailed(f"a blocking check failed, the rows are kept: {sentence}; {remedy}")
+        curation.results.add_errors("video", {dataset.name: error})
+    return dg.AssetCheckResult(asset_key="video", check_name=LICENCE_CHECK, passed=passed, description=sentence)
 
 
 def _build_metadata(name: str, report: IngestReport) -> dict[str, Any]:

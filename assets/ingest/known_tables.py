@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 from assets.file_state import FileState
+from assets.ingest.manifest import Manifest
 from assets.media.address import find_local_path
 from db.manifest.store import IngestedTable, IngestStore
 
@@ -17,18 +17,19 @@ _RULES = Path(__file__).parent
 
 class KnownTables:
     """The tables of one ingest, compared in order with those of the last ingest. A table is known if nothing that it
-    depends on has changed: its file and folder, the tables before it, the dimensions, the files of videos, and the code
-    of ingest.
+    depends on has changed: its file and folder, the tables before it, the dimensions, the origin, the files of videos,
+    and the code of ingest.
 
     A table's digest includes those of the tables before it, since its rows point to theirs, and the code of ingest,
     since other rules may refuse other rows.
     """
 
-    def __init__(self, store: IngestStore, folder: Path, dimensions: Collection[str]) -> None:
+    def __init__(self, store: IngestStore, manifest: Manifest) -> None:
         self._store = store
         with store.open_transaction():
             self._stored = store.load_ingested_tables()
-        self._digest = hashlib.sha256(repr((_rules_sha256(), str(folder.resolve()), sorted(dimensions))).encode())
+        declared = (sorted(manifest.dimensions), sorted(manifest.origin.items()))
+        self._digest = hashlib.sha256(repr((_rules_sha256(), str(manifest.folder.resolve()), declared)).encode())
         self._all_known = True
         self._tables: list[IngestedTable] = []
 

@@ -1,14 +1,16 @@
-"""The files of a manifest: its tables by kind, a file of mixed rows, and the dimensions of its keypoints."""
+"""The files of a manifest: its tables by kind, a file of mixed rows, the dimensions of its keypoints, its origin."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from assets.ingest.dimensions import read_dimensions
 from assets.ingest.files import check_regular_file, find_manifest_file
 from assets.ingest.manifest_tables import MANIFEST_TABLES
+from assets.ingest.origin import read_origin
 from assets.ingest.readers import SUFFIXES
 from assets.ingest.rejects import ManifestError
 
@@ -16,13 +18,15 @@ from assets.ingest.rejects import ManifestError
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """A manifest folder with the paths of its `tables`, by the kind of their rows in the order of ingest. `mixed_rows`
-    is the file of mixed rows, in any folder, or None. `dimensions` are the names that keypoints may have.
+    is the file of mixed rows, in any folder, or None. `dimensions` are the names that keypoints may have, and `origin`
+    has the fields of an origin that count for videos without their own.
     """
 
     folder: Path
     tables: Mapping[str, Path]
     mixed_rows: Path | None
     dimensions: tuple[str, ...]
+    origin: Mapping[str, Any]
 
     @property
     def file_names(self) -> list[str]:
@@ -33,9 +37,9 @@ class Manifest:
 
 
 def read_manifest_folder(folder: Path, mixed_rows: Path | None = None) -> Manifest:
-    """Return the Manifest of a folder: paths and dimensions are read, rows are not. mixed_rows: a file of mixed rows in
-    any folder. Raises ManifestError where the folder, a required table or mixed_rows is missing or unusable, where a
-    table is there twice, and where mixed_rows has the name of a table.
+    """Return the Manifest of a folder: paths, dimensions and origin are read, rows are not. mixed_rows: a file of mixed
+    rows in any folder. Raises ManifestError where the folder, a required table or mixed_rows is missing or unusable,
+    where a table is there twice, and where mixed_rows has the name of a table.
     """
     tables, dimensions = list_table_files(folder), read_dimensions(folder)
     if mixed_rows is not None:
@@ -44,7 +48,7 @@ def read_manifest_folder(folder: Path, mixed_rows: Path | None = None) -> Manife
             raise ManifestError(
                 f"{mixed_rows.name}: the folder has a table of this name: rename the file of mixed rows"
             )
-    return Manifest(folder, tables, mixed_rows, dimensions)
+    return Manifest(folder, tables, mixed_rows, dimensions, read_origin(folder))
 
 
 def list_table_files(folder: Path) -> dict[str, Path]:

@@ -56,7 +56,7 @@ _TABLES = (
         row_model=VideoRow,
         id_fields=("video_id",),
         database_tables=("video",),
-        field_types={"duration_s": float},
+        field_types={"duration_s": float, "opt_out": bool},
         is_required=True,
     ),
     ManifestTable(

@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assets.ingest.rejects import Reject
-from assets.ingest.rows import CaptionRow, KeypointLabelRow, KeypointRow, QARow, RatingRow, VideoRow
+from assets.ingest.rows import (
+    ORIGIN_FIELDS,
+    CaptionRow,
+    KeypointLabelRow,
+    KeypointRow,
+    QARow,
+    RatingRow,
+    VideoRow,
+)
 from assets.ingest.video_columns import inspect_videos
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
 from db.manifest.store import IngestStore
@@ -57,6 +65,7 @@ def resolve_videos(store: IngestStore, folder: Path, rows: Sequence[VideoRow]) -
             "shard": store.dataset.compute_shard(row.video_id),
             "key": row.video_id,
             **media,
+            **{name: getattr(row, name) for name in ORIGIN_FIELDS},
             "extra": extra or None,
             "row_sha256": row.content_sha256,
         }

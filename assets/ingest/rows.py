@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Mapping
+from datetime import datetime
 from functools import cached_property
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -21,6 +24,10 @@ MAX_ID = 512
 MAX_PATH = 4096
 MAX_INDEX = 2**31 - 1
 
+_URL = re.compile(r"https?://\S+", re.IGNORECASE)
+# Texts that begin so are in the order of time.
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]|$)")
+_DATE_LENGTH = len("2026-05-31")
 _FLAT = {str, int, float, bool}
 _canonical_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 
@@ -40,6 +47,27 @@ def _require_usable_id(text: str) -> str:
         numbers = {"size": size, "limit": MAX_ID}
         raise PydanticCustomError("too_long", "has {size} bytes as UTF-8: an id may have {limit}", numbers)
     return text
+
+
+def _require_url(text: str) -> str:
+    if not _URL.fullmatch(text):
+        raise PydanticCustomError("wrong_type", "it is no web address: begin it with https://, without white space")
+    return text
+
+
+def _require_date(text: str) -> str:
+    try:
+        # Python 3.10 does not know the Z.
+        datetime.fromisoformat(f"{text[:-1]}+00:00" if text.endswith("Z") and len(text) > _DATE_LENGTH else text)
+    except ValueError:
+        _refuse_date()
+    if not _DATE.match(text):
+        _refuse_date()
+    return text
+
+
+def _refuse_date() -> NoReturn:
+    raise PydanticCustomError("wrong_type", "it is no date of ISO 8601: write 2026-05-31 or 2026-05-31T18:00:00Z")
 
 
 # assets/ingest/hygiene.py limits the length of every text.
@@ -109,7 +137,23 @@ class CaptionSegment(TypedDict, total=False):
     text: str | None
 
 
-class VideoRow(_ManifestRow):
+class Origin(_ManifestRow):
+    """Where a video comes from, and what may be done with it; all fields may be absent. `source_url` is the web address
+    that it was collected from at the time `collected_at`, an ISO 8601 date with or without a time. `opt_out`: whether
+    its owner asked to leave it out.
+    """
+
+    licence: Id | None = None
+    source_url: Annotated[Text, Field(max_length=MAX_PATH), AfterValidator(_require_url)] | None = None
+    collected_at: Annotated[Text, AfterValidator(_require_date)] | None = None
+    opt_out: bool | None = None
+
+
+ORIGIN_FIELDS = tuple(Origin.model_fields)
+"""The fields of a video's origin, in the order of table `video`."""
+
+
+class VideoRow(Origin):
     """A valid row of table `videos`. `path` is a path in the manifest's folder or an address; a video without one is
     text only. `duration_s` counts only for such a video.
     """
@@ -118,6 +162,10 @@ class VideoRow(_ManifestRow):
     path: Annotated[Text, Field(max_length=MAX_PATH)] | None = None
     note: str | None = None
     duration_s: Annotated[float, Field(gt=0)] | None = None
+
+    def fill_origin(self, origin: Mapping[str, Any]) -> VideoRow:
+        """Return the row with those of the given fields of an origin that it does not have; its own fields stay."""
+        return VideoRow.model_validate({**origin, **self.content})
 
 
 class CaptionRow(_ManifestRow):

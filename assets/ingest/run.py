@@ -17,6 +17,7 @@ from assets.ingest.files import check_unchanged, is_unchanged
 from assets.ingest.known_tables import KnownTables
 from assets.ingest.manifest import Manifest, read_manifest_folder
 from assets.ingest.manifest_tables import MANIFEST_TABLES
+from assets.ingest.origin import fill_origins
 from assets.ingest.report import IngestCounts, IngestReport
 from assets.ingest.table_content import TableContent, read_table_content
 from assets.ingest.workers import read_checked_rows
@@ -104,7 +105,7 @@ class _Ingest:
 
     def _ingest_tables(self, writer: RowWriter, counts: IngestCounts) -> None:
         """Ingest the tables. Those that the dataset holds unchanged are skipped and counted."""
-        known_tables = KnownTables(self.store, self.manifest.folder, self.manifest.dimensions)
+        known_tables = KnownTables(self.store, self.manifest)
         for kind, path in self.manifest.tables.items():
             name, rejected = MANIFEST_TABLES[kind].name, counts.rejected
             content = self._read_content(path, kind)
@@ -131,7 +132,7 @@ class _Ingest:
     def _ingest_file(self, writer: RowWriter, path: Path, kind: str | None) -> None:
         """Ingest one file; without a kind, it has mixed rows."""
         with closing(read_checked_rows(path, kind, self.manifest.dimensions, self.n_workers)) as rows:
-            writer.write_rows(rows)
+            writer.write_rows(fill_origins(rows, self.manifest.origin))
 
 
 def _open_dataset(

@@ -73,12 +73,17 @@ class Caption:
 @dataclass(frozen=True, slots=True)
 class CaptionedVideo:
     """A video and some of its captions. `path` is its path or address as the manifest writes it; None for a video that
-    is text only.
+    is text only. `fields` are its other fields in the manifest.
     """
 
     video_id: str
     path: str | None
     captions: tuple[Caption, ...]
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def build_row(self) -> dict[str, Any]:
+        """Build the row of table `videos` as a dict, with the other fields, and without a path for text only."""
+        return {"video_id": self.video_id, **({"path": self.path} if self.path else {}), **self.fields}
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from assets.holdings import Holdings
 from assets.home import DEMO_DATASET
 from assets.ingest.files import check_regular_file
+from assets.ingest.origin import ORIGIN_FILE
 from assets.ingest.rejects import ManifestError
 from assets.media.settings import MediaSettings
 from assets.new_manifest.caption_files import group_caption_files, read_captioned_videos
@@ -34,6 +35,8 @@ from assets.new_manifest.folder import (
 )
 from assets.new_manifest.tables import UNREADABLE_TABLE, TableReader
 from assets.new_manifest.tar_shards import TarShardReader
+from assets.new_manifest.tool_names import TOOL_NAMES, Tool
+from assets.new_manifest.tool_outputs import read_tool_output
 from assets.new_manifest.videos import PathNaming, VideoRegistry
 from assets.new_manifest.write import WrittenTables, check_no_manifest, write_manifest
 from assets.reports.text import format_count
@@ -63,6 +66,13 @@ _UNREAD_REASONS: Mapping[str, Mapping[FileKind, str]] = {
         "caption": "a caption file that was not read, since the captions come from tar shards",
         "table": "a table that was not read, since the tar shards are used: to use it instead, give its path",
         "other": _OTHER,
+    },
+    "tool": {
+        "video": "a video that no metadata of the tool names",
+        "caption": "a file of the tool that names no clip",
+        "table": "a table without videos, captions and numbers of the tool",
+        "shard": "a tar shard, since the clips come from the tool's folder",
+        "other": "a file that holds neither clips nor metadata",
     },
 }
 Tell = Callable[[str], None]
@@ -109,6 +119,7 @@ def create_manifest(
     target: Path | None = None,
     *,
     column_names: ColumnNames | None = None,
+    tool: Tool | None = None,
     is_trial: bool = False,
     tell: Tell = lambda _: None,
 ) -> NewManifest:
@@ -116,7 +127,8 @@ def create_manifest(
     Videos inside tables and compressed tar shards are extracted. target: the manifest's folder, by default the
     source's. is_trial: only count, and write nothing.
 
-    column_names: names of the columns of a table that are not to be guessed. tell: called with a line of progress every
+    column_names: names of the columns of a table that are not to be guessed. tool: the tool whose output folder the
+    source is; None to recognise the source by its files. tell: called with a line of progress every
     1,000 rows. Nothing is overwritten, and nothing of the source is run or unpickled. Raises NoManifest where nothing
     can be made of the source, and ManifestError for a file that is not regular.
     """
@@ -131,9 +143,14 @@ def create_manifest(
         extractor = VideoExtractor(target, videos, findings, scratch)
         tables = TableReader(videos, extractor, findings, column_names)
         shards = TarShardReader(videos, extractor, findings, column_names)
-        recognised = _recognise_source(source, tables, shards)
+        recognised = (
+            _recognise_source(source, tables, shards)
+            if tool is None
+            else _recognise_tool(tool, source, videos, findings)
+        )
         captioned = _check_rating_columns(_tell_progress(recognised.videos, tell), source, column_names, findings)
         written = write_manifest(captioned, unfinished, target, findings, is_trial=is_trial)
+        listing.mark_read(ORIGIN_FILE)
         _leave_out_unread_files(listing, recognised.unread_reasons, extractor)
         if not written.holdings.videos:
             raise NoManifest(_explain_no_video(source, recognised, findings))
@@ -238,6 +255,14 @@ def _recognise_source(source: Path, tables: TableReader, shards: TarShardReader)
         f"{source}: no videos with caption files, no table ({', '.join(TABLE_SUFFIXES)}) and no tar shards: "
         f"give a folder that holds one of these{left_out}"
     )
+
+
+def _recognise_tool(tool: Tool, source: Path, videos: VideoRegistry, findings: Findings) -> _Source:
+    """Recognise the output folder of a tool. Raises NoManifest for a file, and where the tool's metadata is missing."""
+    if not source.is_dir():
+        raise NoManifest(f"{source}: it is a file: give the folder that {TOOL_NAMES[tool]} wrote to")
+    read = read_tool_output(tool, videos, findings)
+    return _Source(f"a folder of {TOOL_NAMES[tool]}", read, _UNREAD_REASONS["tool"])
 
 
 def _recognise_file(source: Path, tables: TableReader, shards: TarShardReader) -> _Source:

@@ -14,6 +14,8 @@ from assets.ingest.json_lines import list_nonblank_lines, parse_fields
 from assets.ingest.lines import read_blocks
 from assets.ingest.paths import PathRejected, resolve_inside
 from assets.ingest.rejects import CODES, ManifestError, Reject
+from assets.ingest.rows import ORIGIN_FIELDS, RawRow
+from assets.ingest.validate import validate_row
 from assets.new_manifest.arrow_tables import read_arrow_column_names, read_arrow_rows
 from assets.new_manifest.columns import (
     ColumnNames,
@@ -97,11 +99,11 @@ class TableReader:
         self, fields: Mapping[str, Any], columns: Columns, table: str, number: int
     ) -> CaptionedVideo | None:
         row = f"{table}:{number}"
-        captions = parse_row_captions(
-            parse_list_cells(fields, columns, row, self.findings), columns, row, self.findings
-        )
+        origin = _take_origin(fields)
+        own = {name: value for name, value in fields.items() if name not in origin}
+        captions = parse_row_captions(parse_list_cells(own, columns, row, self.findings), columns, row, self.findings)
         place = self._find_video(fields, columns, table, number) if captions else None
-        return None if place is None else CaptionedVideo(place.video_id, place.path, captions)
+        return None if place is None else CaptionedVideo(place.video_id, place.path, captions, origin)
 
     def _find_video(self, fields: Mapping[str, Any], columns: Columns, table: str, number: int) -> VideoEntry | None:
         row, cell = f"{table}:{number}", fields.get(columns.video or "")
@@ -124,6 +126,13 @@ class TableReader:
             return None
         staged = self.extractor.stage_video(io.BytesIO(media.content), len(media.content), row)
         return self.extractor.keep_video(staged, wanted, own_id, row)
+
+
+def _take_origin(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a row that are the origin of its video, without values that an origin cannot have."""
+    present = {name: fields[name] for name in ORIGIN_FIELDS if fields.get(name) is not None}
+    rows = {name: RawRow("", 0, "video", {"video_id": "v", name: value}, None, "") for name, value in present.items()}
+    return {name: present[name] for name, row in rows.items() if not isinstance(validate_row(row), Reject)}
 
 
 def _read_column_names(file: OpenFile, path: Path) -> list[str]:

@@ -108,7 +108,7 @@ class _TableWriter:
             if video.video_id not in seen:
                 seen.add(video.video_id)
                 in_roots += (video.path or "").removeprefix("tar://").startswith("root://")
-                self._write_row("video", {"video_id": video.video_id} | ({"path": video.path} if video.path else {}))
+                self._write_row("video", video.build_row())
             for caption in video.captions:
                 caption_id = self._choose_caption_id(video.video_id, caption)
                 self._write_row("caption", caption.build_row(video.video_id, caption_id))

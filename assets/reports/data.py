@@ -16,9 +16,11 @@ from db.manifest.datasets import Dataset
 from db.reports.agreement import RaterAnswer
 from db.reports.summary import (
     compute_duration_spread,
+    compute_own_numbers,
     compute_word_spreads,
     count_excluded_ratings,
     count_labelled_samples,
+    count_origins,
     count_ratings_by_aspect,
     count_ratings_by_rater,
     count_rejects_by_code,
@@ -54,6 +56,8 @@ def load_data_summary(connection: Connection, dataset: Dataset, answers: Sequenc
         rated_between=find_rating_days(connection, dataset_id),
         repeats=compute_rater_consistency(answers),
         n_drawn_apart=count_excluded_ratings(connection, dataset_id),
+        origins=count_origins(connection, dataset_id),
+        own_numbers=tuple(compute_own_numbers(connection, dataset_id)),
     )
 
 

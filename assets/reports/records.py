@@ -14,6 +14,7 @@ from assets.agreement.table import StoredAgreementRow
 from assets.reports.answer_records import ReportAnswers
 from assets.reports.sample_records import SampleGroup, ShownSample
 from db.reports.facts import Extreme, FactSubject, FactSummary
+from db.reports.summary import Origins, OwnNumber
 from db.reports.values import Spread
 from db.scores.imported_scores import IMPORTED_VERSION
 from db.scores.quality import StatusCount
@@ -79,7 +80,8 @@ class DataSummary:
     for a question and are no random sample; all numbers but counts leave them out.
 
     rated_between: the days of the first and the last answer in a browser; None without any. repeats: how consistent
-    raters are who judged the same sample twice.
+    raters are who judged the same sample twice. origins: licences and sources of the videos; None if none is known.
+    own_numbers: own fields of the videos that are numbers, such as those of another tool.
     """
 
     counts: Mapping[str, int]
@@ -95,6 +97,8 @@ class DataSummary:
     n_drawn_apart: int
     rated_between: tuple[str, str] | None = None
     repeats: tuple[RaterConsistency, ...] = ()
+    origins: Origins | None = None
+    own_numbers: tuple[OwnNumber, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

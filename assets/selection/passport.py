@@ -12,7 +12,12 @@ from sqlalchemy.engine import Connection
 
 from assets.trial.sentences import describe_trial
 from db.selection.exports import ExportColumn, FrozenSelection
-from db.selection.provenance import count_selection_rows, list_frozen_scorers, load_thresholds
+from db.selection.provenance import (
+    count_selection_origins,
+    count_selection_rows,
+    list_frozen_scorers,
+    load_thresholds,
+)
 from db.selection.trials import load_trials
 
 PARQUET_KEY = "reelsieve"
@@ -25,8 +30,8 @@ def make_passport(
     connection: Connection, frozen: FrozenSelection, columns: Sequence[ExportColumn], form: str
 ) -> dict[str, Any]:
     """Load from the database the passport of an export as plain data: selection, recipe, scorers, thresholds, counts,
-    training trials, meanings of the columns, format, date and version of Reelsieve. form: name of the format. The
-    recipe is the stored one, unchanged.
+    origins, training trials, meanings of the columns, format, date and version of Reelsieve. form: name of the format.
+    The recipe is the stored one, unchanged.
 
     Columns of the selection's row are under "selection", except for those that the passport has elsewhere, and names
     and ids that mean nothing outside the database.
@@ -39,6 +44,7 @@ def make_passport(
             "scorers": scorers,
             **load_thresholds(connection, frozen, [scorer["scorer_id"] for scorer in scorers]),
             "counts": count_selection_rows(connection, frozen),
+            "origins": count_selection_origins(connection, frozen),
             "trials": [describe_trial(trial) for trial in load_trials(connection, frozen.record["selection_id"])],
             "columns": {column.name: column.meaning for column in columns},
             "format": form,

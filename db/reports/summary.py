@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -73,6 +74,77 @@ def count_video_statuses(connection: Connection, dataset_id: int) -> dict[str, i
     query = sa.select(video.c.status, sa.func.count()).where(video.c.dataset_id == dataset_id)
     rows = connection.execute(query.group_by(video.c.status).order_by(video.c.status))
     return {row[0]: row[1] for row in rows}
+
+
+class Origins(NamedTuple):
+    """Where the videos of a dataset come from. licences: how many videos have each licence, the commonest first, None
+    for those without one. n_with_source: videos with a web address that they were collected from. n_opted_out: videos
+    whose owner asked to leave them out. first, last: the least and the greatest `collected_at`, None without any.
+    """
+
+    licences: dict[str | None, int]
+    n_with_source: int
+    n_opted_out: int
+    first: str | None
+    last: str | None
+
+
+def count_origins(connection: Connection, dataset_id: int) -> Origins | None:
+    """Count a dataset's videos by licence and origin; None where no video has any field of an origin."""
+    licence, n, in_dataset = video.c.licence, sa.func.count(), video.c.dataset_id == dataset_id
+    query = sa.select(licence, n).where(in_dataset).group_by(licence)
+    licences = {row[0]: row[1] for row in connection.execute(query.order_by(n.desc(), sa.collate(licence, "C")))}
+    collected = sa.collate(video.c.collected_at, "C")
+    others = sa.select(
+        sa.func.count(video.c.source_url),
+        n.filter(video.c.opt_out),
+        sa.func.min(collected),
+        sa.func.max(collected),
+        sa.func.count(video.c.opt_out),
+    )
+    n_with_source, n_opted_out, first, last, n_asked = connection.execute(others.where(in_dataset)).one()
+    if not (licences.keys() - {None} or n_with_source or n_asked or first):
+        return None
+    return Origins(licences, n_with_source, n_opted_out, first, last)
+
+
+class OwnNumber(NamedTuple):
+    """An own field of videos that is a number: its name, how many videos have it, and its least, middle and greatest
+    value.
+    """
+
+    field: str
+    n: int
+    least: float
+    median: float
+    greatest: float
+
+
+def compute_own_numbers(connection: Connection, dataset_id: int) -> list[OwnNumber]:
+    """Describe the own fields of a dataset's videos that are numbers, sorted by name. Values of another type, and those
+    beyond double precision, do not count.
+    """
+    query = sa.text(
+        "SELECT f.key, count(*), min(n), percentile_cont(0.5) WITHIN GROUP (ORDER BY n), max(n) FROM video "
+        "CROSS JOIN LATERAL jsonb_each(extra) f CROSS JOIN LATERAL (SELECT CASE WHEN jsonb_typeof(f.value) = 'number' "
+        "AND abs(CAST(f.value AS numeric)) <= 1.7e308 THEN CAST(f.value AS double precision) END AS n) c "
+        "WHERE dataset_id = :dataset_id AND jsonb_typeof(extra) = 'object' AND n IS NOT NULL "
+        'GROUP BY f.key ORDER BY f.key COLLATE "C"'
+    )
+    return [OwnNumber(*row) for row in connection.execute(query, {"dataset_id": dataset_id})]
+
+
+def list_videos_without_licence(
+    connection: Connection, dataset_id: int, allowed: Collection[str]
+) -> list[tuple[str | None, int, str]]:
+    """List (licence, number of videos, key of the first) of a dataset's videos whose licence is none of `allowed`, the
+    commonest first; None is no licence.
+    """
+    licence, n = video.c.licence, sa.func.count()
+    is_refused = sa.or_(licence.is_(None), licence.not_in(list(allowed)))
+    query = sa.select(licence, n, sa.func.min(sa.collate(video.c.key, "C")))
+    query = query.where(video.c.dataset_id == dataset_id, is_refused).group_by(licence)
+    return [tuple(row) for row in connection.execute(query.order_by(n.desc(), sa.collate(licence, "C")))]
 
 
 def count_readable_videos(connection: Connection, dataset_id: int) -> int:

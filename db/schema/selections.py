@@ -55,6 +55,9 @@ selection_item = sa.Table(
     # In the order of the selection's metrics: the defined score or NULL, and whether there was a row of scores.
     sa.Column("scores", sa.ARRAY(sa.Double), nullable=False),
     sa.Column("is_scored", sa.ARRAY(sa.Boolean), nullable=False),
+    # NULL in rows that were frozen before migration 0006, too.
+    text_column("licence", nullable=True),
+    text_column("source_url", nullable=True),
 )
 
 # An attempt to promise something about a selection: attempts on the same answers share the chance of an error.

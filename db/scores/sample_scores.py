@@ -30,6 +30,7 @@ _SAMPLE_COLUMNS: dict[str, Column] = {
     "text": sample.c.text,
     "video_status": video.c.status,
     **{name: video.c[name] for name in ("duration_s", "width", "height", "fps", "codec", "n_frames")},
+    **{name: video.c[name] for name in ("licence", "source_url", "collected_at", "opt_out")},
 }
 # Facts describe texts and videos; sample_scores has them under the same names.
 FACT_COLUMNS: dict[str, Column] = {

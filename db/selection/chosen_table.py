@@ -19,6 +19,7 @@ from db.selection.eligible import EligibleSamples
 from db.server.bulk import copy_rows
 
 FROZEN_COLUMNS = ("sample", "video", "kind", "system", "text", "question", "answer", "uri", "content_sha256")
+_FROZEN_ORIGIN = ("licence", "source_url")
 """Columns of a sample and its video that a frozen row keeps."""
 CHOSEN_TABLE = sa.table(
     "chosen", *[sa.column(c.name, c.type) for c in selection_item.columns if c.name != "selection_id"]
@@ -72,6 +73,7 @@ def create_chosen_table(connection: Connection, eligible: EligibleSamples, picke
         *[columns[name].label(name) for name in FROZEN_COLUMNS],
         array([columns[metric] for metric in eligible.metrics]).label("scores"),
         array([scores.is_scored[metric] for metric in eligible.metrics]).label("is_scored"),
+        *[columns[name].label(name) for name in _FROZEN_ORIGIN],
     )
     joined = scores.from_clause.join(_PICKED_TABLE, _PICKED_TABLE.c.sample_id == columns["sample_id"])
     query = rows.select_from(joined).where(scores.dataset_condition).order_by(_PICKED_TABLE.c.rank)

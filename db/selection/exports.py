@@ -15,7 +15,7 @@ from db.schema import reference, sample, selection, selection_item, video
 from db.selection.stored_selections import build_id_condition
 
 ROWS_AT_A_TIME = 2000
-ExportKind = Literal["integer", "number", "text", "texts", "json"]
+ExportKind = Literal["integer", "number", "boolean", "text", "texts", "json"]
 # Begins the address of a file inside a tar file.
 _TAR = "tar://"
 _FOLDERS = re.compile(r"(^|[\s:,])/(?:[^/,]+/)*([^/,]+)")
@@ -56,6 +56,10 @@ _FROM_ITEM: tuple[tuple[str, ExportKind, str], ...] = (
 )
 _MEDIA = ExportColumn(
     "media", "text", "file of the video: a path relative to the media root, or an address of a store or a named root"
+)
+_ORIGIN: tuple[tuple[str, ExportKind, str], ...] = (
+    ("licence", "text", "licence of the video"),
+    ("source_url", "text", "web address that the video was collected from"),
 )
 _ABOUT: tuple[tuple[str, ExportKind, str], ...] = (
     ("text", "text", "the caption, or question and answer in one"),
@@ -124,7 +128,9 @@ def build_export_columns(frozen: FrozenSelection) -> dict[ExportColumn, sa.Colum
         ExportColumn("content_sha256", "text", "SHA-256 of the video's file"): sa.func.encode(
             item["content_sha256"], "hex"
         ),
-        **{ExportColumn(*description): item[description[0]] for description in _ABOUT},
+        **{ExportColumn(*description): item[description[0]] for description in (*_ORIGIN, *_ABOUT)},
+        ExportColumn("collected_at", "text", "date at which the video was collected"): video.c.collected_at,
+        ExportColumn("opt_out", "boolean", "whether the video's owner asks by now to leave it out"): video.c.opt_out,
         ExportColumn("segments", "json", "times of the sample's parts"): sa.cast(sample.c.segments, sa.Text),
         ExportColumn("references", "texts", "reference texts of the video, in the order of their keys"): texts,
         ExportColumn("extra", "json", "own fields of the sample in the manifest"): sa.cast(sample.c.extra, sa.Text),

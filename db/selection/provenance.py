@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.schema import keypoint_threshold, sample, score_threshold, scorer, selection_item
+from db.schema import keypoint_threshold, sample, score_threshold, scorer, selection_item, video
 from db.selection.exports import FrozenSelection, strip_folders
 
 _A_PATH = re.compile(r"(\w+:)?/[^/]")
@@ -98,6 +98,27 @@ def count_selection_rows(connection: Connection, frozen: FrozenSelection) -> dic
         "samples_gone_since": gone,
         "samples_changed_since": changed,
         "rows_by_system": [{"kind": kind, "system": system, "rows": n} for kind, system, n in rows],
+    }
+
+
+def count_selection_origins(connection: Connection, frozen: FrozenSelection) -> dict[str, Any]:
+    """Count a selection's rows and videos by licence as they were frozen. Keys: licences (a list of dicts with licence,
+    rows and videos, the commonest first; licence None is none), rows_without_source, and rows_opted_out, of videos
+    whose owner asks by now to leave them out (0 where the dataset was dropped).
+    """
+    item = selection_item.c
+    in_selection, n = item.selection_id == frozen.selection_id, sa.func.count()
+    key = sa.collate(item.video, "C")
+    licences = sa.select(item.licence, n, sa.func.count(key.distinct())).where(in_selection).group_by(item.licence)
+    is_video = sa.and_(video.c.dataset_id == frozen.dataset_id, video.c.key == item.video)
+    others = sa.select(n.filter(item.source_url.is_(None)), n.filter(video.c.opt_out))
+    joined = others.select_from(selection_item.outerjoin(video, is_video)).where(in_selection)
+    without_source, opted_out = connection.execute(joined).one()
+    rows = connection.execute(licences.order_by(n.desc(), sa.collate(item.licence, "C")))
+    return {
+        "licences": [{"licence": licence, "rows": n_rows, "videos": n_videos} for licence, n_rows, n_videos in rows],
+        "rows_without_source": without_source,
+        "rows_opted_out": opted_out,
     }
 
 

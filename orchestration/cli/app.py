@@ -23,6 +23,7 @@ from orchestration.cli import (
     explain,
     export,
     facts,
+    holds,
     ingest,
     init,
     look,
@@ -93,6 +94,7 @@ app.command("report")(report.report)
 app.command("select")(select.select)
 app.command("prove")(prove.prove)
 app.command("export")(export.export)
+app.command("holds")(holds.holds)
 app.command("drop")(drop.drop)
 app.command("rename")(rename.rename)
 app.command("status")(status.status)

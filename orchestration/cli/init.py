@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from assets.new_manifest.tool_names import Tool
 from orchestration.cli.output import AsJson, console, print_json, print_plan, print_rows, show_progress
 from orchestration.cli.pass_installation import pass_installation
 
@@ -36,6 +37,10 @@ def init(
             metavar="COLUMN", help="Column of ratings by people, whole numbers from 1 to 5; may be given several times."
         ),
     ] = None,
+    tool: Annotated[
+        Tool | None,
+        typer.Option("--from", help="Tool that wrote the folder, whose clips, captions and numbers are read."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be written; write nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -51,7 +56,7 @@ def init(
     _ = installation.settings
     named = ColumnNames(video_column, caption_column, tuple(rating or ()))
     with show_progress() as tell:
-        made = create_manifest(source, to, column_names=named, is_trial=dry_run, tell=tell)
+        made = create_manifest(source, to, column_names=named, tool=tool, is_trial=dry_run, tell=tell)
     if as_json:
         print_json(_as_dict(installation, made, dry_run))
     else:

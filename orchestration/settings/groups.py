@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from assets.home import find_home
+from assets.ingest.licences import OriginSettings
 from assets.media.settings import MediaSettings
 from assets.models.profiles import PROFILES
 from assets.scores.registry import SCORERS
@@ -70,13 +71,14 @@ class Settings(BaseSettings):
 
 
 @cache
-def list_settings_groups() -> tuple[type[Settings], type[MediaSettings], type[RatingSettings]]:
-    """Return three classes of settings: those of the installation together with the fields of every metric, those of
-    media, and those of thresholds on ratings. Reads no values.
+def list_settings_groups() -> tuple[type[Settings], type[MediaSettings], type[RatingSettings], type[OriginSettings]]:
+    """Return four classes of settings: those of the installation together with the fields of every metric, those of
+    media, those of thresholds on ratings, and those of the origin of videos. Reads no values.
     """
     of_metrics = dict.fromkeys(scorer.settings for scorer in SCORERS.values())
     # create_model takes several bases, but its type stub knows only one.
-    return create_model("AllSettings", __base__=cast(Any, (Settings, *of_metrics))), MediaSettings, RatingSettings
+    everything = create_model("AllSettings", __base__=cast(Any, (Settings, *of_metrics)))
+    return everything, MediaSettings, RatingSettings, OriginSettings
 
 
 def list_setting_fields() -> dict[str, FieldInfo]:

@@ -49,9 +49,13 @@ ORDER = [
     "media",
     "duration_s",
     "content_sha256",
+    "licence",
+    "source_url",
     "text",
     "question",
     "answer",
+    "collected_at",
+    "opt_out",
     "segments",
     "references",
     "extra",
@@ -92,6 +96,7 @@ def make_clips(engine: Engine, media: Path) -> Clips:
             "mtime_ns": state.mtime_ns,
             "duration_s": number + 0.1,
         }
+        columns |= origin(number)
         change(engine, schema.video, video, **columns, extra={"camera": number} if number % 3 == 0 else None)
         for annotator in ("b", "a")[: number % 3]:
             add_reference(engine, clips, video, f"v{number}_{annotator}", f"={annotator} says {text!r}")
@@ -127,6 +132,18 @@ def files_of_at_most(n_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+def origin(number: int) -> dict[str, Any]:
+    """The origin of a video: of all but the first, some without a licence."""
+    if number == 0:
+        return dict.fromkeys(("licence", "source_url", "collected_at", "opt_out"))
+    return {
+        "licence": "=CC-BY-4.0" if number % 2 else None,
+        "source_url": f"https://clips.example/{number}?v=1",
+        "collected_at": f"2026-05-0{number % 9 + 1}",
+        "opt_out": number == 2,
+    }
+
+
 def sha256(number: int) -> str:
     """Of a video's file."""
     return hashlib.sha256(media_bytes(number)).hexdigest()
@@ -142,6 +159,8 @@ def from_cell(name: str, cell: str) -> Any:
     """The value of a cell as docs/export.md describes it."""
     if name in ("rank", "value", "duration_s", *METRICS):
         return (int if name == "rank" else float)(cell) if cell else None
+    if name == "opt_out":
+        return {"": None, "true": True, "false": False}[cell]
     text = re.sub(r"(^|[;\t\r\n])'", r"\1", cell)
     if name in ("segments", "references", "extra", "video_extra"):
         return json.loads(text) if text else None

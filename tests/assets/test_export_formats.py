@@ -26,7 +26,7 @@ from assets.selection.formats.json_lines import write_json_lines
 from assets.selection.formats.parquet import write_parquet
 from assets.selection.formats.spreadsheet import escape_formulas, unescape_formulas, write_csv
 from db.selection.exports import ExportColumn
-from tests.assets.exporting import ORDER, TEXTS, Clips, from_cell, from_table, make_clips, media_bytes, sha256
+from tests.assets.exporting import ORDER, TEXTS, Clips, from_cell, from_table, make_clips, media_bytes, origin, sha256
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +49,7 @@ def expected(number: int) -> dict[str, Any]:
         "media": f"{'odd' if number % 2 else 'even'}/clip {number}.MP4",
         "duration_s": number + 0.1,
         "content_sha256": sha256(number),
+        **origin(number),
         "text": text,
         "question": "+why?" if is_qa else None,
         "answer": "-because" if is_qa else None,

@@ -149,6 +149,7 @@ def test_a_killed_folder_for_datasets_begins_anew(engine: Engine, clips: Clips, 
     assert [path.name for path in tmp_path.glob("hf*")] == ["hf"]
     assert sorted(path.name for path in done.path.rglob("*")) == [
         "README.md",
+        "croissant.json",
         "data",
         "passport.json",
         "train-00000.parquet",

@@ -223,6 +223,44 @@ def test_the_header_of_a_dataset_card_is_yaml_whatever_a_recipe_says(
     ]
 
 
+def test_croissant_describes_files_columns_and_licences(engine: Engine, clips: Clips, tmp_path: Path) -> None:
+    path = export_selection(engine, clips.selection_id, tmp_path / "hf", ExportFormat.HUGGING_FACE).path
+    found = json.loads((path / "croissant.json").read_text())
+    assert (found["@type"], found["conformsTo"]) == ("sc:Dataset", "http://mlcommons.org/croissant/1.1")
+    assert found["license"] == ["=CC-BY-4.0"]
+    assert {"url", "creator"}.isdisjoint(found), "nobody knows them"
+    file, files = found["distribution"]
+    parquet = path / file["contentUrl"]
+    assert (file["@type"], files["@type"]) == ("cr:FileObject", "cr:FileSet")
+    assert file["sha256"] == compute_content_sha256(parquet)
+    assert file["contentSize"] == f"{parquet.stat().st_size} B"
+    assert list(path.glob(files["includes"])) == [parquet]
+    (rows,) = found["recordSet"]
+    schema_of_file = pq.read_schema(parquet)
+    assert [field["source"]["extract"]["column"] for field in rows["field"]] == schema_of_file.names
+    ids = [part["@id"] for part in (*found["distribution"], rows, *rows["field"])]
+    assert len(set(ids)) == len(ids)
+    assert rows["key"]["@id"] in ids
+    assert {field["source"]["fileSet"]["@id"] for field in rows["field"]} == {files["@id"]}
+    types = {field["name"]: (field["dataType"], field.get("isArray", False)) for field in rows["field"]}
+    shown = ("rank", "value", "opt_out", "licence", "references")
+    assert [types[name] for name in shown] == [
+        ("sc:Integer", False),
+        ("sc:Float", False),
+        ("sc:Boolean", False),
+        ("sc:Text", False),
+        ("sc:Text", True),
+    ]
+    # Every name that is no term of JSON-LD or schema.org is declared.
+    used = {name for part in (file, files, rows, *rows["field"]) for name in part}
+    schema_org = {"name", "description", "contentUrl", "contentSize", "encodingFormat", "sha256"}
+    assert {name for name in used if not name.startswith("@")} - schema_org <= found["@context"].keys()
+    card = (path / "README.md").read_text()
+    sentences = "Licences of the videos: =CC-BY-4.0 (6 rows), none known (6 rows). 1 row has a video whose owner asked"
+    assert sentences in card
+    assert sentences in found["description"]
+
+
 @pytest.mark.parametrize("form", [form for form in ExportFormat if form is not ExportFormat.KEYS])
 def test_no_path_of_the_machine_stands_in_an_export(
     module_engine: Engine, away: Clips, tmp_path: Path, form: ExportFormat

@@ -29,7 +29,16 @@ from assets.ingest.validate import validate_row
 PROJECT = Path(__file__).resolve().parents[2]
 
 GOOD: dict[str, dict[str, Any]] = {
-    "video": {"video_id": "v", "path": "videos/v.mp4", "note": "a note", "duration_s": 2},
+    "video": {
+        "video_id": "v",
+        "path": "videos/v.mp4",
+        "note": "a note",
+        "duration_s": 2,
+        "licence": "CC0-1.0",
+        "source_url": "https://clips.example/v",
+        "collected_at": "2026-05-31",
+        "opt_out": False,
+    },
     "caption": {
         "caption_id": "c",
         "video_id": "v",
@@ -113,6 +122,7 @@ OPTIONAL = [
     ("video", "path"),
     ("video", "note"),
     ("video", "duration_s"),
+    *(("video", name) for name in ("licence", "source_url", "collected_at", "opt_out")),
     ("caption", "segments"),
     ("keypoint", "segment_index"),
     ("qa", "system"),
@@ -399,6 +409,9 @@ def test_any_change_changes_the_hash(kind: str) -> None:
         "segment_index": 1,
         "covered": True,
         "value": 4,
+        "source_url": "https://clips.example/other",
+        "collected_at": "2026-05-30",
+        "opt_out": True,
     }
     for name in GOOD[kind]:
         other = others.get(name, "something else")

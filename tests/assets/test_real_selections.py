@@ -51,7 +51,8 @@ WHERE s.dataset_id = :dataset_id
 """
 FROZEN = """
 SELECT i.rank, i.value, d.name AS dataset, s.kind, s.key AS sample, s.system, v.key AS video, v.uri AS media,
-       v.duration_s, encode(v.content_sha256, 'hex') AS content_sha256, s.text, s.question, s.answer, s.segments,
+       v.duration_s, encode(v.content_sha256, 'hex') AS content_sha256, v.licence, v.source_url, s.text,
+       s.question, s.answer, v.collected_at, v.opt_out, s.segments,
        (SELECT array_agg(text ORDER BY key COLLATE "C") FROM reference r WHERE r.video_id = v.video_id) AS "references",
        s.extra, v.extra AS video_extra, p.vcs, p.vcs_models, p.vcs_short, p.vcs_short_models, p.evqa, p.evqa_models
 FROM selection_item i JOIN sample s USING (sample_id) JOIN video v USING (video_id)

@@ -56,6 +56,7 @@ COMMANDS = {
     "scores": "scores -d d",
     "status": "status -d d",
     "rejects": "rejects -d d",
+    "holds": "holds clip_00",
     "search": "search rain -d d",
     "selections": "selections -d d",
     "prune": "prune",

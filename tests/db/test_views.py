@@ -45,7 +45,7 @@ from tests.db.builders import (
 
 SAMPLE_SCORES = [
     *("dataset", "shard", "video", "kind", "sample", "system", "text", "video_status", "duration_s"),
-    *("width", "height", "fps", "codec", "n_frames", "sample_id"),
+    *("width", "height", "fps", "codec", "n_frames", "licence", "source_url", "collected_at", "opt_out", "sample_id"),
     *("words", "sentences", "words_per_second", "repetition", "boilerplate", "digit_share", "name_share", "language"),
     *VIDEO_FACTS,
     *("n_references", "mean_ratings", "own_fields"),
@@ -100,6 +100,7 @@ def test_sample_scores_has_one_row_per_sample_and_null_where_undefined(engine: E
         "fps": None,
         "codec": None,
         "n_frames": None,
+        **dict.fromkeys(("licence", "source_url", "collected_at", "opt_out")),
         "sample_id": samples[0],
         **dict.fromkeys(FACT_COLUMNS),
         "n_references": 0,

@@ -61,6 +61,7 @@ AT_A_TABLE = {
     "report": "report -d d --to FOLDER/page",
     "select": "select -d d --keep 0.5 --export FOLDER/best.parquet",
     "export": "export 1 --to FOLDER/best --format webdataset",
+    "holds": "holds clip_00",
     "drop": "drop d --yes",
     "rename": "rename d e",
     "status": "status",

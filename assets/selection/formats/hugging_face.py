@@ -1,4 +1,4 @@
-"""Writes a folder that `datasets.load_dataset` loads: Parquet files, and a dataset card with the passport."""
+"""Writes a folder that `datasets.load_dataset` loads: Parquet files, a dataset card with the passport, Croissant."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from assets.selection.export_input import Batch, ExportInput
+from assets.selection.formats.croissant import describe_in_croissant, explain_origins
 from assets.selection.formats.parquet import write_parquet
 from assets.selection.partial_file import open_partial_file
 from assets.selection.passport import format_passport
 
 ROWS_OF_A_FILE = 250_000
-PASSPORT, CARD = "passport.json", "README.md"
+PASSPORT, CARD, CROISSANT = "passport.json", "README.md", "croissant.json"
 # Without the configuration, `load_dataset` would take passport.json for data.
 _HEADER = """---
 pretty_name: {name}
@@ -43,6 +44,10 @@ media lies. Columns `segments`, `extra` and `video_extra` hold JSON as text.
 |---|---|
 {columns}
 
+## Origin
+
+{origins} `croissant.json` describes the files in Croissant 1.1.
+
 ## Passport
 
 Selection, recipe, cutoff, score hash, scorers with their models, thresholds and counts; `passport.json` holds the same.
@@ -55,9 +60,9 @@ Selection, recipe, cutoff, score hash, scorers with their models, thresholds and
 def write_hugging_face(
     folder: Path, source: ExportInput, batches: Iterator[Batch], rows_of_a_file: int = ROWS_OF_A_FILE
 ) -> None:
-    """Write a selection to an empty folder as data/train-*.parquet, README.md (the dataset card) and passport.json.
-    batches: its rows in order of rank, in batches. A Parquet file ends with the batch that reaches `rows_of_a_file`
-    rows.
+    """Write a selection to an empty folder as data/train-*.parquet, README.md (the dataset card), passport.json and
+    croissant.json. batches: its rows in order of rank, in batches. A Parquet file ends with the batch that reaches
+    `rows_of_a_file` rows.
     """
     (folder / "data").mkdir()
     number = 0
@@ -66,7 +71,13 @@ def write_hugging_face(
             rows = _take_file_rows(first, batches, rows_of_a_file)
             write_parquet(file, source.columns, source.passport, rows)
         number += 1
-    for name, text in ((PASSPORT, format_passport(source.passport)), (CARD, format_dataset_card(source.passport))):
+    croissant = describe_in_croissant(folder, source.columns, source.passport)
+    texts = {
+        PASSPORT: format_passport(source.passport),
+        CARD: format_dataset_card(source.passport),
+        CROISSANT: json.dumps(croissant, ensure_ascii=False, indent=2) + "\n",
+    }
+    for name, text in texts.items():
         with open_partial_file(folder / name) as file:
             file.write(text.encode())
 
@@ -87,6 +98,8 @@ def format_dataset_card(passport: Mapping[str, Any]) -> str:
         reelsieve=passport["reelsieve"],
         exported_at=passport["exported_at"],
         columns=columns,
+        # No line break can begin a block of Markdown.
+        origins=" ".join(explain_origins(passport["origins"]).split()).replace("`", "'"),
         passport=format_passport(passport).replace("`", "\\u0060"),
     )
 

@@ -17,13 +17,18 @@ def write_parquet(
     file: BinaryIO, columns: Sequence[ExportColumn], passport: Mapping[str, Any], batches: Iterable[Batch]
 ) -> None:
     """Write rows to a binary file as Parquet, compressed by zstd, with the passport as JSON in the metadata of its
-    schema. Columns of integers are int64, of numbers double and of texts lists of strings; all others, also JSON, are
-    strings.
+    schema. Columns of integers are int64, of numbers double, of booleans bool and of texts lists of strings; all
+    others, also JSON, are strings.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    types = {"integer": pa.int64(), "number": pa.float64(), "texts": pa.list_(pa.string())}
+    types = {
+        "integer": pa.int64(),
+        "number": pa.float64(),
+        "boolean": pa.bool_(),
+        "texts": pa.list_(pa.string()),
+    }
     fields = [pa.field(column.name, types.get(column.kind, pa.string())) for column in columns]
     schema = pa.schema(fields, {PARQUET_KEY: json.dumps(passport, ensure_ascii=False)})
     writer = pq.ParquetWriter(file, schema, compression="zstd")

@@ -73,6 +73,7 @@ def _format_texts(values: list[str]) -> str:
 
 
 _CELLS: dict[ExportKind, Callable[[Any], Any]] = {
+    "boolean": json.dumps,
     "text": escape_formulas,
     "json": escape_formulas,
     "texts": _format_texts,

@@ -1,0 +1,59 @@
+"""The origin that a manifest's folder declares for all its videos."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from assets.ingest import hygiene, strict_json
+from assets.ingest.files import find_manifest_file, open_file
+from assets.ingest.hygiene import format_value
+from assets.ingest.rejects import ManifestError, Reject
+from assets.ingest.rows import ORIGIN_FIELDS, CheckedRow, Origin, VideoRow
+
+ORIGIN_FILE = "origin.json"
+# More than the longest fields need. A larger file is not read into memory.
+_MAX_BYTES = 2**16
+
+
+def read_origin(folder: Path) -> dict[str, Any]:
+    """Read the fields of an origin in a folder's origin.json, those of `Origin` that are not null; {} without that
+    file. Raises ManifestError if origin.json is not a regular file inside the folder, or not an object with valid
+    fields of an origin only.
+    """
+    path = find_manifest_file(folder, ORIGIN_FILE)
+    if path is None:
+        return {}
+    with open_file(path) as file:
+        content = file.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise _build_error(f"it has more than {_MAX_BYTES} bytes")
+    fields = strict_json.parse_json(content.decode("utf-8-sig", "replace"))
+    if isinstance(fields, Reject):
+        raise _build_error(fields.reason)
+    if not isinstance(fields, dict):
+        raise _build_error("it holds no object")
+    if unknown := [name for name in fields if name not in ORIGIN_FIELDS]:
+        raise _build_error(f"{format_value(unknown[0])} is no field of an origin")
+    if (fault := hygiene.find_fault(fields)) is not None:
+        raise _build_error(fault.reason)
+    try:
+        return Origin.model_validate(fields).content
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise _build_error(f"{first['loc'][0]} is {format_value(first['input'])}: {first['msg']}") from None
+
+
+def fill_origins(rows: Iterator[CheckedRow], origin: Mapping[str, Any]) -> Iterator[CheckedRow]:
+    """Yield checked rows as they are, except that videos get those fields of `origin` that they do not have."""
+    for raw, row in rows:
+        yield raw, row.fill_origin(origin) if origin and isinstance(row, VideoRow) else row
+
+
+def _build_error(fault: str) -> ManifestError:
+    return ManifestError(
+        f"{ORIGIN_FILE}: {fault}: give a JSON object with some of the fields {', '.join(ORIGIN_FIELDS)}"
+    )

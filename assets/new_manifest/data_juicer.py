@@ -1,0 +1,145 @@
+"""Videos with captions and numbers in tables that Data-Juicer exported: NAME.jsonl with NAME_stats.jsonl."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat
+from pathlib import PurePosixPath
+from typing import Any
+
+from assets.ingest.files import open_file
+from assets.ingest.hygiene import is_blank_text
+from assets.ingest.json_lines import list_nonblank_lines, parse_fields
+from assets.ingest.lines import read_blocks
+from assets.ingest.paths import resolve_inside
+from assets.ingest.rejects import CODES, Reject
+from assets.ingest.rows import ORIGIN_FIELDS, CaptionRow, VideoRow
+from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest
+from assets.new_manifest.tool_fields import collect_tool_fields
+from assets.new_manifest.videos import VideoRegistry
+from assets.reports.text import format_count
+
+_STATS, _META = "__dj__stats__", "__dj__meta__"
+_TABLE_SUFFIX, _STATS_SUFFIX = ".jsonl", "_stats.jsonl"
+# Marks of videos and of ends of parts inside a text.
+_MARK = re.compile(r"<__dj__\w+>|<\|__dj__\w+\|>")
+_CAPTION_FIELDS, _VIDEO_FIELDS = frozenset(CaptionRow.model_fields), frozenset(VideoRow.model_fields)
+
+
+def read_data_juicer(tool: str, videos: VideoRegistry, findings: Findings) -> Iterator[CaptionedVideo]:
+    """Return an iterator over the videos with captions in a folder's tables: numbers about videos become own fields of
+    the video, numbers about texts and other fields own fields of the caption. Rows without one video and a text are
+    left out with the reason in `findings`, and tables without numbers are not read. tool: its name. Raises NoManifest
+    where no table has numbers, or where a table's numbers have another number of rows.
+    """
+    listing = videos.folder.list_files("table")
+    tables = [file for file in listing if file.endswith(_TABLE_SUFFIX) and not file.endswith(_STATS_SUFFIX)]
+    if not tables:
+        raise NoManifest(f"{videos.folder.path}: no .jsonl table: give the folder of the export_path of {tool}")
+    stats_by_table = {
+        table: _check_stats(videos, tool, table, listing) for table in tables if _has_stats(videos, table)
+    }
+    if not stats_by_table:
+        raise NoManifest(
+            f"{tables[0]}: neither a field {_STATS} nor a file {_name_stats(tables[0])}, which {tool} writes: leave "
+            "--from out to read it as a table without numbers"
+        )
+    return (
+        video for table, stats in stats_by_table.items() for video in _read_rows(videos, findings, tool, table, stats)
+    )
+
+
+def _name_stats(table: str) -> str:
+    return table.removesuffix(_TABLE_SUFFIX) + _STATS_SUFFIX
+
+
+def _has_stats(videos: VideoRegistry, table: str) -> bool:
+    """Whether a table has numbers about its rows, in a file of its own or in the first row."""
+    if _name_stats(table) in videos.folder.list_files("table"):
+        return True
+    first = next((row for _, row in _read_lines(videos, table)), None)
+    return isinstance(first, dict) and _STATS in first
+
+
+def _check_stats(videos: VideoRegistry, tool: str, table: str, listing: list[str]) -> str | None:
+    """Return the file with the numbers of a table's rows, None where the rows have them. Raises NoManifest where it is
+    not known which numbers belong to which row.
+    """
+    stats = _name_stats(table)
+    if stats not in listing:
+        return None
+    n, n_rows = (sum(1 for _ in _read_lines(videos, file)) for file in (stats, table))
+    if n != n_rows:
+        raise NoManifest(
+            f"{stats}: it has {format_count(n, 'row')} and {table} has {n_rows:,}, so it is not known which numbers "
+            f"belong to which row: export both again with {tool}"
+        )
+    return stats
+
+
+def _read_lines(videos: VideoRegistry, table: str) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
+    with open_file(resolve_inside(videos.folder.path, table)) as file:
+        for block in read_blocks(file):
+            for line in list_nonblank_lines(block):
+                yield line.number, parse_fields(line)
+
+
+def _read_rows(
+    videos: VideoRegistry, findings: Findings, tool: str, table: str, stats: str | None
+) -> Iterator[CaptionedVideo]:
+    """Yield the video and caption of every row of a table that has both."""
+    numbers: Iterable[tuple[int, dict[str, Any] | Reject]] = repeat((0, {}))
+    if stats is not None:
+        numbers = _read_lines(videos, stats)
+    for file in filter(None, (table, stats)):
+        videos.folder.mark_read(file)
+    for (number, row), (_, measured) in zip(_read_lines(videos, table), numbers, strict=False):
+        where = f"{table}:{number}"
+        bad = next((part for part in (row, measured) if isinstance(part, Reject)), None)
+        if bad is not None:
+            findings.leave_out(f"a row that cannot be read ({bad.code}): {CODES[bad.code]}", where)
+        elif isinstance(row, dict) and isinstance(measured, dict):
+            named = {"tool": tool, "tool_file": stats or table}
+            video = _build_video(videos, findings, {**row, **measured}, named, where)
+            if video is not None:
+                yield video
+
+
+def _build_video(
+    videos: VideoRegistry, findings: Findings, row: Mapping[str, Any], named: Mapping[str, str], where: str
+) -> CaptionedVideo | None:
+    """Build the video of a row with its caption; None where the row lacks one of them. named: the own fields that
+    name the tool.
+    """
+    paths, text = row.get("videos"), row.get("text")
+    if not isinstance(paths, list) or len(paths) != 1 or not isinstance(paths[0], str):
+        findings.leave_out("a row that names no video, or several", where)
+        return None
+    text = _MARK.sub("", text).strip() if isinstance(text, str) else ""
+    if is_blank_text(text):
+        findings.leave_out("a row whose caption has no text", where)
+        return None
+    of_video, of_text = _divide_fields(row)
+    caption = Caption(text, extra=collect_tool_fields(of_text, _CAPTION_FIELDS, findings, where))
+    if not findings.accept_row("caption", caption.build_row("v", "c"), where):
+        return None
+    place = videos.register_cell(paths[0], PurePosixPath(where).parent.as_posix(), None, where)
+    if place is None:
+        return None
+    fields = collect_tool_fields({**named, **of_video}, _VIDEO_FIELDS, findings, where)
+    return CaptionedVideo(place.video_id, place.path, (caption,), fields)
+
+
+def _divide_fields(row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields of a row about its video, and those about its text. A number about videos is a list with a
+    value for every video.
+    """
+    measured: dict[str, Any] = {}
+    for part in (row.get(_META), row.get(_STATS)):
+        measured |= part if isinstance(part, dict) else {}
+    of_video = {name: value[0] for name, value in measured.items() if isinstance(value, list) and len(value) == 1}
+    of_video |= {name: row[name] for name in ORIGIN_FIELDS if name in row}
+    others = {name: value for name, value in row.items() if name not in ("videos", "text", _STATS, _META)}
+    of_text = {**others, **measured}
+    return of_video, {name: value for name, value in of_text.items() if name not in of_video}

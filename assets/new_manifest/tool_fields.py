@@ -1,0 +1,43 @@
+"""Values that another tool gave to a clip or caption, as own fields of a manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from assets.ingest import hygiene
+from assets.ingest.rows import ORIGIN_FIELDS
+from assets.new_manifest.findings import Findings
+
+
+def collect_tool_fields(
+    measured: Mapping[str, Any], taken: frozenset[str], findings: Findings, where: str
+) -> dict[str, Any]:
+    """Return the numbers, texts and booleans among a tool's values as own fields, by name; those inside objects have
+    both names, joined by `_`. Lists, values that ingest would refuse, and names in `taken` are left out with the reason
+    in `findings`, where `where` names the row. Fields of a video's origin are kept where they are valid.
+    """
+    kept: dict[str, Any] = {}
+    for name, value in _flatten(measured):
+        if value is None:
+            continue
+        if isinstance(value, list):
+            findings.leave_out(f"field {name!r} of the tool, since it is a list", where)
+        elif name in ORIGIN_FIELDS:
+            if findings.accept_row("video", {"video_id": "v", name: value}, f"{where}: {name}"):
+                kept[name] = value
+        elif name in taken:
+            findings.leave_out(f"field {name!r} of the tool, since a manifest has one with another meaning", where)
+        elif (fault := hygiene.find_fault({name: value})) is not None:
+            findings.leave_out_refused("value", fault.code, f"{where}: {name}")
+        else:
+            kept[name] = value
+    return kept
+
+
+def _flatten(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, part in value.items():
+        if isinstance(part, dict):
+            yield from _flatten(part, f"{before}{name}_")
+        else:
+            yield f"{before}{name}", part

@@ -1,0 +1,311 @@
+"""Folders of the form that NeMo Curator, Cosmos-Curate and Data-Juicer write, made here, as manifests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy.engine import Engine
+
+from assets.datasets import require_dataset
+from assets.ingest.rows import RawRow, VideoRow
+from assets.ingest.run import ingest_folder
+from assets.ingest.validate import validate_row
+from assets.new_manifest.findings import NoManifest
+from assets.new_manifest.make import NewManifest, create_manifest
+from assets.new_manifest.tool_names import TOOL_NAMES, Tool
+from db.selection.recipes import parse_recipe
+from tests.assets.manifests import write_clip
+from tests.db.builders import set_scores
+from tests.db.freezing import freeze_recipe
+
+CLIP_TOOLS: tuple[Tool, ...] = ("curator", "cosmos")
+
+
+def meta(clip: str, **fields: Any) -> dict[str, Any]:
+    """The metadata of a clip as the tools write it to metas/v0, with these fields changed."""
+    return {
+        "span_uuid": clip,
+        "source_video": "/raw/films/one.mp4",
+        "duration_span": [1.5, 9.5],
+        "width_source": 1920,
+        "height_source": 1080,
+        "framerate_source": 24.0,
+        "clip_location": f"/out/run/clips/{clip}.mp4",
+        "width": 640,
+        "video_codec": "h264",
+        "motion_score": {"global_mean": 0.0125, "per_patch_min_256": 1e-06},
+        "aesthetic_score": 4,
+        "windows": [{"start_frame": 0, "end_frame": 192, "qwen_caption": f"A dog runs in {clip}."}],
+        "valid": True,
+        **fields,
+    }
+
+
+def write_clips(folder: Path, metas: list[dict[str, Any]], clips: str) -> Path:
+    """A folder of these tools: metadata, clips of these names, and what else they write."""
+    for inner in (
+        "metas/v0",
+        "clips",
+        "filtered_clips",
+        "ce1_embd",
+        "ce1_embd_parquet",
+        "previews/a",
+        "processed_videos",
+    ):
+        (folder / inner).mkdir(parents=True)
+    for content in metas:
+        (folder / "metas" / "v0" / f"{content['span_uuid']}.json").write_text(json.dumps(content))
+    for clip in clips:
+        write_clip(folder / "clips" / f"{clip}.mp4", brightness=ord(clip))
+    write_clip(folder / "filtered_clips" / "f.mp4")
+    (folder / "ce1_embd" / "a.pickle").write_bytes(b"cos\nsystem\n(S'touch trace'\ntR.")
+    pq.write_table(pa.table({"id": ["a"], "embedding": [[0.5, 0.5]]}), folder / "ce1_embd_parquet" / "x.parquet")
+    (folder / "previews" / "a" / "0_192.webp").write_bytes(b"webp")
+    (folder / "processed_videos" / "one.mp4.json").write_text('{"video": "one.mp4"}')
+    (folder / "summary.json").write_text('{"total_clips": 3}')
+    return folder
+
+
+def write_rows(path: Path, rows: list[Any]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def left_out(made: NewManifest) -> dict[str, int]:
+    return {row["left out"]: row["n"] for row in made.findings.list_left_out()}
+
+
+@pytest.mark.parametrize("tool", CLIP_TOOLS)
+def test_clips_become_videos_with_the_numbers_of_the_tool(tmp_path: Path, tool: Tool) -> None:
+    windows = [
+        {"start_frame": 0, "end_frame": 48, "qwen_caption": "A dog runs.", "qwen_lm_enhanced_caption": "A dog."},
+        {"start_frame": 48, "end_frame": 120, "qwen_caption": "It stops."},
+    ]
+    metas = [
+        meta("a"),
+        meta("b", windows=windows, source_video="https://films.example/two", errors=["late"], aesthetic_score=None),
+        meta("c", windows=[], valid=False),
+        meta("f", clip_location="s3://bucket/out/filtered_clips/f.mp4"),
+        meta("g"),
+        meta("h", filtered_windows=[{"start_frame": 0, "end_frame": 9, "qwen_rejection_reasons": "blurred"}]),
+    ]
+    folder = write_clips(tmp_path / "out", metas, "abch")
+    (folder / "metas" / "v0" / "bad.json").write_text('{"aesthetic_score": NaN}')
+    made = create_manifest(folder, tool=tool)
+    assert made.source_description == f"a folder of {TOOL_NAMES[tool]}"
+    videos = {row["video_id"]: row for row in read_rows(folder / "videos.jsonl")}
+    common = {"tool": TOOL_NAMES[tool], "tool_version": "v0", "span_start_s": 1.5, "span_end_s": 9.5}
+    source = {
+        "width_source": 1920,
+        "height_source": 1080,
+        "framerate_source": 24.0,
+        "width": 640,
+        "video_codec": "h264",
+    }
+    motion = {"motion_score_global_mean": 0.0125, "motion_score_per_patch_min_256": 1e-06}
+    assert videos["clips/a"] == {
+        "video_id": "clips/a",
+        "path": "clips/a.mp4",
+        **common,
+        "tool_file": "metas/v0/a.json",
+        "source_video": "/raw/films/one.mp4",
+        **source,
+        **motion,
+        "aesthetic_score": 4,
+    }
+    assert videos["clips/b"]["source_url"] == "https://films.example/two"
+    assert "aesthetic_score" not in videos["clips/b"]
+    captions = {row["caption_id"]: row for row in read_rows(folder / "captions.jsonl")}
+    assert {key: (row["system"], row["text"]) for key, row in captions.items()} == {
+        "clips/a__qwen": ("qwen", "A dog runs in a."),
+        "clips/b__qwen": ("qwen", "A dog runs.\nIt stops."),
+        "clips/b__qwen_lm_enhanced": ("qwen_lm_enhanced", "A dog."),
+        "clips/h__qwen": ("qwen", "A dog runs in h."),
+    }
+    assert captions["clips/b__qwen"]["segments"] == [
+        {"start_s": 0.0, "end_s": 2.0, "text": "A dog runs."},
+        {"start_s": 2.0, "end_s": 5.0, "text": "It stops."},
+    ]
+    assert "segments" not in captions["clips/a__qwen"]
+    assert left_out(made) == {
+        "an embedding of a clip, which no metric and no recipe uses": 2,
+        "a preview of a clip": 1,
+        "a clip that the tool filtered out": 1,
+        "a record about a whole video or chunk": 1,
+        "a clip without a caption": 1,
+        "metadata of a clip that the tool filtered out": 1,
+        "a clip whose file is not in folder clips": 1,
+        "a window that the tool filtered out": 1,
+        "field 'errors' of the tool, since it is a list": 1,
+        "metadata that cannot be read (nan): A number is NaN, or the JSON contains the word NaN or Infinity.": 1,
+        "a video that no metadata of the tool names": 1,
+        "a file of the tool that names no clip": 1,
+    }
+    assert not (folder / "trace").exists()
+
+
+def test_clips_in_a_store_keep_their_address(tmp_path: Path) -> None:
+    folder = write_clips(tmp_path / "out", [meta("a", clip_location="s3://bucket/run/clips/a.mp4")], "")
+    create_manifest(folder, tool="cosmos")
+    (video,) = read_rows(folder / "videos.jsonl")
+    assert video["path"] == "s3://bucket/run/clips/a.mp4"
+
+
+def test_data_juicers_numbers_belong_to_videos_or_texts(tmp_path: Path) -> None:
+    rows = [
+        {"text": "<__dj__video> A dog runs. <|__dj__eoc|>", "videos": ["a.mp4"], "source": "web", "licence": "CC0-1.0"},
+        {"text": "Two videos.", "videos": ["a.mp4", "b.mp4"]},
+        {"text": "<__dj__video> <|__dj__eoc|>", "videos": ["b.mp4"]},
+        {"text": "A cat sits.", "videos": ["/elsewhere/c.mp4"]},
+        {"text": "A cat sleeps.", "videos": ["b.mp4"]},
+    ]
+    numbers = {"video_motion_score": [0.75], "video_duration": [8.0], "num_words": 3, "lang": "en"}
+    stats = [{"__dj__stats__": {**numbers, "video_motion_score": [n / 4]}} for n in range(4)]
+    stats.append({"__dj__stats__": numbers, "__dj__meta__": {"video_frame_tags": [["cat", "bed"]], "scene": {"n": 2}}})
+    write_rows(tmp_path / "best.jsonl", rows)
+    write_rows(tmp_path / "best_stats.jsonl", stats)
+    for clip in "ab":
+        write_clip(tmp_path / f"{clip}.mp4", brightness=ord(clip))
+    made = create_manifest(tmp_path, tool="data-juicer")
+    tool = {"tool": "Data-Juicer", "tool_file": "best_stats.jsonl"}
+    assert read_rows(tmp_path / "videos.jsonl") == [
+        {
+            "video_id": "a",
+            "path": "a.mp4",
+            **tool,
+            "video_motion_score": 0.0,
+            "video_duration": 8.0,
+            "licence": "CC0-1.0",
+        },
+        {"video_id": "b", "path": "b.mp4", **tool, "video_motion_score": 0.75, "video_duration": 8.0},
+    ]
+    captions = read_rows(tmp_path / "captions.jsonl")
+    assert [(row["text"], row["num_words"], row["lang"]) for row in captions] == [
+        ("A dog runs.", 3, "en"),
+        ("A cat sleeps.", 3, "en"),
+    ]
+    assert (captions[0]["source"], captions[1]["scene_n"]) == ("web", 2)
+    assert left_out(made) == {
+        "a row that names no video, or several": 1,
+        "a row whose caption has no text": 1,
+        "a row whose video is outside the folder: name its folder in REELSIEVE_MEDIA_ROOTS": 1,
+        "field 'video_frame_tags' of the tool, since it is a list": 1,
+    }
+
+
+def test_data_juicers_numbers_may_lie_in_the_rows(tmp_path: Path) -> None:
+    row = {"text": "A dog runs.", "videos": ["a.mp4"], "__dj__stats__": {"video_motion_score": [2]}}
+    write_rows(tmp_path / "all.jsonl", [row])
+    write_clip(tmp_path / "a.mp4")
+    create_manifest(tmp_path, tool="data-juicer")
+    (video,) = read_rows(tmp_path / "videos.jsonl")
+    assert (video["video_motion_score"], video["tool_file"]) == (2, "all.jsonl")
+
+
+def test_names_of_a_manifest_are_not_taken_from_a_tool(tmp_path: Path) -> None:
+    content = meta("a", path="/etc/passwd", note={"b": "x"}, licence=4, opt_out=True, wild="a\u0000b")
+    folder = write_clips(tmp_path / "out", [content], "a")
+    made = create_manifest(folder, tool="curator")
+    (video,) = read_rows(folder / "videos.jsonl")
+    assert (video["path"], video["note_b"], video["opt_out"]) == ("clips/a.mp4", "x", True)
+    assert {"licence", "wild"}.isdisjoint(video)
+    reasons = " ".join(left_out(made))
+    assert "field 'path' of the tool, since a manifest has one with another meaning" in reasons
+    assert "(wrong_type)" in reasons
+    assert "(nul_character)" in reasons
+
+
+@pytest.mark.parametrize("tool", CLIP_TOOLS)
+def test_a_folder_without_metadata_of_clips_is_refused(tmp_path: Path, tool: Tool) -> None:
+    write_clip(tmp_path / "clips" / "a.mp4")
+    with pytest.raises(
+        NoManifest, match=rf"no metadata of clips in metas/v0, as {TOOL_NAMES[tool]} writes it: give the"
+    ):
+        create_manifest(tmp_path, tool=tool)
+    with pytest.raises(NoManifest, match=f"it is a file: give the folder that {TOOL_NAMES[tool]} wrote to"):
+        create_manifest(tmp_path / "clips" / "a.mp4", tool=tool)
+    assert not (tmp_path / "videos.jsonl").exists()
+
+
+def test_numbers_that_are_missing_or_of_other_rows_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(NoManifest, match=r"no \.jsonl table: give the folder of the export_path of Data-Juicer"):
+        create_manifest(tmp_path, tool="data-juicer")
+    write_rows(tmp_path / "best.jsonl", [{"text": "A dog.", "videos": ["a.mp4"]}] * 2)
+    with pytest.raises(NoManifest, match=r"^best\.jsonl: neither a field __dj__stats__ nor a file best_stats\.jsonl"):
+        create_manifest(tmp_path, tool="data-juicer")
+    write_rows(tmp_path / "best_stats.jsonl", [{"__dj__stats__": {}}])
+    with pytest.raises(NoManifest, match=r"^best_stats\.jsonl: it has 1 row and best\.jsonl has 2, so it is not known"):
+        create_manifest(tmp_path, tool="data-juicer")
+
+
+def test_what_a_tool_measured_selects_in_bands_and_by_conditions(engine: Engine, tmp_path: Path) -> None:
+    metas = [meta(clip, aesthetic_score=number + 0.5) for number, clip in enumerate("abcd")]
+    folder = write_clips(tmp_path / "out", metas, "abcd")
+    create_manifest(folder, tool="curator")
+    ingest_folder(engine, folder, "clips")
+    dataset = require_dataset(engine, "clips")
+    with engine.connect() as connection:
+        samples = connection.scalars(sa.text("SELECT sample_id FROM sample ORDER BY key")).all()
+    set_scores(engine, dict.fromkeys(samples, 0.5))
+
+    def take(**recipe: Any) -> list[str]:
+        with engine.begin() as connection:
+            chosen = freeze_recipe(connection, dataset, parse_recipe({"by": "extra_aesthetic_score", **recipe}))
+            query = sa.text("SELECT video FROM selection_item WHERE selection_id = :id ORDER BY rank")
+            return list(connection.scalars(query, {"id": chosen.selection_id}))
+
+    assert take(count=2) == ["clips/d", "clips/c"]
+    assert take(keep=1, where="extra_aesthetic_score < 2 and extra_tool = 'NeMo Curator'") == ["clips/b", "clips/a"]
+    assert sorted(take(per="extra_aesthetic_score", bands=[2], quotas={"*": 1})) == ["clips/b", "clips/d"]
+    assert cast(str, read_rows(folder / "videos.jsonl")[0]["tool_file"]) == "metas/v0/a.json"
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.just("clips/a.mp4"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=8,
+)
+NAMES = ("clip_location", "windows", "filtered_windows", "duration_span", "framerate", "source_video", "motion_score")
+
+
+@given(changes=st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=9), JSON_VALUES, max_size=4))
+def test_whatever_metadata_holds_the_other_clip_is_read(
+    tmp_path_factory: pytest.TempPathFactory, changes: dict[str, Any]
+) -> None:
+    folder = write_clips(tmp_path_factory.mktemp("out"), [meta("a"), meta("b", **{**changes, "span_uuid": "b"})], "")
+    for clip in "ab":
+        (folder / "clips" / f"{clip}.mp4").write_bytes(b"a clip that nobody decodes")
+    made = create_manifest(folder, tool="curator")
+    videos = {row["video_id"]: row for row in read_rows(folder / "videos.jsonl")}
+    assert videos["clips/a"]["aesthetic_score"] == 4
+    for row in videos.values():
+        assert isinstance(validate_row(RawRow("", 1, "video", row, None, "")), VideoRow)
+    assert len(videos) == 2 or left_out(made)
+
+
+def test_deep_metadata_and_rows_are_left_out(tmp_path: Path) -> None:
+    folder = write_clips(tmp_path / "out", [meta("a")], "a")
+    (folder / "metas" / "v0" / "deep.json").write_text('{"a":' * 5000 + "1" + "}" * 5000)
+    (folder / "metas" / "v0" / "list.json").write_text("[1]")
+    made = create_manifest(folder, tool="cosmos")
+    assert len(read_rows(folder / "videos.jsonl")) == 1
+    assert {"metadata that cannot be read (too_deep)", "metadata that cannot be read (not_an_object)"} <= {
+        reason.partition(":")[0] for reason in left_out(made)
+    }
+    write_rows(tmp_path / "best.jsonl", [{"text": "A dog.", "videos": ["a.mp4"]}, [1], {"text": 4, "videos": "a.mp4"}])
+    write_rows(tmp_path / "best_stats.jsonl", [{"__dj__stats__": [1]}, {}, {"__dj__stats__": {"n": {"m": 2}}}])
+    write_clip(tmp_path / "a.mp4")
+    made = create_manifest(tmp_path, tmp_path / "manifest", tool="data-juicer")
+    assert len(read_rows(tmp_path / "manifest" / "videos.jsonl")) == 1
+    assert any("not_an_object" in reason for reason in left_out(made))
