@@ -56,40 +56,39 @@ def compare(
 
 
 def _load_means(installation: Installation, dataset: Dataset, comparison: Comparison) -> list[EstimatedMean]:
-    """Load the mean ratings of all captions, corrected by one scorer and by the other, where only a part is rated."""
-    from assets.agreement.estimated_means import estimate_mean_ratings
+    """Load the means of ratings and of the judge over all captions, corrected by one scorer and by the other."""
+    from assets.agreement.estimated_means import estimate_means
 
     with installation.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-        sides = (comparison.first.scorer, comparison.second.scorer)
-        means = [mean for side in sides for mean in estimate_mean_ratings(connection, dataset, side)]
-    return [mean for mean in means if mean.estimate.n < mean.estimate.size]
+        return estimate_means(connection, dataset, [comparison.first.scorer, comparison.second.scorer])
 
 
 def _print_means(means: list[EstimatedMean]) -> None:
-    """Print the estimated mean ratings of all captions and of each system; nothing where there are none."""
+    """Print the estimated means of all captions, of each system and of selections; nothing where there are none."""
+    from assets.reports.text import format_short
     from metrics_core.agreement import Estimate
 
     if not means:
         return
-    console.print("\n[bold]mean ratings of all captions[/bold], from the n drawn and rated ones")
+    console.print("\n[bold]means of all captions[/bold], from the n with an answer that count as drawn")
     rows = []
     for mean in means:
         estimate = mean.estimate
         interval = Estimate(estimate.value, estimate.low, estimate.high)
         rows.append(
             {
-                "aspect": mean.aspect,
-                "system": mean.system or "all",
-                "corrected by": mean.helper,
+                "score": mean.dear,
+                "captions": "all" if mean.group_name is None else f"{mean.group_kind} {mean.group_name}",
+                "corrected by": "–" if mean.helper is None else f"{mean.helper}@{mean.helper_scorer_id}",
                 "mean": format_short_estimate(interval),
                 "n": f"{estimate.n} of {estimate.size}",
                 "gain": "–" if estimate.gain is None else f"{estimate.gain:.2f}",
-                "more": "–" if mean.n_more is None else mean.n_more,
+                "more": "–" if mean.n_more is None else f"{mean.n_more} for ±{format_short(mean.half_width)}",
             }
         )
     print_rows(rows, empty="")
     console.print(
-        "gain: times as many ratings that a plain mean would need; more: ratings that would halve the interval",
+        "gain: times as many answers that a plain mean would need; more: answers until the interval is so narrow",
         style="dim",
     )
 
