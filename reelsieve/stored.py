@@ -82,8 +82,8 @@ class Connection:
     @raise_reelsieve_errors
     def estimated_means(self, dataset: str, scorer: str) -> Any:
         """Return a table with the means of ratings and of the metric judge over all captions of a dataset, estimated
-        from the part with answers and corrected by a scorer such as "vcs": a row for the dataset, for each system and
-        for each of the newest selections. Raises ReelsieveError for an unknown dataset or scorer.
+        from the part with answers and corrected by a scorer such as "vcs": a row for the dataset, every system
+        and every selection of the newest ten. Raises ReelsieveError for an unknown dataset or scorer.
 
         Columns: dear (aspect of the ratings, or judge), group_kind and group_name, helper (None where the scorer lacks
         a value for a caption of the group), value, low and high (95 % interval), n of size captions that count, plain
@@ -116,7 +116,7 @@ class Connection:
         pandas a number that is missing is NaN, and never 0. Raises ReelsieveError for a statement that fails or would
         change something.
 
-        docs/sql.md has the views and seventeen questions.
+        docs/sql.md has the views and sixteen questions.
         """
         from db.server.reader import open_read_only_query
 

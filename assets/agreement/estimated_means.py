@@ -88,8 +88,8 @@ class _Group:
 
 def estimate_means(connection: Connection, dataset: Dataset, helpers: Sequence[StoredScorer]) -> list[EstimatedMean]:
     """Estimate the means of all expensive scores over the captions of a dataset, of each system and of the newest
-    selections, where FEWEST_ANSWERS (10) answers or more count: one corrected by each of the helpers that has a value
-    for all captions of the group, and one without correction where none has. Expensive scores that all captions have
+    selections, where FEWEST_ANSWERS (10) answers or more count: one for every helper that has a value for all
+    captions of the group, and one without correction where none has. Expensive scores that all captions have
     are left out, and so are selections that were made by the answers. Reads one state of the database in a transaction
     that sees one.
     """
@@ -172,9 +172,8 @@ def _list_groups(
     for row in list_newest_selections(connection, dataset, MOST_SELECTIONS):
         # A threshold stays the name that it had in the recipe, which says whether ratings made it.
         recipe = parse_recipe(convert_rule({**row["spec"], "cuts": None}))
-        is_promised = row["promise"] is not None and row["promise"]["answered_by"].startswith(
-            JUDGE if aspect is None else f"people: {aspect}"
-        )
+        promised_by = "" if row["promise"] is None else row["promise"]["answered_by"]
+        is_promised = promised_by.startswith(f"{JUDGE} ") if aspect is None else promised_by == f"people: {aspect}"
         if not is_promised and not uses_answers(recipe, aspect):
             is_member = np.isin(ids, list_selected_ids(connection, row["selection_id"]))
             yield _Group("selection", str(row["selection_id"]), is_member)

@@ -1,4 +1,4 @@
-"""What estimated means are computed from, and how they are stored (table `estimated_mean`)."""
+"""Estimated means as they are stored (table `estimated_mean`), and the selections that they are estimated for."""
 
 from __future__ import annotations
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ from assets.promise.terms import JUDGE
 from assets.selection.select import make_selection
 from db.manifest.datasets import Dataset
 from db.manifest.draws import build_draw_order
-from db.schema import rating, sample, score
+from db.schema import rating, sample, score, selection
 from db.scores.scorers import list_scorers
 from db.selection.draws import Draw, list_wanted_samples, take_draw
 from db.selection.promises import list_selected_ids
@@ -29,6 +31,7 @@ from tests.assets.reporting import rate
 from tests.conftest import Template, filled_template
 from tests.db.builders import activate, add_sample, add_video, make_dataset, set_scores
 
+SQL_PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 SYSTEMS = ("good", "poor")
 N_VIDEOS = 120
 
@@ -195,6 +198,12 @@ def test_selections_have_means_unless_the_answers_made_them(engine: Engine, clip
     assert (row["group_name"], row["size"]) == (str(by_metric.selection_id), len(ids))
     assert row["n"] == sum(i in ids for i, _ in drawn[:120])
     assert row["value"] == pytest.approx(np.mean([truth(i) for i in ids]))
+    for answered_by, n_rows in (("people: funny", 1), ("judge 12ab", 1), ("people: fun", 0)):
+        with engine.begin() as connection:
+            connection.execute(sa.update(selection).values(promise={"answered_by": answered_by}))
+        store_estimated_means(engine, clips)
+        with engine.connect() as connection:
+            assert len(connection.execute(query).all()) == n_rows, answered_by
 
 
 def test_means_are_stored_with_names_and_replaced(engine: Engine, clips: Dataset) -> None:
@@ -211,6 +220,10 @@ def test_means_are_stored_with_names_and_replaced(engine: Engine, clips: Dataset
     with engine.connect() as connection:
         assert load_estimated_means(connection, clips) == tuple(made)
         rows = connection.execute(query).all()
+        (of_page,) = re.findall(r"(    SELECT dear, .*?)\n\n", SQL_PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+        shown = connection.execute(sa.text(of_page.replace("'mine'", "'clips'"))).all()
+    assert [row.dear for row in shown] == ["fun", "fun", JUDGE, JUDGE]
+    assert shown[0].mean >= shown[1].mean
     names = [
         (name, helper, system) for name in ("fun", JUDGE) for helper in ("evqa", "vcs") for system in (None, *SYSTEMS)
     ]
