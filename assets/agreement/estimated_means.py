@@ -24,7 +24,7 @@ from db.scores.scorers import StoredScorer, list_scorers, load_value_arrays
 from db.selection.draws import list_draws
 from db.selection.promises import list_selected_ids, load_score_answers
 from db.selection.recipes import convert_rule, parse_recipe
-from metrics_core.arrays import BoolArray, FloatArray, IntArray
+from metrics_core.arrays import BoolArray, FloatArray, IntArray, find_values
 from metrics_core.promise import MeanEstimate, count_further_answers, estimate_mean
 from metrics_core.promise.means import FEWEST_ANSWERS
 
@@ -88,25 +88,27 @@ class _Group:
 
 def estimate_means(connection: Connection, dataset: Dataset, helpers: Sequence[StoredScorer]) -> list[EstimatedMean]:
     """Estimate the means of all expensive scores over the captions of a dataset, of each system and of the newest
-    selections, where FEWEST_ANSWERS (10) answers or more count: one for every helper that has a value for all
-    captions of the group, and one without correction where none has. Expensive scores that all captions have
-    are left out, and so are selections that were made by the answers. Reads one state of the database in a transaction
-    that sees one.
+    selections, where FEWEST_ANSWERS (10) answers or more count: one for every helper that has a value for all captions
+    of the group, and one without correction where none has. Expensive scores that all captions have are left out, and
+    so are selections that were made by the answers. Reads one state of the database in a transaction that sees one.
     """
+    dear_scores = list(_load_dear_scores(connection, dataset))
+    if not dear_scores:
+        return []
     systems = sorted(load_caption_systems(connection, dataset))
-    values = [(helper, load_value_arrays(connection, helper.scorer_id, dataset.dataset_id)) for helper in helpers]
+    loaded = [(helper, load_value_arrays(connection, helper.scorer_id, dataset.dataset_id)) for helper in helpers]
     means: list[EstimatedMean] = []
-    for dear in _load_dear_scores(connection, dataset):
+    for dear in dear_scores:
         captions = load_drawable_captions(connection, dataset, dear.seed, systems)
         order = np.argsort(captions.chances, kind="stable")
         ids, places = captions.sample_ids, captions.system_places[order]
         is_answered = np.isin(ids, dear.sample_ids)[order]
         if is_answered.all():
             continue
-        answers = _place_values(ids, dear.sample_ids, dear.values)[order]
+        answers = find_values(ids, dear.sample_ids, dear.values, np.nan)[order]
         cheap = [
-            (scorer, _place_values(ids, *arrays)[order])
-            for scorer, arrays in values
+            (scorer, find_values(ids, of_values, values, np.nan)[order])
+            for scorer, (of_values, values) in loaded
             if scorer.scorer_id != dear.scorer_id
         ]
         for group in _list_groups(connection, dataset, dear, ids[order], systems, places):
@@ -146,11 +148,13 @@ def _load_dear_scores(connection: Connection, dataset: Dataset) -> Iterator[_Dea
         ids, values = load_mean_ratings(connection, dataset, aspect)
         yield _DearScore(aspect, None, ids, values, SEED, HALF_WIDTH_OF_RATINGS, is_of_all=True)
     for scorer in list_scorers(connection):
-        if scorer.metric == JUDGE and scorer.status == "active":
+        if scorer.metric != JUDGE or scorer.status != "active":
+            continue
+        ids, values = load_score_answers(connection, dataset, scorer.scorer_id)
+        if ids.size:
             draws = list_draws(connection, dataset, JUDGE)
             whole = [draw for draw in draws if draw.condition is None]
             seed = max(whole or draws, key=lambda draw: draw.n_wanted).seed if draws else SEED
-            ids, values = load_score_answers(connection, dataset, scorer.scorer_id)
             is_of_all = bool(whole) or not draws
             yield _DearScore(JUDGE, scorer.scorer_id, ids, values, seed, HALF_WIDTH_OF_JUDGE, is_of_all)
 
@@ -220,13 +224,3 @@ def _estimate_group(
             half_width=dear.half_width,
             n_more=count_further_answers(estimate, dear.half_width),
         )
-
-
-def _place_values(sample_ids: IntArray, ids: IntArray, values: FloatArray) -> FloatArray:
-    """Return the values (n,) of these samples, which are sorted by id; NaN for none."""
-    placed = np.full(sample_ids.size, np.nan)
-    if sample_ids.size:
-        rows = np.minimum(np.searchsorted(sample_ids, ids), sample_ids.size - 1)
-        is_caption = sample_ids[rows] == ids
-        placed[rows[is_caption]] = values[is_caption]
-    return placed

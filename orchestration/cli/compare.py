@@ -65,7 +65,6 @@ def _load_means(installation: Installation, dataset: Dataset, comparison: Compar
 
 def _print_means(means: list[EstimatedMean]) -> None:
     """Print the estimated means of all captions, of each system and of selections; nothing where there are none."""
-    from assets.reports.text import format_short
     from metrics_core.agreement import Estimate
 
     if not means:
@@ -73,22 +72,24 @@ def _print_means(means: list[EstimatedMean]) -> None:
     console.print("\n[bold]means of all captions[/bold], from the n with an answer that count as drawn")
     rows = []
     for mean in means:
-        estimate = mean.estimate
+        estimate, name = mean.estimate, mean.group_name
         interval = Estimate(estimate.value, estimate.low, estimate.high)
         rows.append(
             {
                 "score": mean.dear,
-                "captions": "all" if mean.group_name is None else f"{mean.group_kind} {mean.group_name}",
-                "corrected by": "–" if mean.helper is None else f"{mean.helper}@{mean.helper_scorer_id}",
+                "captions": {"dataset": "all", "selection": f"selection {name}"}.get(mean.group_kind, name),
+                "by": "–" if mean.helper is None else f"{mean.helper}@{mean.helper_scorer_id}",
                 "mean": format_short_estimate(interval),
                 "n": f"{estimate.n} of {estimate.size}",
                 "gain": "–" if estimate.gain is None else f"{estimate.gain:.2f}",
-                "more": "–" if mean.n_more is None else f"{mean.n_more} for ±{format_short(mean.half_width)}",
+                "more": "–" if mean.n_more is None else mean.n_more,
             }
         )
     print_rows(rows, empty="")
+    widths = dict.fromkeys(f"{mean.half_width:g}" for mean in means)
     console.print(
-        "gain: times as many answers that a plain mean would need; more: answers until the interval is so narrow",
+        "by: what corrects the mean; gain: times as many answers that a plain mean would need; more: answers until "
+        f"the interval is {' or '.join(widths)} on either side",
         style="dim",
     )
 
