@@ -92,27 +92,34 @@ def estimate_means(connection: Connection, dataset: Dataset, helpers: Sequence[S
     of the group, and one without correction where none has. Expensive scores that all captions have are left out, and
     so are selections that were made by the answers. Reads one state of the database in a transaction that sees one.
     """
-    dear_scores = list(_load_dear_scores(connection, dataset))
-    if not dear_scores:
-        return []
     systems = sorted(load_caption_systems(connection, dataset))
-    loaded = [(helper, load_value_arrays(connection, helper.scorer_id, dataset.dataset_id)) for helper in helpers]
+    loaded: list[tuple[StoredScorer, list[npt.NDArray[Any]]]] = []
     means: list[EstimatedMean] = []
-    for dear in dear_scores:
+    for dear in _load_dear_scores(connection, dataset):
         captions = load_drawable_captions(connection, dataset, dear.seed, systems)
         order = np.argsort(captions.chances, kind="stable")
         ids, places = captions.sample_ids, captions.system_places[order]
         is_answered = np.isin(ids, dear.sample_ids)[order]
         if is_answered.all():
             continue
+        groups = [
+            (group, n)
+            for group in _list_groups(connection, dataset, dear, ids[order], systems, places)
+            if (n := _count_drawn(is_answered[group.is_member], is_of_all=dear.is_of_all)) >= FEWEST_ANSWERS
+        ]
+        if not groups:
+            continue
+        # Only now: they take most of the time, and few ratings come in the order of the draw.
+        loaded = loaded or [
+            (helper, load_value_arrays(connection, helper.scorer_id, dataset.dataset_id)) for helper in helpers
+        ]
         answers = find_values(ids, dear.sample_ids, dear.values, np.nan)[order]
         cheap = [
             (scorer, find_values(ids, of_values, values, np.nan)[order])
             for scorer, (of_values, values) in loaded
             if scorer.scorer_id != dear.scorer_id
         ]
-        for group in _list_groups(connection, dataset, dear, ids[order], systems, places):
-            n = _count_drawn(is_answered[group.is_member], is_of_all=dear.is_of_all)
+        for group, n in groups:
             means += _estimate_group(dear, group, answers[group.is_member], n, cheap)
     return means
 
