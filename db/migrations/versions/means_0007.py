@@ -1,4 +1,4 @@
-"""means: estimated means of expensive scores, in means_0005.sql"""
+"""means: estimated means of expensive scores, in means_0007.sql"""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 from alembic import op
 
-revision = "0005"
-down_revision = "0004"
+revision = "0007"
+down_revision = "0006"
 branch_labels = None
 depends_on = None
 
