@@ -57,6 +57,11 @@ views = [
         ["threshold", "rating_threshold"],
     ),
     _build_view(
+        "estimated_means",
+        "One row per estimated mean of ratings or of a judge, by dataset, system or selection, and by its helper.",
+        ["agreement"],
+    ),
+    _build_view(
         "dataset_summary",
         "One row per dataset: the counts of its videos, captions, ratings, rejects and scores.",
         ["sample", "reference", *_SCORES],

@@ -26,16 +26,9 @@ _SELECTIONS = (
     "SELECT selection_id, dataset_name AS dataset, n, n_eligible, cutoff, n_tied, n_tied_left, score_hash, "
     "created_at, spec, promise FROM selection ORDER BY selection_id"
 )
-# Columns of `Connection.estimated_means`, with the fields of a MeanEstimate.
-_MEAN_COLUMNS = {
-    "mean": "value",
-    "low": "low",
-    "high": "high",
-    "n": "n",
-    "size": "size",
-    "plain": "plain",
-    "gain": "gain",
-}
+# Columns of `Connection.estimated_means`, the fields of an EstimatedMean: texts, and then numbers.
+_MEAN_NAMES = ("dear", "group_kind", "group_name", "helper")
+_MEAN_NUMBERS = ("value", "low", "high", "n", "size", "plain", "gain", "half_width", "n_more")
 _ITEMS = "SELECT * FROM selection_item WHERE selection_id = {} ORDER BY rank"
 
 
@@ -88,15 +81,17 @@ class Connection:
 
     @raise_reelsieve_errors
     def estimated_means(self, dataset: str, scorer: str) -> Any:
-        """Return a table with the mean ratings of all captions of a dataset, estimated from those that people rated and
-        corrected by a scorer such as "vcs": a row for every aspect, for all systems (NaN) and for each system. Columns:
-        aspect, system, mean, low and high (95 % interval), n of size captions that count as drawn and rated, plain (the
-        mean of these), gain (times as many ratings that the plain mean would need), and n_more (ratings that would
-        probably halve the interval). Raises ReelsieveError for an unknown dataset or scorer.
+        """Return a table with the means of ratings and of the metric judge over all captions of a dataset, estimated
+        from the part with answers and corrected by a scorer such as "vcs": a row for the dataset, every system
+        and every selection of the newest ten. Raises ReelsieveError for an unknown dataset or scorer.
 
-        Rated captions count up to the first one without a rating, in the order in which `reelsieve rate` asks.
+        Columns: dear (aspect of the ratings, or judge), group_kind and group_name, helper (None where the scorer lacks
+        a value for a caption of the group), value, low and high (95 % interval), n of size captions that count, plain
+        (their mean), gain (times as many answers that the plain mean would need), and n_more (answers that would
+        probably narrow the interval to half_width on either side). Answers count up to the first caption without one,
+        in the order in which `reelsieve rate` and draws ask.
         """
-        from assets.agreement.estimated_means import estimate_mean_ratings
+        from assets.agreement.estimated_means import estimate_means
         from assets.agreement.scorer_names import require_named_scorer
         from assets.datasets import require_dataset
         from db.scores.scorers import list_scorers
@@ -108,19 +103,11 @@ class Connection:
             with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
                 connection.exec_driver_sql("SET TRANSACTION READ ONLY")
                 named = require_named_scorer(list_scorers(connection), scorer)
-                means = estimate_mean_ratings(connection, stored, named)
+                means = estimate_means(connection, stored, [named])
         finally:
             engine.dispose()
-        columns = [("aspect", False), ("system", False), *((name, True) for name in _MEAN_COLUMNS), ("n_more", True)]
-        rows = [
-            (
-                mean.aspect,
-                mean.system,
-                *[getattr(mean.estimate, field) for field in _MEAN_COLUMNS.values()],
-                mean.n_more,
-            )
-            for mean in means
-        ]
+        columns = [*((name, False) for name in _MEAN_NAMES), *((name, True) for name in _MEAN_NUMBERS)]
+        rows = [tuple(mean.as_dict()[name] for name, _ in columns) for mean in means]
         return _build_table(columns, rows)
 
     @raise_reelsieve_errors
@@ -129,7 +116,7 @@ class Connection:
         pandas a number that is missing is NaN, and never 0. Raises ReelsieveError for a statement that fails or would
         change something.
 
-        docs/sql.md has the views and fifteen questions.
+        docs/sql.md has the views and sixteen questions.
         """
         from db.server.reader import open_read_only_query
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import dagster as dg
 
+from assets.agreement.estimated_means import store_estimated_means
 from assets.agreement.table import StoredAgreementRow, store_agreement
 from assets.curation import Curation
 from assets.datasets import require_dataset
@@ -41,16 +42,19 @@ SHOWN_GROUPINGS = ("pooled", "per_video", "per_system", "within_system")
 )
 def agreement(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """Agreement with people's ratings, labels and preferences: coefficients of every metric, simple score and rater,
-    with intervals over videos. Replaces the dataset's rows in table `agreement`.
+    with intervals over videos; and means of ratings and of the judge, estimated from a part. Replaces the dataset's
+    rows in tables `agreement` and `estimated_mean`.
     """
     dataset = require_dataset(curation.engine, context.partition_key)
     judged = curation.judgements.load(context.run.run_id, curation.engine, dataset)
     rows = store_agreement(curation.engine, dataset, judged)
+    means = store_estimated_means(curation.engine, dataset)
     with curation.engine.connect() as connection:
         labels = {metric: load_metric_label(connection, metric) for metric in judged.metric_values}
         note = load_ratings_note(connection, dataset.dataset_id)
     metadata = format_agreement([replace(row, metric=labels.get(row.metric, row.metric)) for row in rows])
-    return dg.MaterializeResult(metadata={**note, **metadata})
+    n_means = {"estimated means": dg.MetadataValue.int(len(means))} if means else {}
+    return dg.MaterializeResult(metadata={**note, **metadata, **n_means})
 
 
 def format_agreement(rows: list[StoredAgreementRow]) -> dict[str, dg.MetadataValue]:

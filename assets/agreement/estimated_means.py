@@ -1,91 +1,233 @@
-"""Mean ratings over all captions of a dataset, and of each system, estimated from the part that people have rated.
+"""Means of an expensive score over all captions of a dataset, a system or a selection, estimated from the part with it.
 
-A metric that has a value for all captions corrects the mean of the rated ones. Rated captions count up to the first one
-without a rating in the order of their random numbers, so they are a simple random sample of the captions of a dataset
-and of each system. This is the order in which `reelsieve rate` asks.
+The expensive score is people's rating or that of the metric `judge`. A score that all captions of the group have
+corrects the mean. Answers count up to the first caption without one in the order of the random numbers of captions, so
+they are a simple random sample of the group. This is the order in which `reelsieve rate` and draws ask.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
-from sqlalchemy.engine import Connection
+import numpy.typing as npt
+from sqlalchemy.engine import Connection, Engine
 
+from assets.promise.terms import JUDGE, uses_answers
 from db.manifest.datasets import Dataset
 from db.manifest.rating_draws import load_caption_systems, load_drawable_captions
+from db.reports.estimated_means import list_estimated_means, list_newest_selections, replace_estimated_means
 from db.reports.mean_ratings import list_rated_aspects, load_mean_ratings
-from db.scores.scorers import StoredScorer, load_value_arrays
-from metrics_core.arrays import BoolArray, FloatArray, IntArray
+from db.scores.scorers import StoredScorer, list_scorers, load_value_arrays
+from db.selection.draws import list_draws
+from db.selection.promises import list_selected_ids, load_score_answers
+from db.selection.recipes import convert_rule, parse_recipe
+from metrics_core.arrays import BoolArray, FloatArray, IntArray, find_values
 from metrics_core.promise import MeanEstimate, count_further_answers, estimate_mean
 from metrics_core.promise.means import FEWEST_ANSWERS
 
 SEED = 0
 """The seed of the order in which captions are rated without another one."""
+MOST_SELECTIONS = 10
+"""Means are estimated for the newest selections of a dataset, at most so many."""
+HALF_WIDTH_OF_RATINGS, HALF_WIDTH_OF_JUDGE = 0.2, 0.05
+"""The half width of an interval that further answers are counted for: a twentieth of the scale."""
 
 
 @dataclass(frozen=True, slots=True)
 class EstimatedMean:
-    """The mean rating for an aspect of all captions by a system that a metric has a value for; of all systems where
-    `system` is None. helper: the metric that corrects it. n_more: how many more ratings would probably halve the
-    interval; None where that cannot be forecast.
+    """The mean of an expensive score (`dear`: the aspect of ratings, or the metric `judge`) over all captions of a
+    group. group_kind: dataset, system or selection; group_name: of the system, the number of the selection, None for
+    the dataset. helper: the metric that corrects the mean; None without one. seed: of the order in which captions are
+    asked. n_more: how many more answers would probably give an interval of this `half_width`; None where that cannot be
+    forecast. The ids are of the scorers that judge and help.
     """
 
-    aspect: str
-    system: str | None
-    helper: str
+    dear: str
+    dear_scorer_id: int | None
+    group_kind: str
+    group_name: str | None
+    helper: str | None
+    helper_scorer_id: int | None
+    seed: int
     estimate: MeanEstimate
+    half_width: float
     n_more: int | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the mean as plain data for JSON."""
-        return {**asdict(self), "estimate": asdict(self.estimate)}
+        """Return the mean as flat plain data: its own fields, and those of the estimate."""
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "estimate"}
+        return {**own, **asdict(self.estimate)}
 
 
-def estimate_mean_ratings(connection: Connection, dataset: Dataset, scorer: StoredScorer) -> list[EstimatedMean]:
-    """Estimate the mean ratings of all captions of a dataset and of each system, corrected by a scorer: for every
-    aspect with FEWEST_ANSWERS (10) ratings or more that count, and every system with as many. Empty without such. Reads
-    one state of the database in a transaction that sees one.
+@dataclass(frozen=True, slots=True)
+class _DearScore:
+    """An expensive score. sample_ids, values: (n,), its answers; NaN for a caption that cannot be judged. is_of_all:
+    whether captions of the whole dataset were asked, not only those that meet a condition.
+    """
+
+    name: str
+    scorer_id: int | None
+    sample_ids: IntArray
+    values: FloatArray
+    seed: int
+    half_width: float
+    is_of_all: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Captions of a dataset (`is_member`, by caption in the order of the draw)."""
+
+    kind: str
+    name: str | None
+    is_member: BoolArray
+
+
+def estimate_means(connection: Connection, dataset: Dataset, helpers: Sequence[StoredScorer]) -> list[EstimatedMean]:
+    """Estimate the means of all expensive scores over the captions of a dataset, of each system and of the newest
+    selections, where FEWEST_ANSWERS (10) answers or more count: one for every helper that has a value for all captions
+    of the group, and one without correction where none has. Expensive scores that all captions have are left out, and
+    so are selections that were made by the answers. Reads one state of the database in a transaction that sees one.
     """
     systems = sorted(load_caption_systems(connection, dataset))
-    captions = load_drawable_captions(connection, dataset, SEED, systems)
-    helper = _place_values(captions.sample_ids, *load_value_arrays(connection, scorer.scorer_id, dataset.dataset_id))
-    order = np.argsort(captions.chances, kind="stable")
-    order = order[np.isfinite(helper[order])]
-    means = []
-    for aspect in list_rated_aspects(connection, dataset):
-        rated = _place_values(captions.sample_ids, *load_mean_ratings(connection, dataset, aspect))
-        groups: list[tuple[str | None, BoolArray]] = [(None, np.ones(order.size, dtype=np.bool_))]
-        groups += [(name, captions.system_places[order] == place) for place, name in enumerate(systems)]
-        for system, is_member in groups if len(systems) > 1 else groups[:1]:
-            members = order[is_member]
-            estimate = _estimate_group(rated[members], helper[members])
-            if estimate.n >= FEWEST_ANSWERS:
-                n_more = _count_to_halve(estimate)
-                means.append(EstimatedMean(aspect, system, scorer.name, estimate, n_more))
+    loaded: list[tuple[StoredScorer, list[npt.NDArray[Any]]]] = []
+    means: list[EstimatedMean] = []
+    for dear in _load_dear_scores(connection, dataset):
+        captions = load_drawable_captions(connection, dataset, dear.seed, systems)
+        order = np.argsort(captions.chances, kind="stable")
+        ids, places = captions.sample_ids, captions.system_places[order]
+        is_answered = np.isin(ids, dear.sample_ids)[order]
+        if is_answered.all():
+            continue
+        groups = [
+            (group, n)
+            for group in _list_groups(connection, dataset, dear, ids[order], systems, places)
+            if (n := _count_drawn(is_answered[group.is_member], is_of_all=dear.is_of_all)) >= FEWEST_ANSWERS
+        ]
+        if not groups:
+            continue
+        # Only now: they take most of the time, and few ratings come in the order of the draw.
+        loaded = loaded or [
+            (helper, load_value_arrays(connection, helper.scorer_id, dataset.dataset_id)) for helper in helpers
+        ]
+        answers = find_values(ids, dear.sample_ids, dear.values, np.nan)[order]
+        cheap = [
+            (scorer, find_values(ids, of_values, values, np.nan)[order])
+            for scorer, (of_values, values) in loaded
+            if scorer.scorer_id != dear.scorer_id
+        ]
+        for group, n in groups:
+            means += _estimate_group(dear, group, answers[group.is_member], n, cheap)
     return means
 
 
-def _estimate_group(rated: FloatArray, helper: FloatArray) -> MeanEstimate:
-    """Estimate the mean of ratings, NaN for none, in the order of the draw; those before the first gap count."""
-    gaps = np.flatnonzero(np.isnan(rated))
-    n = int(gaps[0]) if gaps.size else rated.size
-    cheap_mean = float(helper.mean()) if helper.size else None
-    return estimate_mean(rated[:n], helper[:n], cheap_mean, size=rated.size)
+def store_estimated_means(engine: Engine, dataset: Dataset) -> list[EstimatedMean]:
+    """Estimate the means of all expensive scores of a dataset, each by every active scorer as helper, replace the
+    dataset's rows in table `estimated_mean`, and return the new ones.
+    """
+    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+        helpers = [scorer for scorer in list_scorers(connection) if scorer.status == "active"]
+        means = estimate_means(connection, dataset, helpers)
+    with engine.begin() as connection:
+        rows = [{name: value for name, value in mean.as_dict().items() if name != "helper"} for mean in means]
+        replace_estimated_means(connection, dataset, rows)
+    return means
 
 
-def _count_to_halve(estimate: MeanEstimate) -> int | None:
-    if estimate.low is None or estimate.high is None or estimate.high <= estimate.low:
-        return None
-    return count_further_answers(estimate, (estimate.high - estimate.low) / 4)
+def load_estimated_means(connection: Connection, dataset: Dataset) -> tuple[EstimatedMean, ...]:
+    """Load the rows of a dataset from table `estimated_mean`, in the order in which they were computed."""
+    of_estimate = [field.name for field in fields(MeanEstimate)]
+    own = [field.name for field in fields(EstimatedMean) if field.name != "estimate"]
+    return tuple(
+        EstimatedMean(
+            **{name: row[name] for name in own}, estimate=MeanEstimate(**{name: row[name] for name in of_estimate})
+        )
+        for row in list_estimated_means(connection, dataset)
+    )
 
 
-def _place_values(sample_ids: IntArray, ids: IntArray, values: FloatArray) -> FloatArray:
-    """Return the values (n,) of these samples, which are sorted by id; NaN for none."""
-    placed = np.full(sample_ids.size, np.nan)
-    if sample_ids.size:
-        rows = np.minimum(np.searchsorted(sample_ids, ids), sample_ids.size - 1)
-        is_caption = sample_ids[rows] == ids
-        placed[rows[is_caption]] = values[is_caption]
-    return placed
+def _load_dear_scores(connection: Connection, dataset: Dataset) -> Iterator[_DearScore]:
+    """Yield ratings of captions, by aspect, and then the scores of the active judge."""
+    for aspect in list_rated_aspects(connection, dataset):
+        ids, values = load_mean_ratings(connection, dataset, aspect)
+        yield _DearScore(aspect, None, ids, values, SEED, HALF_WIDTH_OF_RATINGS, is_of_all=True)
+    for scorer in list_scorers(connection):
+        if scorer.metric != JUDGE or scorer.status != "active":
+            continue
+        ids, values = load_score_answers(connection, dataset, scorer.scorer_id)
+        if ids.size:
+            draws = list_draws(connection, dataset, JUDGE)
+            whole = [draw for draw in draws if draw.condition is None]
+            seed = max(whole or draws, key=lambda draw: draw.n_wanted).seed if draws else SEED
+            is_of_all = bool(whole) or not draws
+            yield _DearScore(JUDGE, scorer.scorer_id, ids, values, seed, HALF_WIDTH_OF_JUDGE, is_of_all)
+
+
+def _list_groups(
+    connection: Connection,
+    dataset: Dataset,
+    dear: _DearScore,
+    ids: IntArray,
+    systems: Sequence[str],
+    places: npt.NDArray[np.int32],
+) -> Iterator[_Group]:
+    """Yield the groups of captions, whose ids and places of systems are given in the order of the draw."""
+    yield _Group("dataset", None, np.ones(ids.size, dtype=np.bool_))
+    if len(systems) > 1:
+        for place, name in enumerate(systems):
+            yield _Group("system", name, places == place)
+    aspect = None if dear.scorer_id is not None else dear.name
+    for row in list_newest_selections(connection, dataset, MOST_SELECTIONS):
+        # A threshold stays the name that it had in the recipe, which says whether ratings made it.
+        recipe = parse_recipe(convert_rule({**row["spec"], "cuts": None}))
+        promised_by = "" if row["promise"] is None else row["promise"]["answered_by"]
+        is_promised = promised_by.startswith(f"{JUDGE} ") if aspect is None else promised_by == f"people: {aspect}"
+        if not is_promised and not uses_answers(recipe, aspect):
+            is_member = np.isin(ids, list_selected_ids(connection, row["selection_id"]))
+            yield _Group("selection", str(row["selection_id"]), is_member)
+
+
+def _count_drawn(is_answered: BoolArray, *, is_of_all: bool) -> int:
+    """Count the answers before the first gap; 0 where captions were asked by a condition that leaves out some of the
+    group: answers after a gap show that, and those before it are then no random sample.
+    """
+    gaps = np.flatnonzero(~is_answered)
+    n = int(gaps[0]) if gaps.size else is_answered.size
+    return n if is_of_all or not is_answered[n:].any() else 0
+
+
+def _estimate_group(
+    dear: _DearScore, group: _Group, answers: FloatArray, n: int, cheap: Sequence[tuple[StoredScorer, FloatArray]]
+) -> Iterator[EstimatedMean]:
+    """Yield the means of a group whose first n captions count, by each helper that has all values. Where some of these
+    captions cannot be judged, the mean is that of captions that can, whose helpers' mean is not known.
+    """
+    is_judged = np.isfinite(answers[:n])
+    n_unjudged = n - int(is_judged.sum())
+    if n - n_unjudged < FEWEST_ANSWERS:
+        return
+    whole = [
+        (scorer, values[group.is_member])
+        for scorer, values in cheap
+        if not n_unjudged and np.isfinite(values[group.is_member]).all()
+    ]
+    dear_values, size = answers[:n][is_judged], answers.size - n_unjudged
+    estimates: list[tuple[StoredScorer | None, MeanEstimate]] = [
+        (scorer, estimate_mean(dear_values, values[:n], float(values.mean()), size=size)) for scorer, values in whole
+    ]
+    for scorer, estimate in estimates or [(None, estimate_mean(dear_values, size=size))]:
+        yield EstimatedMean(
+            dear=dear.name,
+            dear_scorer_id=dear.scorer_id,
+            group_kind=group.kind,
+            group_name=group.name,
+            helper=scorer.metric if scorer else None,
+            helper_scorer_id=scorer.scorer_id if scorer else None,
+            seed=dear.seed,
+            estimate=estimate,
+            half_width=dear.half_width,
+            n_more=count_further_answers(estimate, dear.half_width),
+        )

@@ -24,7 +24,7 @@ from db.manifest.rating_draws import DrawableCaptions, DrawMark, load_caption_sy
 from db.scores.sample_scores import SIMPLE_SCORES
 from db.scores.scorers import list_scored_datasets, list_scorers, load_named_samples, load_value_arrays
 from metrics_core.agreement.sampling import compute_draw_keys, compute_metric_draw_shares, compute_threshold_draw_shares
-from metrics_core.arrays import FloatArray, IntArray
+from metrics_core.arrays import FloatArray, IntArray, find_values
 from metrics_core.facts.texts import list_words
 
 # A draw of a million captions takes 100 MB.
@@ -249,11 +249,5 @@ def _load_values(connection: Connection, dataset: Dataset, name: str, captions: 
         return np.array(
             [len(list_words(texts[sample_id].text)) for sample_id in captions.sample_ids.tolist()], dtype=np.float64
         )
-    caption_values = np.full(captions.sample_ids.size, np.nan)
     ids, values = load_value_arrays(connection, scorer_id, dataset.dataset_id)
-    rows = np.searchsorted(captions.sample_ids, ids)
-    is_caption = (
-        captions.sample_ids[np.minimum(rows, caption_values.size - 1)] == ids if caption_values.size else ids < 0
-    )
-    caption_values[rows[is_caption]] = values[is_caption]
-    return caption_values
+    return find_values(captions.sample_ids, ids, values, np.nan)

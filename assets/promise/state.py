@@ -26,6 +26,7 @@ from db.selection.promises import (
     load_score_answers,
 )
 from db.selection.recipes import SelectionError
+from metrics_core.arrays import find_values
 from metrics_core.promise import (
     RIGHT,
     UNANSWERED,
@@ -132,11 +133,11 @@ def load_promise_sets(
             shares.append(share)
             picked.append(taken)
     draws = load_draw_numbers(connection, eligible.dataset, terms.seed)
-    rows = _find_rows(draws.sample_ids, picked[-1].sample_ids)
+    rows = np.searchsorted(draws.sample_ids, picked[-1].sample_ids)
     rows = rows[np.argsort(draws.numbers[rows], kind="stable")]
     place_by_row = np.full(len(draws.sample_ids), len(picked), dtype=np.intp)
     for place in reversed(range(len(picked))):
-        place_by_row[_find_rows(draws.sample_ids, picked[place].sample_ids)] = place
+        place_by_row[np.searchsorted(draws.sample_ids, picked[place].sample_ids)] = place
     set_places = place_by_row[rows]
     digest = _compute_order_digest(draws, rows, set_places)
     return PromiseSets(eligible, shares, picked, draws.sample_ids[rows], set_places, digest)
@@ -149,14 +150,9 @@ def load_promise_answers(
     be judged is WRONG. Raises SelectionError where the judge is to answer and has no scores.
     """
     known = _load_answers(connection, eligible, terms)
-    answers = np.full(sample_ids.shape, UNANSWERED, dtype=np.int8)
-    if known.sample_ids.size:
-        rows = np.minimum(np.searchsorted(known.sample_ids, sample_ids), known.sample_ids.size - 1)
-        is_known = known.sample_ids[rows] == sample_ids
-        # NaN is not at least anything: what cannot be judged is an error.
-        is_right = known.values[rows] >= terms.error_below
-        answers[is_known] = np.where(is_right, RIGHT, WRONG)[is_known]
-    return answers
+    # NaN is not at least anything: what cannot be judged is an error.
+    answers = np.where(known.values >= terms.error_below, RIGHT, WRONG).astype(np.int8)
+    return find_values(sample_ids, known.sample_ids, answers, UNANSWERED)
 
 
 def compute_promise_state(
@@ -196,10 +192,6 @@ def _require_judge(eligible: EligibleSamples) -> ActiveScorer:
             f"{eligible.dataset.name} has no scores of {JUDGE}: run reelsieve score --metric {JUDGE} first"
         )
     return scorer
-
-
-def _find_rows(sorted_ids: npt.NDArray[np.int64], sample_ids: npt.NDArray[np.int64]) -> Positions:
-    return np.searchsorted(sorted_ids, sample_ids)
 
 
 def _compute_order_digest(draws: DrawNumbers, rows: Positions, set_places: Positions) -> bytes:

@@ -82,16 +82,26 @@ def check_terms(terms: PromiseTerms, recipe: Recipe) -> None:
     _check_shares(terms.shares)
     if recipe.keep is not None or recipe.count is not None or recipe.quotas:
         raise SelectionError("a promise sets the size of a selection: leave keep, count and quotas out")
-    if terms.aspect is None:
-        if JUDGE in recipe.column_names:
+    if uses_answers(recipe, terms.aspect):
+        if terms.aspect is None:
             raise SelectionError(f"the recipe names {JUDGE}, whose scores the promise counts: choose by other columns")
-        return
-    is_good = any(least == f"good {terms.aspect}" for least in recipe.at_least.values())
-    if is_good or f"rating_{terms.aspect}".lower() in {name.lower() for name in recipe.column_names}:
         raise SelectionError(
             f"the recipe uses ratings of {terms.aspect}, which the promise counts: choose by other columns, or promise "
             "by another aspect"
         )
+
+
+def uses_answers(recipe: Recipe, aspect: str | None) -> bool:
+    """Whether a recipe chooses by ratings for this aspect or by a threshold that was made from them; by scores of the
+    judge where aspect is None.
+
+    >>> uses_answers(parse_recipe({"by": "vcs", "at_least": {"vcs": "good overall"}}), "overall")
+    True
+    """
+    if aspect is None:
+        return JUDGE in recipe.column_names
+    is_good = any(least == f"good {aspect}" for least in recipe.at_least.values())
+    return is_good or f"rating_{aspect}".lower() in {name.lower() for name in recipe.column_names}
 
 
 def _check_shares(shares: Sequence[float]) -> None:

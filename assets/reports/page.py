@@ -15,7 +15,7 @@ from assets.reports.answers import LEVEL_LIGHTS
 from assets.reports.best_system import list_leaders, list_people_leaders
 from assets.reports.records import MetricPair, MetricSummary, ReferenceCount, Report, SystemTable
 from assets.reports.stressed import list_unstressed
-from assets.reports.systems import MOST_SYSTEMS
+from assets.reports.systems import MOST_SYSTEMS, choose_shown_means
 from assets.reports.text import (
     escape_for_page,
     format_compact,
@@ -76,6 +76,7 @@ def render_page(report: Report, figures: Mapping[str, str]) -> str:
             leaders=lambda table: list_leaders(table, labels),
             people_leaders=list_people_leaders,
             references=lambda metric: _format_reference_counts(report, metric),
+            estimated_means=choose_shown_means(report.estimated_means, report.metrics),
             system_tables=list(_pair_system_tables(report)),
             light=LEVEL_LIGHTS.__getitem__,
             shade=choose_correlation_colour,

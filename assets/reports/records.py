@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from assets.agreement.estimated_means import EstimatedMean
 from assets.agreement.judged import LABELS_ASPECT
 from assets.agreement.progress import RaterConsistency
 from assets.agreement.table import StoredAgreementRow
@@ -367,8 +368,8 @@ class Report:
     number. described: the dataset's facts; None if none are measured. systems, people: the systems' means by metrics
     and by ratings. stresses: of the metrics whose active scorer was stressed. pairs: correlations between metrics, on
     n_paired drawn captions. cuts, rating_cuts, label_cuts: thresholds by shares, ratings and labels. groups: the
-    samples that are shown. agreement: rows of table `agreement`. trials: the newest training
-    trial of every selection.
+    samples that are shown. agreement, estimated_means: rows of tables `agreement` and `estimated_mean`. trials: the
+    newest training trial of every selection.
 
     The judged samples may have been loaded before that state.
     """
@@ -393,4 +394,5 @@ class Report:
     label_cuts: tuple[LabelThresholdRow, ...]
     groups: tuple[SampleGroup[ShownSample], ...]
     agreement: tuple[StoredAgreementRow, ...] = field(default=())
+    estimated_means: tuple[EstimatedMean, ...] = field(default=())
     trials: tuple[Trial, ...] = field(default=())

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sqlalchemy.engine import Connection, Engine
 
+from assets.agreement.estimated_means import load_estimated_means, store_estimated_means
 from assets.agreement.judged import COMMON_WORDS, JudgedSamples, load_judged_snapshot
 from assets.agreement.raters import explain_patterns
 from assets.agreement.table import load_agreement, store_agreement
@@ -50,9 +51,9 @@ def create_report(
     folder: Path,
     tell: Callable[[str], None] = lambda line: None,
 ) -> ReportFiles:
-    """Compute and store a dataset's agreement with people and rating thresholds, then write its report page and numbers
-    to a folder, which is created. Return the paths, notices and answers. scorers: by metric. tell: called with lines of
-    progress. Reads REELSIEVE_GOOD_RATINGS. Raises ReportError where the folder cannot be written.
+    """Compute and store a dataset's agreement with people, estimated means and rating thresholds, then write its report
+    page and numbers to a folder, which is created. Return the paths, notices and answers. scorers: by metric. tell:
+    called with lines of progress. Reads REELSIEVE_GOOD_RATINGS. Raises ReportError where the folder cannot be written.
 
     Does what the assets `rating_threshold`, `agreement` and `dataset_report` do one after the other.
     """
@@ -61,6 +62,7 @@ def create_report(
     judged = load_judged_snapshot(engine, dataset)
     store_rating_thresholds(engine, dataset, judged, read_settings(RatingSettings).good_ratings)
     store_agreement(engine, dataset, judged)
+    store_estimated_means(engine, dataset)
     return write_stored_report(engine, dataset, scorers, judged, target, tell)
 
 
@@ -148,6 +150,7 @@ def compute_report(
             label_cuts=load_label_threshold_rows(connection, dataset),
             groups=load_shown_samples(engine, connection, dataset, groups, metrics, scorers, tell),
             agreement=stored.rows,
+            estimated_means=load_estimated_means(connection, dataset),
             trials=load_newest_trials(connection, dataset.dataset_id),
         )
 

@@ -91,6 +91,7 @@ def format_report_json(report: Report) -> str:
     """
     plain = {field.name: getattr(report, field.name) for field in fields(report)}
     plain["agreement"] = [{name: getattr(row, name) for name in AGREEMENT_FIELDS} for row in report.agreement]
+    plain["estimated_means"] = [mean.as_dict() for mean in report.estimated_means]
     plain["trust"] = _drop_fields(asdict(report.trust), ("rows", "scatters"))
     plain["trials"] = [describe_trial(trial) for trial in report.trials]
     plain["groups"] = {group.name: [_convert_sample(sample) for sample in group.samples] for group in report.groups}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from sqlalchemy.engine import Connection
 
+from assets.agreement.estimated_means import EstimatedMean
 from assets.agreement.judged import LABELS_ASPECT
 from assets.reports.records import DataSummary, MetricSummary, SystemTable
 from db.reports.videos import SampleBatch, count_videos, load_judgements_by_video, load_values_by_video
@@ -41,6 +42,24 @@ def compute_system_tables(
             values = load_judgements_by_video(connection, kind, aspects, LABELS_ASPECT, shown)
             by_aspect.append(_compute_table(kind, shown, aspects, n_judged, n_left_out, values))
     return tuple(by_metric), tuple(by_aspect)
+
+
+def choose_shown_means(
+    means: Sequence[EstimatedMean], metrics: Sequence[MetricSummary]
+) -> Mapping[str, Sequence[EstimatedMean]]:
+    """Return by expensive score the estimated means that a page shows: of the dataset and of its systems (at most 24),
+    one for each group, corrected by the first of the metrics in their order that corrects it. The order is fixed before
+    the answers, since the narrowest of several intervals would hold the mean less often.
+    """
+    places = {metric.name: place for place, metric in enumerate(metrics)}
+    chosen: dict[tuple[str, str | None], EstimatedMean] = {}
+    for mean in sorted(means, key=lambda mean: places.get(mean.helper or "", len(places))):
+        if mean.group_kind != "selection":
+            chosen.setdefault((mean.dear, mean.group_name), mean)
+    by_score: dict[str, list[EstimatedMean]] = {}
+    for mean in sorted(chosen.values(), key=lambda mean: (mean.group_name is not None, -mean.estimate.size)):
+        by_score.setdefault(mean.dear, []).append(mean)
+    return {dear: rows[: MOST_SYSTEMS + 1] for dear, rows in by_score.items()}
 
 
 def _compute_table(

@@ -41,6 +41,7 @@ TABLE_WORDS = {
     "keypoint_threshold": "thresholds on keypoints",
     "score_threshold": "thresholds on scores",
     "agreement": "rows of agreement",
+    "estimated_mean": "estimated means",
     "ingest_reject": "refused rows",
 }
 # Columns that relate a row to a dataset through another table; the first one that a table has is used.

@@ -2,7 +2,7 @@
 
 from db.schema.columns import METADATA
 from db.schema.comments import set_comments
-from db.schema.conclusions import agreement, keypoint_threshold, score_threshold
+from db.schema.conclusions import agreement, estimated_mean, keypoint_threshold, score_threshold
 from db.schema.evidence import (
     ecs_verdict,
     entailment,
@@ -44,6 +44,7 @@ __all__ = [
     "drawn_sample",
     "ecs_verdict",
     "entailment",
+    "estimated_mean",
     "frame_embedding",
     "frame_set",
     "ingest_reject",

@@ -1,4 +1,4 @@
-"""Tables of conclusions from scores: thresholds on scores and keypoints, and agreement with people."""
+"""Tables of conclusions from scores: thresholds on scores and keypoints, agreement with people, estimated means."""
 
 from __future__ import annotations
 
@@ -84,4 +84,39 @@ agreement = sa.Table(
     sa.Column("seed", sa.BigInteger, nullable=False),
     time_column("created_at"),
     sa.UniqueConstraint("dataset_id", "metric", "aspect", "grouping", "statistic", name="uq_agreement_statistic"),
+)
+
+# The mean of an expensive score over all captions of a group, estimated from a part and corrected by another score.
+estimated_mean = sa.Table(
+    "estimated_mean",
+    METADATA,
+    id_column("estimated_mean_id"),
+    parent_column("dataset.dataset_id"),
+    text_column("dear"),
+    # NULL where people rate.
+    sa.Column("dear_scorer_id", sa.BigInteger, sa.ForeignKey("scorer.scorer_id", ondelete="CASCADE"), nullable=True),
+    # NULL where nothing corrects the mean.
+    sa.Column("helper_scorer_id", sa.BigInteger, sa.ForeignKey("scorer.scorer_id", ondelete="CASCADE"), nullable=True),
+    text_column("group_kind"),
+    text_column("group_name", nullable=True),
+    sa.Column("value", sa.Double, nullable=False),
+    sa.Column("low", sa.Double, nullable=True),
+    sa.Column("high", sa.Double, nullable=True),
+    sa.Column("n", sa.BigInteger, nullable=False),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Column("slope", sa.Double, nullable=False),
+    sa.Column("plain", sa.Double, nullable=False),
+    sa.Column("gain", sa.Double, nullable=True),
+    sa.Column("spread", sa.Double, nullable=True),
+    sa.Column("half_width", sa.Double, nullable=False),
+    sa.Column("n_more", sa.BigInteger, nullable=True),
+    sa.Column("seed", sa.BigInteger, nullable=False),
+    time_column("created_at"),
+    sa.UniqueConstraint(
+        *("dataset_id", "dear", "dear_scorer_id", "helper_scorer_id", "group_kind", "group_name"),
+        name="uq_estimated_mean_group",
+        postgresql_nulls_not_distinct=True,
+    ),
+    sa.CheckConstraint("group_kind IN ('dataset', 'system', 'selection')", name="group_kind"),
+    sa.CheckConstraint("(group_kind = 'dataset') = (group_name IS NULL)", name="name_unless_dataset"),
 )

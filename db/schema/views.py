@@ -49,6 +49,7 @@ VIEWS = (
     "sample_scores",
     "dataset_summary",
     "score_history",
+    "estimated_means",
     "keypoint_verdicts",
     "sample_questions",
     "dictionary",

@@ -56,31 +56,29 @@ def compare(
 
 
 def _load_means(installation: Installation, dataset: Dataset, comparison: Comparison) -> list[EstimatedMean]:
-    """Load the mean ratings of all captions, corrected by one scorer and by the other, where only a part is rated."""
-    from assets.agreement.estimated_means import estimate_mean_ratings
+    """Load the means of ratings and of the judge over all captions, corrected by one scorer and by the other."""
+    from assets.agreement.estimated_means import estimate_means
 
     with installation.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-        sides = (comparison.first.scorer, comparison.second.scorer)
-        means = [mean for side in sides for mean in estimate_mean_ratings(connection, dataset, side)]
-    return [mean for mean in means if mean.estimate.n < mean.estimate.size]
+        return estimate_means(connection, dataset, [comparison.first.scorer, comparison.second.scorer])
 
 
 def _print_means(means: list[EstimatedMean]) -> None:
-    """Print the estimated mean ratings of all captions and of each system; nothing where there are none."""
+    """Print the estimated means of all captions, of each system and of selections; nothing where there are none."""
     from metrics_core.agreement import Estimate
 
     if not means:
         return
-    console.print("\n[bold]mean ratings of all captions[/bold], from the n drawn and rated ones")
+    console.print("\n[bold]means of all captions[/bold], from the n with an answer that count as drawn")
     rows = []
     for mean in means:
-        estimate = mean.estimate
+        estimate, name = mean.estimate, mean.group_name
         interval = Estimate(estimate.value, estimate.low, estimate.high)
         rows.append(
             {
-                "aspect": mean.aspect,
-                "system": mean.system or "all",
-                "corrected by": mean.helper,
+                "score": mean.dear,
+                "captions": {"dataset": "all", "selection": f"selection {name}"}.get(mean.group_kind, name),
+                "by": "–" if mean.helper is None else f"{mean.helper}@{mean.helper_scorer_id}",
                 "mean": format_short_estimate(interval),
                 "n": f"{estimate.n} of {estimate.size}",
                 "gain": "–" if estimate.gain is None else f"{estimate.gain:.2f}",
@@ -88,8 +86,10 @@ def _print_means(means: list[EstimatedMean]) -> None:
             }
         )
     print_rows(rows, empty="")
+    widths = dict.fromkeys(f"{mean.half_width:g}" for mean in means)
     console.print(
-        "gain: times as many ratings that a plain mean would need; more: ratings that would halve the interval",
+        "by: what corrects the mean; gain: times as many answers that a plain mean would need; more: answers until "
+        f"the interval is {' or '.join(widths)} on either side",
         style="dim",
     )
 

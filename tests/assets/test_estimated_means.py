@@ -1,21 +1,37 @@
-"""Mean ratings of all captions, estimated from the drawn part that people rated and corrected by a metric."""
+"""Means of ratings and of a judge over all captions, estimated from a drawn part and corrected by a metric."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.agreement.estimated_means import EstimatedMean, estimate_mean_ratings
+from assets.agreement.estimated_means import (
+    EstimatedMean,
+    estimate_means,
+    load_estimated_means,
+    store_estimated_means,
+)
+from assets.promise.terms import JUDGE
+from assets.selection.select import make_selection
 from db.manifest.datasets import Dataset
 from db.manifest.draws import build_draw_order
-from db.schema import sample
+from db.schema import rating, sample, score, selection
 from db.scores.scorers import list_scorers
+from db.selection.draws import Draw, list_wanted_samples, take_draw
+from db.selection.promises import list_selected_ids
+from db.selection.recipes import parse_recipe
+from metrics_core.promise import count_further_answers
 from tests.assets.reporting import rate
 from tests.conftest import Template, filled_template
-from tests.db.builders import add_sample, add_video, make_dataset, set_scores
+from tests.db.builders import activate, add_sample, add_video, make_dataset, set_scores
 
+SQL_PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 SYSTEMS = ("good", "poor")
 N_VIDEOS = 120
 
@@ -53,7 +69,8 @@ def list_drawn(engine: Engine, dataset: Dataset) -> list[tuple[int, str]]:
 def estimate(engine: Engine, dataset: Dataset, metric: str) -> dict[str | None, EstimatedMean]:
     with engine.connect() as connection:
         (scorer,) = [scorer for scorer in list_scorers(connection) if scorer.metric == metric]
-        return {mean.system: mean for mean in estimate_mean_ratings(connection, dataset, scorer)}
+        means = [mean for mean in estimate_means(connection, dataset, [scorer]) if mean.group_kind != "selection"]
+        return {mean.group_name: mean for mean in means}
 
 
 def test_a_perfect_metric_gives_the_mean_of_all_captions(engine: Engine, clips: Dataset) -> None:
@@ -77,7 +94,8 @@ def test_a_useless_metric_leaves_about_the_plain_mean(engine: Engine, clips: Dat
     assert made.value == pytest.approx(made.plain, abs=0.1)
     assert made.low < np.mean([truth(sample_id) for sample_id, _ in drawn]) < made.high
     assert 0.8 < made.gain < 1.2
-    assert 50 < mean.n_more < 140
+    assert mean.half_width == 0.2
+    assert mean.n_more == count_further_answers(made, 0.2) > 0
 
 
 def test_ratings_after_a_gap_do_not_count(engine: Engine, clips: Dataset) -> None:
@@ -94,3 +112,128 @@ def test_too_few_ratings_give_no_mean(engine: Engine, clips: Dataset) -> None:
     assert estimate(engine, clips, "vcs") == {}
     rate(engine, {sample_id: (3.0,) for sample_id, _ in list_drawn(engine, clips)[:9]}, "fun")
     assert estimate(engine, clips, "vcs") == {}
+
+
+def judge(engine: Engine, dataset: Dataset, draw: Draw, answers: Mapping[int, float | None] | None = None) -> list[int]:
+    """Draw captions and judge them as `truth` / 5, or by `answers`; return their ids in the order of the draw."""
+    with engine.begin() as connection:
+        wanted = list_wanted_samples(connection, dataset, draw)
+    scorer_id = activate(engine, JUDGE)
+    with engine.begin() as connection:
+        take_draw(connection, dataset, JUDGE, scorer_id, draw)
+    set_scores(engine, {i: truth(i) / 5 for i in wanted} | dict(answers or {}), JUDGE)
+    return wanted
+
+
+def test_a_judge_asked_about_a_draw_gives_the_mean_of_all(engine: Engine, clips: Dataset) -> None:
+    drawn = judge(engine, clips, Draw(50, seed=7))
+    means = estimate(engine, clips, "vcs")
+    systems = dict(list_drawn(engine, clips))
+    for system in (None, *SYSTEMS):
+        mean, of_group = means[system], [i for i, name in systems.items() if system in (None, name)]
+        assert (mean.dear, mean.group_kind, mean.helper) == (JUDGE, "system" if system else "dataset", "vcs")
+        assert (mean.seed, mean.half_width) == (7, 0.05)
+        assert mean.estimate.value == pytest.approx(np.mean([truth(i) / 5 for i in of_group]))
+        assert mean.estimate.n == sum(i in of_group for i in drawn)
+        assert mean.estimate.plain == pytest.approx(np.mean([truth(i) / 5 for i in drawn if i in of_group]))
+
+
+def test_a_judge_that_cannot_judge_some_gives_the_plain_mean_of_the_others(engine: Engine, clips: Dataset) -> None:
+    with engine.connect() as connection:
+        refused = list_wanted_samples(connection, clips, Draw(40))[3]
+    drawn = judge(engine, clips, Draw(40), {refused: None})
+    mean = estimate(engine, clips, "vcs")[None]
+    assert (mean.helper, mean.estimate.n, mean.estimate.size) == (None, 39, 2 * N_VIDEOS - 1)
+    assert mean.estimate.value == pytest.approx(np.mean([truth(i) / 5 for i in drawn if i != refused]))
+
+
+def test_a_failed_answer_is_a_gap(engine: Engine, clips: Dataset) -> None:
+    drawn = judge(engine, clips, Draw(60))
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(score)
+            .where(score.c.sample_id == drawn[30], score.c.scorer_id == activate(engine, JUDGE))
+            .values(status="failed", value=None, error="no answer")
+        )
+    assert estimate(engine, clips, "vcs")[None].estimate.n == 30
+
+
+def test_a_draw_by_a_condition_counts_only_inside_of_it(engine: Engine, clips: Dataset) -> None:
+    """Captions of the other system are gaps, and the few before the first of them would all be of one system."""
+    judge(engine, clips, Draw(60, where="system = 'good'"))
+    means = estimate(engine, clips, "vcs")
+    assert set(means) == {"good"}
+    assert means["good"].estimate.n == 60
+
+
+def test_a_metric_that_lacks_a_value_corrects_nothing(engine: Engine, clips: Dataset) -> None:
+    drawn = list_drawn(engine, clips)
+    unscored = next(i for i, system in reversed(drawn) if system == "poor")
+    with engine.begin() as connection:
+        connection.execute(sa.delete(score).where(score.c.sample_id == unscored))
+    rate(engine, {sample_id: (truth(sample_id),) for sample_id, _ in drawn[:80]}, "fun")
+    means = estimate(engine, clips, "vcs")
+    assert [means[name].helper for name in (None, *SYSTEMS)] == [None, "vcs", None]
+    assert means[None].estimate.size == 2 * N_VIDEOS
+    assert means[None].estimate.value == means[None].estimate.plain
+
+
+def test_a_score_of_all_captions_needs_no_estimate(engine: Engine, clips: Dataset) -> None:
+    rate(engine, {sample_id: (truth(sample_id),) for sample_id, _ in list_drawn(engine, clips)}, "fun")
+    assert estimate(engine, clips, "vcs") == {}
+
+
+def test_selections_have_means_unless_the_answers_made_them(engine: Engine, clips: Dataset) -> None:
+    drawn = list_drawn(engine, clips)
+    rate(engine, {sample_id: (truth(sample_id),) for sample_id, _ in drawn[:120]}, "fun")
+    by_metric = make_selection(engine, clips, parse_recipe({"by": "evqa", "keep": 0.5}), lambda: None, print)
+    make_selection(
+        engine, clips, parse_recipe({"by": "evqa", "keep": 0.5, "where": "rating_fun > 2"}), lambda: None, print
+    )
+    store_estimated_means(engine, clips)
+    query = sa.text("SELECT * FROM estimated_means WHERE group_kind = 'selection' AND helper = 'vcs'")
+    with engine.connect() as connection:
+        (row,) = connection.execute(query).mappings()
+        ids = set(list_selected_ids(connection, by_metric.selection_id).tolist())
+    assert (row["group_name"], row["size"]) == (str(by_metric.selection_id), len(ids))
+    assert row["n"] == sum(i in ids for i, _ in drawn[:120])
+    assert row["value"] == pytest.approx(np.mean([truth(i) for i in ids]))
+    for answered_by, n_rows in (("people: funny", 1), ("judge 12ab", 1), ("people: fun", 0)):
+        with engine.begin() as connection:
+            connection.execute(sa.update(selection).values(promise={"answered_by": answered_by}))
+        store_estimated_means(engine, clips)
+        with engine.connect() as connection:
+            assert len(connection.execute(query).all()) == n_rows, answered_by
+
+
+def test_means_are_stored_with_names_and_replaced(engine: Engine, clips: Dataset) -> None:
+    drawn = list_drawn(engine, clips)
+    rate(engine, {sample_id: (truth(sample_id),) for sample_id, _ in drawn[:80]}, "fun")
+    judge(engine, clips, Draw(50))
+    made = store_estimated_means(engine, clips)
+    # Three groups of ratings and of the judge, by vcs and by evqa; the judge helps nowhere.
+    assert len(made) == 3 * 2 * 2
+    query = sa.text(
+        "SELECT dataset, dear, helper, group_kind, group_name, value, low, high, n, size, gain, half_width, n_more "
+        "FROM estimated_means ORDER BY dear, helper, group_name NULLS FIRST"
+    )
+    with engine.connect() as connection:
+        assert load_estimated_means(connection, clips) == tuple(made)
+        rows = connection.execute(query).all()
+        (of_page,) = re.findall(r"(    SELECT dear, .*?)\n\n", SQL_PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+        shown = connection.execute(sa.text(of_page.replace("'mine'", "'clips'"))).all()
+    assert [row.dear for row in shown] == ["fun", "fun", JUDGE, JUDGE]
+    assert shown[0].mean >= shown[1].mean
+    names = [
+        (name, helper, system) for name in ("fun", JUDGE) for helper in ("evqa", "vcs") for system in (None, *SYSTEMS)
+    ]
+    assert [(row.dear, row.helper, row.group_name) for row in rows] == names
+    assert {(row.dataset, row.group_kind) for row in rows} == {("clips", "dataset"), ("clips", "system")}
+    useless = rows[0]
+    assert useless.low < np.mean([truth(i) for i, _ in drawn]) < useless.high
+    assert (useless.n, useless.size, useless.half_width) == (80, 240, 0.2)
+    with engine.begin() as connection:
+        connection.execute(sa.delete(rating))
+    store_estimated_means(engine, clips)
+    with engine.connect() as connection:
+        assert {mean.dear for mean in load_estimated_means(connection, clips)} == {JUDGE}

@@ -16,7 +16,6 @@ from assets.promise.sentences import explain_promise, list_set_rows
 from assets.promise.state import compute_promise_state, load_promise_answers, load_promise_sets
 from assets.promise.terms import PromiseTerms, parse_promise_limit
 from assets.promise.watch import watch_promise
-from assets.scores.registry import METRIC_INPUTS
 from assets.selection.passport import make_passport
 from assets.selection.select import make_selection
 from db.evidence.embeddings import text_sha256
@@ -232,7 +231,7 @@ def test_scores_of_the_judge_are_answers(engine: Engine, clips: Dataset) -> None
     ranked, drawn = order_by_score(engine), draw_order(engine, clips)
     bad = set(ranked[60:])
     judged = [ok(sample_id, 0.2 if sample_id in bad else 0.5) for sample_id in drawn[:200]]
-    write_fresh(engine, activate(engine, "judge"), judged, METRIC_INPUTS["vcs"])
+    write_fresh(engine, activate(engine, "judge"), judged)
     made = select(engine, clips, terms)
     assert (made.selection.n, made.state.states[1].is_confirmed) == (60, False)
     with engine.connect() as connection:
@@ -335,7 +334,7 @@ def test_a_rule_that_compares_samples_is_not_watched(engine: Engine, clips: Data
 
 def test_another_judge_does_not_answer_for_the_first(engine: Engine, clips: Dataset) -> None:
     judged = [ok(sample_id, 0.9) for sample_id in draw_order(engine, clips)]
-    write_fresh(engine, activate(engine, "judge"), judged, METRIC_INPUTS["vcs"])
+    write_fresh(engine, activate(engine, "judge"), judged)
     made = select(engine, clips, PromiseTerms(0.1, 0.5, shares=(0.25, 1.0)))
     activate(engine, "judge", "2")
     watched = watch_promise(engine, clips)

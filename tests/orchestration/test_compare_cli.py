@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +150,25 @@ def test_what_is_no_question_stops_rate_before_it_serves() -> None:
     assert done.returncode == 1
     assert "'nothing' is neither a simple score (words, words_in_common, cosine) nor a system" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.usefixtures("scored")
+def test_means_from_a_part_fit_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert compare("vcs", "vcs_short")["estimated_means"] == []
+    with get_installation().engine.begin() as connection:
+        ratings = (
+            "INSERT INTO rating (sample_id, rater, aspect, value, row_sha256, text_sha256) "
+            "SELECT sample_id, 'eve', 'fun', 1 + sample_id % 5, '', text_sha256 FROM sample s "
+            "JOIN dataset d USING (dataset_id) WHERE d.name = 'clips' ORDER BY draw_number(s.kind, s.key, 0) LIMIT 30"
+        )
+        connection.execute(sa.text(ratings))
+    (mean, *_) = compare("vcs", "vcs_short")["estimated_means"]
+    assert (mean["dear"], mean["group_kind"], mean["n"], mean["size"]) == ("fun", "dataset", 30, 36)
+    text = run_successfully("compare", "vcs", "vcs_short", "--dataset", "clips").stdout
+    part = text.partition("means of all captions")[2]
+    assert re.search(r"^fun +all +vcs_short@\d+ +\S+ \[\S+, \S+\] +30 of 36 +\d\.\d\d +\d+$", part, flags=re.MULTILINE)
+    assert "until the interval is 0.2 on either side" in " ".join(part.split())
+    assert max(map(len, part.splitlines())) <= 80
+    with get_installation().engine.begin() as connection:
+        connection.execute(sa.delete(rating).where(rating.c.rater == "eve"))
