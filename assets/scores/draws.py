@@ -14,7 +14,9 @@ from db.server.conflicts import retry_conflicts
 
 
 class CannotBeDrawn(ValueError):
-    """Raised when a draw is wished for a metric that is asked about all samples, or that lacks its model."""
+    """Raised when a draw is wished for a metric that is asked about all samples or lacks its model, and when further
+    answers are wished of a metric that has one answer only.
+    """
 
     plain = True
 
@@ -24,8 +26,10 @@ def is_drawable(scorer: Scorer) -> bool:
     return any(needed.name == DRAW_NAME for needed in scorer.inputs)
 
 
-def check_drawable(scorer: Scorer) -> None:
-    """Raise CannotBeDrawn for a scorer whose metric is asked about all samples, or that lacks its model."""
+def check_drawable(scorer: Scorer, draw: Draw) -> None:
+    """Raise CannotBeDrawn for a scorer whose metric is asked about all samples, that lacks its model, or that the draw
+    wishes further answers of and that has one answer only.
+    """
     if not is_drawable(scorer):
         raise CannotBeDrawn(
             f"{scorer.metric} scores every sample, so a draw has no effect on it: name a metric that is asked on a "
@@ -33,6 +37,8 @@ def check_drawable(scorer: Scorer) -> None:
         )
     if setting := find_missing_setting(scorer):
         raise CannotBeDrawn(f"{scorer.metric} has no model that a draw could be asked of: set {setting}")
+    if draw.n_answers > 1 and not any(source.can_repeat for source in walk_sources(scorer.sources)):
+        raise CannotBeDrawn(f"{scorer.metric} has one answer about a sample: leave out --repeat")
 
 
 @retry_conflicts
@@ -41,7 +47,7 @@ def store_draw(engine: Engine, dataset: Dataset, scorer: Scorer, draw: Draw) -> 
     before. Their scores are pending now. A smaller draw than before changes nothing. Raises CannotBeDrawn, and
     FilterError and SelectionError for a condition that cannot be used.
     """
-    check_drawable(scorer)
+    check_drawable(scorer, draw)
     scorer_id = store_scorer(engine, scorer)
     with engine.begin() as connection:
         return take_draw(connection, dataset, scorer.metric, scorer_id, draw)
@@ -64,11 +70,11 @@ def forecast_draw(engine: Engine, dataset: Dataset, scorer: Scorer, draw: Draw) 
     """Return (number of samples that a draw wants and that have no score yet, forecasts of the requests for them). Asks
     no model, and stores nothing but the scorer. Raises as `store_draw` does.
     """
-    check_drawable(scorer)
+    check_drawable(scorer, draw)
     scorer_id = store_scorer(engine, scorer)
     with engine.connect() as connection:
         wanted = list_wanted_samples(connection, dataset, draw)
         n_pending = count_unscored_samples(connection, scorer_id, wanted)
-    order = Order(engine, dataset, 0, scorer_id, run_id="")
+    order = Order(engine, dataset, 0, scorer_id, run_id="", n_answers=draw.n_answers)
     parts = [part for source in walk_sources(scorer.sources) for part in source.forecast(order, wanted)]
     return n_pending, parts

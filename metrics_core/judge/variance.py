@@ -14,7 +14,7 @@ from metrics_core.arrays import FloatArray, IntArray, number_groups
 
 VariancePart = Literal["system", "video", "text", "answer"]
 
-# Below this, coefficients differ by rounding only, and two parts cannot be told apart.
+# Below this, coefficients differ by rounding only, and two parts cannot be separated.
 _SMALLEST = 1e-9
 
 
@@ -97,7 +97,7 @@ def _estimate_variances(answers: FloatArray, groups: Mapping[VariancePart, IntAr
 
 
 def _are_distinct(groups: Sequence[IntArray]) -> bool:
-    """Whether the variances of these parts can be told apart from one another and from the mean."""
+    """Whether the variances of these parts can be separated from one another and from the mean."""
     coefficients = _build_coefficients([np.zeros(groups[0].size, dtype=np.int64), *groups])
     return int(np.linalg.matrix_rank(coefficients, tol=_SMALLEST)) == len(coefficients)
 
