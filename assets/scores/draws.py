@@ -9,7 +9,14 @@ from assets.scores.pending import store_scorer
 from assets.sources.base import Forecast, Order, walk_sources
 from db.manifest.datasets import Dataset
 from db.schema.inputs import DRAW_NAME
-from db.selection.draws import Draw, count_unscored_samples, extend_draws, list_wanted_samples, take_draw
+from db.selection.draws import (
+    Draw,
+    count_unscored_samples,
+    extend_draws,
+    list_drawn_samples,
+    list_wanted_samples,
+    take_draw,
+)
 from db.server.conflicts import retry_conflicts
 
 
@@ -67,14 +74,19 @@ def extend_stored_draws(engine: Engine, dataset: Dataset, scorer: Scorer) -> int
 
 
 def forecast_draw(engine: Engine, dataset: Dataset, scorer: Scorer, draw: Draw) -> tuple[int, list[Forecast]]:
-    """Return (number of samples that a draw wants and that have no score yet, forecasts of the requests for them). Asks
-    no model, and stores nothing but the scorer. Raises as `store_draw` does.
+    """Return (number of samples without a score yet that this draw wants or that draws have reached before, forecasts
+    of the requests for them): what scoring asks after the draw. Asks no model, and stores nothing but the scorer.
+    Raises as `store_draw` does.
     """
     check_drawable(scorer, draw)
     scorer_id = store_scorer(engine, scorer)
     with engine.connect() as connection:
         wanted = list_wanted_samples(connection, dataset, draw)
-        n_pending = count_unscored_samples(connection, scorer_id, wanted)
-    order = Order(engine, dataset, 0, scorer_id, run_id="", n_answers=draw.n_answers)
-    parts = [part for source in walk_sources(scorer.sources) for part in source.forecast(order, wanted)]
+        drawn = list_drawn_samples(connection, dataset, scorer.metric)
+        others = sorted(set(drawn).difference(wanted))
+        n_pending = count_unscored_samples(connection, scorer_id, [*wanted, *others])
+    parts = []
+    for sample_ids, n_answers in ((wanted, draw.n_answers), (others, 1)):
+        order = Order(engine, dataset, 0, scorer_id, run_id="", n_answers=n_answers)
+        parts += [part for source in walk_sources(scorer.sources) for part in source.forecast(order, sample_ids)]
     return n_pending, parts

@@ -108,6 +108,13 @@ def list_draws(connection: Connection, dataset: Dataset, metric: str) -> list[An
     return list(connection.execute(sa.select(sample_draw).where(*is_of_metric).order_by(sample_draw.c.draw_id)))
 
 
+def list_drawn_samples(connection: Connection, dataset: Dataset, metric: str) -> list[int]:
+    """List the ids of the samples of a dataset that draws of a metric have reached, ascending."""
+    is_of_dataset = sample.c.dataset_id == dataset.dataset_id, drawn_sample.c.metric == metric
+    query = sa.select(drawn_sample.c.sample_id).join(sample, sample.c.sample_id == drawn_sample.c.sample_id)
+    return list(connection.scalars(query.where(*is_of_dataset).order_by(drawn_sample.c.sample_id)))
+
+
 def filter_asked_samples(
     connection: Connection, dataset: Dataset, metric: str, sample_ids: Collection[int]
 ) -> list[int]:

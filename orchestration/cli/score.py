@@ -146,11 +146,11 @@ def _format_forecast(row: Mapping[str, Any]) -> str:
 
     >>> _format_forecast({"metric": "judge", "pending": 2, "model": "m", "calls at most": 2, "tokens in": 3000,
     ...     "tokens out": 240, "money": 0.5})
-    'judge: 2 samples of the draw without a score; 2 requests at most to m, 3,000 tokens in, 240 out, price 0.5'
+    'judge: 2 drawn samples without a score; 2 requests at most to m, 3,000 tokens in, 240 out, price 0.5'
     """
     from assets.reports.text import format_count
 
-    samples = f"{row['metric']}: {format_count(row['pending'], 'sample')} of the draw without a score"
+    samples = f"{row['metric']}: {format_count(row['pending'], 'drawn sample')} without a score"
     if not row["calls at most"]:
         return f"{samples}; no request"
     price = "no price set" if row["money"] is None else f"price {row['money']:.4g}"

@@ -153,6 +153,20 @@ def test_a_forecast_counts_all_answers_and_what_they_cost(bench: Bench) -> None:
         assert more.n_requests == 5
 
 
+def test_a_forecast_of_another_judge_counts_what_earlier_draws_have_reached(bench: Bench) -> None:
+    with loopback(noisy) as server:
+        draw(bench, judge(server.url), 8)
+        other = judge(server.url, name="other")
+        # Eight with four answers, two of them with five; a draw of nine adds one.
+        n_pending, parts = forecast_draw(bench.engine, bench.dataset, other, Draw(2, n_answers=K + 1))
+        assert (n_pending, sum(part.n_requests for part in parts)) == (8, 8 * K + 2)
+        n_pending, parts = forecast_draw(bench.engine, bench.dataset, other, Draw(9))
+        assert (n_pending, sum(part.n_requests for part in parts)) == (9, 8 * K + 1)
+        draw(bench, other, 2, K + 1)
+        bench.run(other)
+        assert len(server.asked) == 8 * K + 2
+
+
 @pytest.mark.parametrize("is_first", [True, False])
 def test_an_answer_that_fails_is_asked_for_again(bench: Bench, is_first: bool) -> None:
     def failing(n: int, body: dict[str, Any]) -> Answer:
