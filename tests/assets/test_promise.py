@@ -232,7 +232,7 @@ def test_scores_of_the_judge_are_answers(engine: Engine, clips: Dataset) -> None
     ranked, drawn = order_by_score(engine), draw_order(engine, clips)
     bad = set(ranked[60:])
     judged = [ok(sample_id, 0.2 if sample_id in bad else 0.5) for sample_id in drawn[:200]]
-    write_fresh(engine, activate(engine, "judge"), judged, METRIC_INPUTS["vcs"])
+    write_fresh(engine, activate(engine, "judge"), judged, METRIC_INPUTS["judge"])
     made = select(engine, clips, terms)
     assert (made.selection.n, made.state.states[1].is_confirmed) == (60, False)
     with engine.connect() as connection:
@@ -335,7 +335,7 @@ def test_a_rule_that_compares_samples_is_not_watched(engine: Engine, clips: Data
 
 def test_another_judge_does_not_answer_for_the_first(engine: Engine, clips: Dataset) -> None:
     judged = [ok(sample_id, 0.9) for sample_id in draw_order(engine, clips)]
-    write_fresh(engine, activate(engine, "judge"), judged, METRIC_INPUTS["vcs"])
+    write_fresh(engine, activate(engine, "judge"), judged, METRIC_INPUTS["judge"])
     made = select(engine, clips, PromiseTerms(0.1, 0.5, shares=(0.25, 1.0)))
     activate(engine, "judge", "2")
     watched = watch_promise(engine, clips)
