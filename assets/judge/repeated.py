@@ -79,7 +79,7 @@ def explain_variance(scorer: str, variance: JudgeVariance) -> list[str]:
     counts = f"{variance.n_answers:,} answers of {scorer} about {format_count(variance.n_texts, 'text')}"
     shares = variance.shares
     if shares is None:
-        return [f"All {counts} are equal: this judge tells no text from another."]
+        return [f"All {counts} are equal: this judge rates all texts alike."]
     names: dict[VariancePart, str] = {
         "system": "systems",
         "video": "videos",
