@@ -1,4 +1,4 @@
-"""repeats: how many answers a judge is to give about a drawn sample, in repeats_0005.sql"""
+"""repeats: how many answers a judge is to give about a drawn sample, in repeats_0008.sql"""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 from alembic import op
 
-revision = "0005"
-down_revision = "0004"
+revision = "0008"
+down_revision = "0007"
 branch_labels = None
 depends_on = None
 
