@@ -6,9 +6,9 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import Connection, Engine
 
 from assets.judge.settings import JudgeSettings
 from assets.models.chat import ChatTally, CountingChatModel
@@ -16,11 +16,11 @@ from assets.qeva.video_material import CHANGED_VIDEO, FramesMaterial, Unreadable
 from assets.reports.text import format_portion
 from assets.sources.base import Evidence, Examination, Forecast, Order, Source
 from db.evidence.frames import LoadVideos, make_video_loader
-from db.evidence.judge import Row, load_judge_answers, store_judge_answers
+from db.evidence.judge import Row, list_unrepeated_samples, load_judge_answers, store_judge_answers
 from db.evidence.models import register_model
 from db.schema.inputs import TEXT, VIDEO, Input, build_draw_input
 from db.scores.pending import PendingSample, list_shard_samples
-from db.selection.draws import filter_asked_samples
+from db.selection.draws import filter_asked_samples, load_answer_counts
 from metrics_core.judge import ChatJudge, FoundSpans, JudgeAnswer, JudgedText, WrongSpan
 from metrics_core.judge.prompt import build_judge_request
 from metrics_core.models.chat.protocol import ChatModel
@@ -44,11 +44,13 @@ PROMPT_TOKENS = estimate_tokens(build_judge_request("", None, VideoAsFrames((), 
 FRAME_MARK_TOKENS, ANSWER_TOKENS = 8, 120
 
 Answers = Mapping[int, JudgeAnswer]
+NumberedAnswers = Mapping[tuple[int, int], JudgeAnswer]
+"""Answers by sample_id and their number from 0; the first one, 0, makes the score."""
 
 
 class JudgeAnswers(Source[Answers]):
-    """The source of a judge's answers about samples; `load` and `ask` return them by sample_id. A sample that is not to
-    be asked about has none: see `is_asked`, which decides that without a model.
+    """The source of a judge's answers about samples; `load` and `ask` return the first ones by sample_id. A sample that
+    is not to be asked about has none: see `is_asked`, which decides that without a model.
     """
 
     asset: ClassVar[str] = "judge_answer"
@@ -64,6 +66,7 @@ class JudgeAnswers(Source[Answers]):
         "errors_rare": "Fewer than 20 % of the answers have no score.",
     }
     warnings: ClassVar[frozenset[str]] = frozenset({"errors_rare"})
+    can_repeat: ClassVar[bool] = True
 
     inputs: Collection[Input[Any]] = INPUTS
 
@@ -84,35 +87,42 @@ class JudgeAnswers(Source[Answers]):
         )
 
     def pending(self, order: Order, asked: Callable[[], list[int]]) -> list[int]:
-        """Return the ids of the samples of `asked` that draws of the dataset have reached; all of them without a draw.
-        Most samples of a dataset with a draw are thereby left out before their texts are loaded.
+        """Return the ids of the samples of `asked` that draws of the dataset have reached, all of them without a draw,
+        and of scored samples that draws wish further answers about. Most samples of a dataset with a draw are thereby
+        left out before their texts are loaded.
         """
+        wanted = asked()
         with order.engine.connect() as connection:
-            return filter_asked_samples(connection, order.dataset, METRIC, asked())
+            drawn = filter_asked_samples(connection, order.dataset, METRIC, wanted)
+            unrepeated = self._list_unrepeated(connection, order.scorer_id, order.dataset.dataset_id)
+        return sorted({*drawn, *(sample_id for sample_id, shard in unrepeated if shard == order.shard)})
+
+    def outstanding(self, engine: Engine, scorer_id: int, dataset_id: int) -> Collection[int]:
+        """Return the numbers of a dataset's shards with scored samples that draws wish further answers about."""
+        with engine.connect() as connection:
+            return {shard for _, shard in self._list_unrepeated(connection, scorer_id, dataset_id)}
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
         """Ask about the samples that have no answer about their present text and video, or one that failed, and store
-        the answers, 64 samples at a time. Return counts of answers, requests and tokens by name, and the model's name.
+        the answers, 64 samples at a time. Where a draw wishes several answers, samples whose first has a score get the
+        others. Return counts of answers, requests and tokens by name, and the model's name.
         """
-        counts: Counter[str] = Counter(judged=0, without_score=0, spans_not_in_text=0)
+        counts: Counter[str] = Counter(judged=0, repeated=0, without_score=0, spans_not_in_text=0)
         tally, done, files = ChatTally(), 0, make_video_loader(order.engine)
         chat = CountingChatModel(self._settings.add_cache(self._chat, order.engine, order.run_id), tally)
         with order.engine.begin() as connection:
             model_id = register_model(connection, self.model.as_dict())
         for samples in order.samples(sample_ids, self.inputs, SAMPLES_AT_A_TIME):
             contexts = self._find_contexts(files, samples)
-            stored = self._load_current(order.engine, model_id, contexts)
-            missing = [
-                sample
-                for sample in samples
-                if sample.sample_id in contexts
-                and (sample.sample_id not in stored or stored[sample.sample_id].status == "failed")
-            ]
-            answers = self._ask(ChatJudge(chat), files, missing)
-            rows = [_build_row(sample_id, contexts[sample_id], answer) for sample_id, answer in answers.items()]
+            wished = _load_answer_counts(order, samples)
+            stored = self._load_current(order.engine, model_id, contexts, wished)
+            judged = [sample for sample in samples if sample.sample_id in contexts]
+            answers = self._ask_missing(ChatJudge(chat), files, judged, stored, wished)
+            rows = [_build_row(key, contexts[key[0]], answer) for key, answer in answers.items()]
             store_judge_answers(order.engine, model_id, order.run_id, rows)
             counts.update(
-                judged=len(rows),
+                judged=sum(repeat == 0 for _, repeat in answers),
+                repeated=sum(repeat > 0 for _, repeat in answers),
                 without_score=sum(answer.value is None for answer in answers.values()),
                 spans_not_in_text=sum(answer.found.n_not_in_text for answer in answers.values()),
             )
@@ -121,8 +131,8 @@ class JudgeAnswers(Source[Answers]):
         return {**counts, **tally.as_metadata(), "judged_by": self.model.model_id}
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Answers:
-        """Load the answers about the present text and video of the samples that are to be judged, by sample_id. Raises
-        MissingEvidence if one of them has none. The scorer makes no difference.
+        """Load the first answers about the present text and video of the samples that are to be judged, by sample_id.
+        Raises MissingEvidence if one of them has none. The scorer makes no difference.
         """
         contexts = self._find_contexts(make_video_loader(engine), samples)
         answers = self._load_stored(engine, contexts)
@@ -132,8 +142,9 @@ class JudgeAnswers(Source[Answers]):
         return answers
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> Answers:
-        """Ask about the samples that are to be judged now; return the answers by sample_id, and store nothing."""
-        return self._ask(ChatJudge(self._chat), files, [sample for sample in samples if self._is_asked(sample)])
+        """Ask once about the samples that are to be judged now; return answers by sample_id, and store nothing."""
+        asked = [(sample, 0) for sample in samples if self._is_asked(sample)]
+        return _choose_first(self._ask(ChatJudge(self._chat), files, asked))
 
     def try_out(self) -> str:
         """Show the judge one grey frame with a caption, and return its score as a line of text. Raises ModelUnusable if
@@ -146,9 +157,9 @@ class JudgeAnswers(Source[Answers]):
         return f"judges a grey picture at {answer.value:.2f}, {how}"
 
     def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
-        """Estimate one request for every sample that has no answer about its present text and video, or one that
-        failed, as one Forecast; [] if there is no such sample. It counts as if a draw had reached all these samples.
-        Asks no model and stores nothing.
+        """Estimate one request for every answer that a sample lacks about its present text and video, or that failed,
+        as one Forecast; [] if there is no such answer. It counts as if a draw had reached all these samples, and as if
+        all first answers had a score. Asks no model and stores nothing.
         """
         n = tokens_in = 0
         with order.engine.connect() as connection:
@@ -157,12 +168,14 @@ class JudgeAnswers(Source[Answers]):
         for loaded in order.samples(sample_ids, self.inputs):
             samples = [replace(sample, inputs={**sample.inputs, DRAW.name: True}) for sample in loaded]
             contexts = self._find_contexts(files, samples)
-            stored = {} if model_id is None else self._load_current(order.engine, model_id, contexts)
+            wished = _load_answer_counts(order, samples)
+            stored = self._load_current(order.engine, model_id, contexts, wished)
             for sample in samples:
-                answer = stored.get(sample.sample_id)
-                if sample.sample_id in contexts and (answer is None or answer.status == "failed"):
-                    n += 1
-                    tokens_in += PROMPT_TOKENS + estimate_text_tokens(sample.text) + self._estimate_video_tokens()
+                if sample.sample_id in contexts:
+                    n_missing = len(_list_missing(stored, sample.sample_id, wished[sample.sample_id]))
+                    tokens = PROMPT_TOKENS + estimate_text_tokens(sample.text) + self._estimate_video_tokens()
+                    n += n_missing
+                    tokens_in += n_missing * tokens
         if not n:
             return []
         name, tokens_out = self._chat.identity.model_id, n * ANSWER_TOKENS
@@ -208,37 +221,64 @@ class JudgeAnswers(Source[Answers]):
             raise self.missing(f"{len(changed):,} {have} a video that changed during the run, such as {changed[0]!r}")
         return {sample.sample_id: _compute_context(sample, videos[sample.video_id]) for sample in asked}
 
-    def _ask(self, judge: ChatJudge, files: LoadVideos, samples: Sequence[PendingSample]) -> dict[int, JudgeAnswer]:
-        """Ask the judge about these samples, and return its answers by sample_id. A video that cannot be read gives an
-        answer without a score.
+    def _ask_missing(
+        self,
+        judge: ChatJudge,
+        files: LoadVideos,
+        samples: Sequence[PendingSample],
+        stored: NumberedAnswers,
+        wished: Mapping[int, int],
+    ) -> NumberedAnswers:
+        """Ask for the first answers that are missing, and then for the others, where the first one has a score."""
+        first = self._ask(judge, files, [(one, 0) for one in samples if 0 in _list_missing(stored, one.sample_id, 1)])
+        known = {**stored, **first}
+        further = [
+            (one, repeat)
+            for one in samples
+            if known[one.sample_id, 0].status == "ok"
+            for repeat in _list_missing(known, one.sample_id, wished[one.sample_id])
+        ]
+        return {**first, **self._ask(judge, files, further)}
+
+    def _ask(self, judge: ChatJudge, files: LoadVideos, asked: Sequence[tuple[PendingSample, int]]) -> NumberedAnswers:
+        """Ask the judge for these answers, given as samples with the number of the answer. A video that cannot be read
+        gives an answer without a score.
         """
+        samples = list({sample.sample_id: sample for sample, _ in asked}.values())
         shown = self.material.load(files, samples, {sample.video_id for sample in samples}) if samples else {}
-        videos = {sample.sample_id: shown.get(sample.video_id, CHANGED_VIDEO) for sample in samples}
-        texts = {
-            sample.sample_id: JudgedText(get_judged_text(sample), video, sample.question)
-            for sample in samples
-            if not isinstance(video := videos[sample.sample_id], UnreadableVideo)
-        }
-        unreadable = {
-            sample_id: JudgeAnswer(status="refused" if video.is_final else "failed", reason=video.reason)
-            for sample_id, video in videos.items()
-            if isinstance(video, UnreadableVideo)
-        }
+        texts: dict[tuple[int, int], JudgedText] = {}
+        unreadable: dict[tuple[int, int], JudgeAnswer] = {}
+        for sample, repeat in asked:
+            video = shown.get(sample.video_id, CHANGED_VIDEO)
+            if isinstance(video, UnreadableVideo):
+                status: Literal["refused", "failed"] = "refused" if video.is_final else "failed"
+                unreadable[sample.sample_id, repeat] = JudgeAnswer(status=status, reason=video.reason)
+            else:
+                judged = JudgedText(get_judged_text(sample), video, sample.question, repeat)
+                texts[sample.sample_id, repeat] = judged
         return {**dict(zip(texts, judge.judge_texts(list(texts.values())), strict=True)), **unreadable}
 
-    def _load_stored(self, engine: Engine, contexts: Mapping[int, bytes]) -> dict[int, JudgeAnswer]:
+    def _list_unrepeated(self, connection: Connection, scorer_id: int, dataset_id: int) -> list[tuple[int, int]]:
+        return list_unrepeated_samples(connection, self.model_id(connection), scorer_id, dataset_id, METRIC)
+
+    def _load_stored(self, engine: Engine, contexts: Mapping[int, bytes]) -> Answers:
+        """Load the first answers about these texts and videos by sample_id."""
         with engine.connect() as connection:
             model_id = self.model_id(connection)
-        return {} if model_id is None else self._load_current(engine, model_id, contexts)
+        return _choose_first(self._load_current(engine, model_id, contexts, {}))
 
-    def _load_current(self, engine: Engine, model_id: int, contexts: Mapping[int, bytes]) -> dict[int, JudgeAnswer]:
-        """Load the answers about these texts and videos by sample_id; answers about earlier ones are left out."""
+    def _load_current(
+        self, engine: Engine, model_id: int | None, contexts: Mapping[int, bytes], wished: Mapping[int, int]
+    ) -> NumberedAnswers:
+        """Load the answers about these texts and videos, up to the greatest number that is wished; those about earlier
+        ones are left out. model_id: None for a model that was never asked.
+        """
+        if model_id is None:
+            return {}
         with engine.connect() as connection:
-            rows = load_judge_answers(connection, model_id, list(contexts))
+            rows = load_judge_answers(connection, model_id, list(contexts), max(wished.values(), default=1))
         return {
-            sample_id: _build_answer(row)
-            for sample_id, row in rows.items()
-            if bytes(row["context_sha256"]) == contexts[sample_id]
+            key: _build_answer(row) for key, row in rows.items() if bytes(row["context_sha256"]) == contexts[key[0]]
         }
 
 
@@ -249,17 +289,39 @@ def get_judged_text(sample: PendingSample) -> str:
     return sample.text if sample.question is None else sample.answer or ""
 
 
+def _load_answer_counts(order: Order, samples: Sequence[PendingSample]) -> dict[int, int]:
+    """Load how many answers are wished about samples, by sample_id: as many as draws or the order wish."""
+    with order.engine.connect() as connection:
+        drawn = load_answer_counts(connection, METRIC, [sample.sample_id for sample in samples])
+    return {sample.sample_id: max(drawn.get(sample.sample_id, 1), order.n_answers) for sample in samples}
+
+
+def _list_missing(known: NumberedAnswers, sample_id: int, n_wished: int) -> list[int]:
+    """List the numbers of the answers about a sample that are missing or have failed. After a first answer without a
+    score, the others are not wished.
+    """
+    first = known.get((sample_id, 0))
+    if first is not None and first.status not in ("ok", "failed"):
+        return []
+    answers = ((repeat, known.get((sample_id, repeat))) for repeat in range(n_wished))
+    return [repeat for repeat, answer in answers if answer is None or answer.status == "failed"]
+
+
+def _choose_first(answers: NumberedAnswers) -> Answers:
+    return {sample_id: answer for (sample_id, repeat), answer in answers.items() if repeat == 0}
+
+
 def _compute_context(sample: PendingSample, video: bytes) -> bytes:
     texts = (sample.question or "", get_judged_text(sample))
     parts = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
     return hashlib.sha256(b"".join([*parts, video])).digest()
 
 
-def _build_row(sample_id: int, context: bytes, answer: JudgeAnswer) -> Row:
-    """Return an answer as a row of table judge_answer."""
+def _build_row(key: tuple[int, int], context: bytes, answer: JudgeAnswer) -> Row:
+    """Return an answer as a row of table judge_answer. key: the sample's id, and the number of the answer."""
     return {
-        "sample_id": sample_id,
-        "repeat": 0,
+        "sample_id": key[0],
+        "repeat": key[1],
         "context_sha256": context,
         "score": answer.score,
         "value": answer.value,

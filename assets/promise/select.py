@@ -16,13 +16,13 @@ from assets.promise.state import (
     load_promise_answers,
     load_promise_sets,
 )
-from assets.promise.terms import PromiseTerms, check_terms, parse_record
+from assets.promise.terms import JUDGE, PromiseTerms, check_terms, parse_record
 from assets.selection.select import MakeEncoder, embed_for_recipe
 from assets.sources.base import LineWriter
 from db.manifest.datasets import Dataset
 from db.selection.eligible import find_eligible_samples
 from db.selection.freeze import Selection, freeze_selection
-from db.selection.promises import Attempt, list_raters, require_attempt, store_attempt
+from db.selection.promises import Attempt, find_only_answer, list_raters, require_attempt, store_attempt
 from db.selection.recipes import Recipe, SelectionError
 from metrics_core.protocols import TextEncoder
 
@@ -121,12 +121,14 @@ def _build_promise(connection: Connection, dataset: Dataset, state: PromiseState
     """Return what is promised about the largest confirmed set, as the passport shows it."""
     terms, place = state.terms, state.n_confirmed - 1
     confirmed = state.states[place]
-    by_people = terms.aspect is not None
+    by_people, judge = terms.aspect is not None, state.sets.eligible.scorers.get(JUDGE)
     return {
         "errors_at_most": terms.limit,
         "confidence": terms.confidence,
         "error": terms.explain_error(),
         "answered_by": find_answer_source(state.sets.eligible, terms),
+        "models": None if by_people or judge is None else judge.models,
+        "only_answer": None if by_people or judge is None else find_only_answer(connection, dataset, judge.scorer_id),
         "raters": list_raters(connection, dataset, terms.aspect) if terms.aspect is not None else None,
         "n_raters": terms.n_raters if by_people else None,
         "n_asked": confirmed.n_asked,

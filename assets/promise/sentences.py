@@ -11,12 +11,16 @@ from assets.reports.text import format_count
 
 def explain_promise(promise: Mapping[str, Any], n: int) -> str:
     """Return a sentence about a selection of n rows: what is promised about it, and from how many answers. promise:
-    column `promise` of its row in table `selection`.
+    column `promise` of its row in table `selection`. A judge is named by its model, and one that answers always the
+    same is pointed out.
     """
+    by, only = promise.get("models"), promise.get("only_answer")
+    judge = f" by {by}" if by else ""
+    warning = "" if only is None else f"; all its scores in the dataset are {only:g}, so it may not notice errors"
     return (
         f"promised with confidence {promise['confidence']:g}: at most {promise['upper_bound']:,} of {n:,} are errors "
         f"({promise['n_allowed']:,} would be {promise['errors_at_most']:g}); {promise['n_wrong']} of "
-        f"{promise['n_asked']} asked are errors, which is {promise['error']}"
+        f"{promise['n_asked']} asked are errors, which is {promise['error']}{judge}{warning}"
     )
 
 
@@ -90,5 +94,6 @@ def list_set_rows(state: PromiseState) -> list[dict[str, Any]]:
 def _name_command(state: PromiseState) -> str:
     dataset = state.sets.eligible.dataset.name
     if state.terms.aspect is None:
-        return f"reelsieve score --dataset {dataset} --metric judge --draw with a larger number asks the judge"
+        seed = f" --seed {state.terms.seed}" if state.terms.seed else ""
+        return f"reelsieve score --dataset {dataset} --metric judge{seed} --draw with a larger number asks the judge"
     return f"reelsieve rate {dataset} --for-promise {state.attempt.promise_id} serves them"

@@ -98,7 +98,7 @@ def _list_sections(report: Report) -> dict[str, str]:
     named = {
         "answers": ("Answers", True),
         "facts": ("Facts", report.described),
-        "trust": ("Trust", report.trust.aspects or report.trust.side_by_side or report.stresses),
+        "trust": ("Trust", report.trust.aspects or report.trust.side_by_side or report.stresses or report.judges),
         "systems": ("Systems", report.systems or report.people),
         "samples": ("Samples", any(group.samples for group in report.groups)),
         "scores": ("Scores", report.spreads),

@@ -12,6 +12,7 @@ from assets.agreement.estimated_means import EstimatedMean
 from assets.agreement.judged import LABELS_ASPECT
 from assets.agreement.progress import RaterConsistency
 from assets.agreement.table import StoredAgreementRow
+from assets.judge.repeated import JudgeSteadiness
 from assets.reports.answer_records import ReportAnswers
 from assets.reports.sample_records import SampleGroup, ShownSample
 from db.reports.facts import Extreme, FactSubject, FactSummary
@@ -366,7 +367,8 @@ class RatingThresholdRow:
 class Report:
     """All that a report's page shows, read from one state of the database. notices: sentences to read before the first
     number. described: the dataset's facts; None if none are measured. systems, people: the systems' means by metrics
-    and by ratings. stresses: of the metrics whose active scorer was stressed. pairs: correlations between metrics, on
+    and by ratings. stresses: of the metrics whose active scorer was stressed. judges: of the metrics whose judge was
+    asked several times about a text. pairs: correlations between metrics, on
     n_paired drawn captions. cuts, rating_cuts, label_cuts: thresholds by shares, ratings and labels. groups: the
     samples that are shown. agreement, estimated_means: rows of tables `agreement` and `estimated_mean`. trials: the
     newest training trial of every selection.
@@ -386,6 +388,7 @@ class Report:
     people: tuple[SystemTable, ...]
     trust: TrustSummary
     stresses: tuple[MetricStress, ...]
+    judges: tuple[JudgeSteadiness, ...]
     pairs: tuple[MetricPair, ...]
     n_paired: int
     spreads: tuple[MetricSpread, ...]

@@ -17,6 +17,7 @@ from assets.agreement.raters import explain_patterns
 from assets.agreement.table import load_agreement, store_agreement
 from assets.holdings import load_dataset_holdings
 from assets.home_files import create_home_folder
+from assets.judge.repeated import load_judge_steadiness
 from assets.plan import build_plan, list_scorer_inputs
 from assets.reports.answers import build_answers
 from assets.reports.data import load_data_summary, load_metric_summaries
@@ -40,6 +41,7 @@ from db.manifest.datasets import Dataset
 from db.reports.agreement import list_answers
 from db.reports.values import create_reported_table
 from db.scores.sample_scores import SIMPLE_SCORES, list_dataset_metrics
+from db.scores.scorers import StoredScorer, list_scorers
 from db.selection.trials import load_newest_trials
 from metrics_core.agreement.conclusions import correct_comparisons
 
@@ -142,6 +144,7 @@ def compute_report(
             people=people,
             trust=trust,
             stresses=stresses,
+            judges=tuple(load_judge_steadiness(connection, dataset, _list_active_scorers(connection, metrics))),
             pairs=compute_metric_pairs(drawn),
             n_paired=len(drawn.sample_ids),
             spreads=load_metric_spreads(connection, metrics),
@@ -153,6 +156,11 @@ def compute_report(
             estimated_means=load_estimated_means(connection, dataset),
             trials=load_newest_trials(connection, dataset.dataset_id),
         )
+
+
+def _list_active_scorers(connection: Connection, metrics: Sequence[MetricSummary]) -> list[StoredScorer]:
+    names = {metric.name for metric in metrics}
+    return [scorer for scorer in list_scorers(connection) if scorer.metric in names and scorer.status == "active"]
 
 
 def _correct_chances(

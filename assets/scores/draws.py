@@ -9,12 +9,21 @@ from assets.scores.pending import store_scorer
 from assets.sources.base import Forecast, Order, walk_sources
 from db.manifest.datasets import Dataset
 from db.schema.inputs import DRAW_NAME
-from db.selection.draws import Draw, count_unscored_samples, extend_draws, list_wanted_samples, take_draw
+from db.selection.draws import (
+    Draw,
+    count_unscored_samples,
+    extend_draws,
+    list_drawn_samples,
+    list_wanted_samples,
+    take_draw,
+)
 from db.server.conflicts import retry_conflicts
 
 
 class CannotBeDrawn(ValueError):
-    """Raised when a draw is wished for a metric that is asked about all samples, or that lacks its model."""
+    """Raised when a draw is wished for a metric that is asked about all samples or lacks its model, and when further
+    answers are wished of a metric that has one answer only.
+    """
 
     plain = True
 
@@ -24,8 +33,10 @@ def is_drawable(scorer: Scorer) -> bool:
     return any(needed.name == DRAW_NAME for needed in scorer.inputs)
 
 
-def check_drawable(scorer: Scorer) -> None:
-    """Raise CannotBeDrawn for a scorer whose metric is asked about all samples, or that lacks its model."""
+def check_drawable(scorer: Scorer, draw: Draw) -> None:
+    """Raise CannotBeDrawn for a scorer whose metric is asked about all samples, that lacks its model, or that the draw
+    wishes further answers of and that has one answer only.
+    """
     if not is_drawable(scorer):
         raise CannotBeDrawn(
             f"{scorer.metric} scores every sample, so a draw has no effect on it: name a metric that is asked on a "
@@ -33,6 +44,8 @@ def check_drawable(scorer: Scorer) -> None:
         )
     if setting := find_missing_setting(scorer):
         raise CannotBeDrawn(f"{scorer.metric} has no model that a draw could be asked of: set {setting}")
+    if draw.n_answers > 1 and not any(source.can_repeat for source in walk_sources(scorer.sources)):
+        raise CannotBeDrawn(f"{scorer.metric} has one answer about a sample: leave out --repeat")
 
 
 @retry_conflicts
@@ -41,7 +54,7 @@ def store_draw(engine: Engine, dataset: Dataset, scorer: Scorer, draw: Draw) -> 
     before. Their scores are pending now. A smaller draw than before changes nothing. Raises CannotBeDrawn, and
     FilterError and SelectionError for a condition that cannot be used.
     """
-    check_drawable(scorer)
+    check_drawable(scorer, draw)
     scorer_id = store_scorer(engine, scorer)
     with engine.begin() as connection:
         return take_draw(connection, dataset, scorer.metric, scorer_id, draw)
@@ -61,14 +74,19 @@ def extend_stored_draws(engine: Engine, dataset: Dataset, scorer: Scorer) -> int
 
 
 def forecast_draw(engine: Engine, dataset: Dataset, scorer: Scorer, draw: Draw) -> tuple[int, list[Forecast]]:
-    """Return (number of samples that a draw wants and that have no score yet, forecasts of the requests for them). Asks
-    no model, and stores nothing but the scorer. Raises as `store_draw` does.
+    """Return (number of samples without a score yet that this draw wants or that draws have reached before, forecasts
+    of the requests for them): what scoring asks after the draw. Asks no model, and stores nothing but the scorer.
+    Raises as `store_draw` does.
     """
-    check_drawable(scorer)
+    check_drawable(scorer, draw)
     scorer_id = store_scorer(engine, scorer)
     with engine.connect() as connection:
         wanted = list_wanted_samples(connection, dataset, draw)
-        n_pending = count_unscored_samples(connection, scorer_id, wanted)
-    order = Order(engine, dataset, 0, scorer_id, run_id="")
-    parts = [part for source in walk_sources(scorer.sources) for part in source.forecast(order, wanted)]
+        drawn = list_drawn_samples(connection, dataset, scorer.metric)
+        others = sorted(set(drawn).difference(wanted))
+        n_pending = count_unscored_samples(connection, scorer_id, [*wanted, *others])
+    parts = []
+    for sample_ids, n_answers in ((wanted, draw.n_answers), (others, 1)):
+        order = Order(engine, dataset, 0, scorer_id, run_id="", n_answers=n_answers)
+        parts += [part for source in walk_sources(scorer.sources) for part in source.forecast(order, sample_ids)]
     return n_pending, parts

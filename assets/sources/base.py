@@ -39,7 +39,7 @@ class NeedsDatabase(RuntimeError):
 class Order:
     """The work that a source is asked to do: make the evidence of one shard of a dataset for one scorer. run_id: the
     run that results are stored under. tell: takes lines about progress. options: values of the source's options that
-    differ from the defaults, by name.
+    differ from the defaults, by name. n_answers: for a forecast, how many answers about a sample are wished at least.
     """
 
     engine: Engine
@@ -49,6 +49,7 @@ class Order:
     run_id: str
     tell: LineWriter = lambda _: None
     options: Mapping[str, bool] = field(default_factory=dict)
+    n_answers: int = 1
 
     def samples(
         self, sample_ids: list[int], inputs: Collection[Input[Any]], size: int = BATCH_SIZE
@@ -109,6 +110,8 @@ class Source(ABC, Generic[T]):
     warnings: ClassVar[frozenset[str]] = frozenset()
     # Options that a run may set, with their defaults. No fingerprint contains their values.
     options: ClassVar[Mapping[str, bool]] = {}
+    # Whether the model can be asked several times about a sample, as score --repeat wishes.
+    can_repeat: ClassVar[bool] = False
     # Tables that db.schema does not contain. Only a source from outside this project has any.
     tables: ClassVar[tuple[sa.Table, ...]] = ()
 
@@ -171,8 +174,8 @@ class Source(ABC, Generic[T]):
         return asked()
 
     def outstanding(self, engine: Engine, scorer_id: int, dataset_id: int) -> Collection[int]:
-        """Return the numbers of the shards of a dataset where one of the source's options left evidence incomplete; ()
-        by default. The samples of these shards may have scores.
+        """Return the numbers of the shards of a dataset where one of the source's options left evidence incomplete, or
+        further answers are wished; () by default. The samples of these shards may have scores.
         """
         return ()
 

@@ -6,7 +6,7 @@ The model of an answer stands for the judge with its prompt and the form in whic
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -14,9 +14,19 @@ from sqlalchemy.engine import Connection, Engine
 
 from db.schema import judge_answer, sample
 from db.server.locking import lock_ids
+from db.sql import read_sql
 
 Row: TypeAlias = Mapping[str, Any]
 _KEY = ("sample_id", "model_id", "repeat")
+
+
+class RepeatedAnswer(NamedTuple):
+    """An answer of a judge that was asked again about a sample: the sample, its video and system, and the value."""
+
+    sample_id: int
+    video_id: int
+    system: str
+    value: float
 
 
 def store_judge_answers(engine: Engine, model_id: int, run_id: str, answers: Sequence[Row]) -> int:
@@ -47,12 +57,37 @@ def store_judge_answers(engine: Engine, model_id: int, run_id: str, answers: Seq
         return len(connection.scalars(written.returning(columns.sample_id)).all())
 
 
-def load_judge_answers(connection: Connection, model_id: int, sample_ids: Collection[int]) -> dict[int, Row]:
-    """Load a judge's first answers about these samples, as {sample id: columns of `judge_answer`}; a sample that it was
-    never asked about is left out. An answer stays in the result even if its text or video has changed since.
+def load_judge_answers(
+    connection: Connection, model_id: int, sample_ids: Collection[int], n_answers: int
+) -> dict[tuple[int, int], Row]:
+    """Load a judge's first `n_answers` answers about these samples, as {(sample id, number of the answer from 0):
+    columns of `judge_answer`}; answers that it never gave are left out. An answer stays in the result even if its text
+    or video has changed since.
     """
     columns = judge_answer.c
     query = sa.select(judge_answer).where(
-        columns.model_id == model_id, columns.sample_id.in_(sample_ids), columns.repeat == 0
+        columns.model_id == model_id, columns.sample_id.in_(sample_ids), columns.repeat < n_answers
     )
-    return {row["sample_id"]: dict(row) for row in connection.execute(query).mappings()}
+    return {(row["sample_id"], row["repeat"]): dict(row) for row in connection.execute(query).mappings()}
+
+
+def list_unrepeated_samples(
+    connection: Connection, model_id: int | None, scorer_id: int, dataset_id: int, metric: str
+) -> list[tuple[int, int]]:
+    """List (sample id, shard) of the samples of a dataset with a current score by the scorer, whose judge has still to
+    give further answers, by sample id. metric: the one whose draws wish them. model_id: None for a judge that was never
+    asked; then there is none.
+    """
+    values = {"model_id": model_id, "scorer_id": scorer_id, "dataset_id": dataset_id, "metric": metric}
+    return [tuple(row) for row in connection.execute(sa.text(read_sql("unrepeated_samples")), values)]
+
+
+def load_repeated_answers(
+    connection: Connection, model_id: int, scorer_id: int, dataset_id: int
+) -> list[RepeatedAnswer]:
+    """Load the values that a judge gave when it was asked again about samples of a dataset, by sample id and number of
+    the answer. Only samples with a current value by the scorer are there, and answers about their present text and
+    video; first answers are not, since they are given at another temperature.
+    """
+    values = {"model_id": model_id, "scorer_id": scorer_id, "dataset_id": dataset_id}
+    return [RepeatedAnswer(*row) for row in connection.execute(sa.text(read_sql("repeated_answers")), values)]

@@ -52,11 +52,13 @@ sample_draw = sa.Table(
     sa.CheckConstraint("n_wanted > 0", name="n_wanted"),
 )
 
-# The samples that the draws of a metric have reached; once drawn, a sample stays drawn.
+# The samples that the draws of a metric have reached; once drawn, a sample stays drawn. A judge is to give n_answers.
 drawn_sample = sa.Table(
     "drawn_sample",
     METADATA,
     parent_column("sample.sample_id", primary_key=True),
     sa.Column("metric", sa.Text, primary_key=True),
     time_column("drawn_at"),
+    sa.Column("n_answers", sa.Integer, nullable=False, server_default="1"),
+    sa.CheckConstraint("n_answers > 0", name="n_answers"),
 )

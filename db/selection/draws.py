@@ -32,12 +32,14 @@ NOT_DRAWN_REASON = "the metric is asked about drawn samples only: draw more by s
 @dataclass(frozen=True, slots=True)
 class Draw:
     """A wish to ask a metric only about the `n_wanted` samples of a dataset with the least random numbers by `seed`,
-    among those that meet the condition `where`, as `--where` takes it; None for all samples.
+    among those that meet the condition `where`, as `--where` takes it; None for all samples. n_answers: how many
+    answers a judge is to give about every one of them.
     """
 
     n_wanted: int
     seed: int = 0
     where: str | None = None
+    n_answers: int = 1
 
 
 def list_wanted_samples(connection: Connection, dataset: Dataset, draw: Draw) -> list[int]:
@@ -61,7 +63,8 @@ def list_wanted_samples(connection: Connection, dataset: Dataset, draw: Draw) ->
 def take_draw(connection: Connection, dataset: Dataset, metric: str, scorer_id: int, draw: Draw) -> int:
     """Store a draw of a metric and the samples that it reaches, and return how many of them no draw had reached before.
     A draw that was larger before, with the same seed and condition, stays as large. The first draw of a dataset keeps
-    all samples that the scorer has scored, so that no score is lost. Raises as `list_wanted_samples` does.
+    all samples that the scorer has scored, so that no score is lost. Only the samples that this draw wants get its
+    number of answers, unless they have a larger one. Raises as `list_wanted_samples` does.
     """
     # Two draws at once wait for each other, and what was wanted before is known.
     lock = sa.select(dataset_table.c.dataset_id).where(dataset_table.c.dataset_id == dataset.dataset_id)
@@ -80,8 +83,10 @@ def take_draw(connection: Connection, dataset: Dataset, metric: str, scorer_id: 
         },
     )
     n_wanted = connection.execute(stored.returning(sample_draw.c.n_wanted)).scalar_one()
-    wanted = list_wanted_samples(connection, dataset, Draw(n_wanted, draw.seed, draw.where))
-    return _store_drawn_samples(connection, metric, wanted)
+    wanted = list_wanted_samples(connection, dataset, replace(draw, n_wanted=n_wanted))
+    n_new = _store_drawn_samples(connection, metric, wanted)
+    _raise_answer_counts(connection, metric, wanted[: draw.n_wanted], draw.n_answers)
+    return n_new
 
 
 def extend_draws(connection: Connection, dataset: Dataset, metric: str, scorer_id: int) -> int:
@@ -101,6 +106,13 @@ def list_draws(connection: Connection, dataset: Dataset, metric: str) -> list[An
     """List the draws of a metric from a dataset, as rows of table `sample_draw`, oldest first."""
     is_of_metric = (sample_draw.c.dataset_id == dataset.dataset_id, sample_draw.c.metric == metric)
     return list(connection.execute(sa.select(sample_draw).where(*is_of_metric).order_by(sample_draw.c.draw_id)))
+
+
+def list_drawn_samples(connection: Connection, dataset: Dataset, metric: str) -> list[int]:
+    """List the ids of the samples of a dataset that draws of a metric have reached, ascending."""
+    is_of_dataset = sample.c.dataset_id == dataset.dataset_id, drawn_sample.c.metric == metric
+    query = sa.select(drawn_sample.c.sample_id).join(sample, sample.c.sample_id == drawn_sample.c.sample_id)
+    return list(connection.scalars(query.where(*is_of_dataset).order_by(drawn_sample.c.sample_id)))
 
 
 def filter_asked_samples(
@@ -149,6 +161,15 @@ def store_undrawn_scores(
         return connection.execute(sa.text(statement), values).rowcount
 
 
+def load_answer_counts(connection: Connection, metric: str, sample_ids: Collection[int]) -> dict[int, int]:
+    """Load how many answers a judge is to give about samples, by sample_id; samples with one answer are left out."""
+    columns = drawn_sample.c
+    is_one_of_them = columns.sample_id == sa.any_(sa.bindparam("ids"))
+    query = sa.select(columns.sample_id, columns.n_answers)
+    query = query.where(columns.metric == metric, columns.n_answers > 1, is_one_of_them)
+    return {row.sample_id: row.n_answers for row in connection.execute(query, {"ids": list(sample_ids)})}
+
+
 def count_unscored_samples(connection: Connection, scorer_id: int, sample_ids: Collection[int]) -> int:
     """Count those of the samples that a scorer has still to score once they are drawn: without a score by it, or with
     one that is stale, has failed or has the status NOT_DRAWN.
@@ -167,6 +188,14 @@ def _keep_scored_samples(connection: Connection, dataset: Dataset, metric: str, 
     scored = sa.select(score.c.sample_id).join(sample, sample.c.sample_id == score.c.sample_id)
     scored = scored.where(score.c.scorer_id == scorer_id, sample.c.dataset_id == dataset.dataset_id)
     _store_drawn_samples(connection, metric, list(connection.scalars(scored)))
+
+
+def _raise_answer_counts(connection: Connection, metric: str, sample_ids: Collection[int], n_answers: int) -> None:
+    columns = drawn_sample.c
+    is_one_of_them = columns.sample_id == sa.any_(sa.bindparam("ids"))
+    raised = sa.update(drawn_sample).values(n_answers=n_answers)
+    raised = raised.where(columns.metric == metric, columns.n_answers < n_answers, is_one_of_them)
+    connection.execute(raised, {"ids": list(sample_ids)})
 
 
 def _store_drawn_samples(connection: Connection, metric: str, sample_ids: Collection[int]) -> int:

@@ -90,6 +90,15 @@ def load_score_answers(connection: Connection, dataset: Dataset, scorer_id: int)
     return SampleAnswers(*read_arrays(connection, {"sample_id": "i8", "value": "f8"}, query, values))
 
 
+def find_only_answer(connection: Connection, dataset: Dataset, scorer_id: int) -> float | None:
+    """Return the value that all current scores of a scorer in a dataset have; None where they differ, or fewer than two
+    samples have one.
+    """
+    values = load_score_answers(connection, dataset, scorer_id).values
+    known = values[~np.isnan(values)]
+    return float(known[0]) if known.size > 1 and (known == known[0]).all() else None
+
+
 def store_attempt(
     connection: Connection,
     dataset: Dataset,

@@ -16,12 +16,13 @@ from metrics_core.qeva.records import VideoAsFrames
 @dataclass(frozen=True, slots=True)
 class JudgedText:
     """A text to be judged by frames of its video: a caption, or the answer to a question. question: None for a
-    caption.
+    caption. repeat: the number of the answer about this text, from 0, see `build_judge_request`.
     """
 
     text: str
     video: VideoAsFrames
     question: str | None = None
+    repeat: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class JudgeAnswer:
 
 @dataclass(frozen=True)
 class ChatJudge:
-    """A judge that asks a vision model, one request for a text, at temperature 0."""
+    """A judge that asks a vision model, one request for an answer, see `build_judge_request`."""
 
     chat_model: ChatModel
 
@@ -60,7 +61,7 @@ class ChatJudge:
         """Return one answer for every text, in order, from one batch of the chat model. A text without an answer has a
         status and a reason; none raises.
         """
-        requests = [build_judge_request(judged.text, judged.question, judged.video) for judged in texts]
+        requests = [build_judge_request(judged.text, judged.question, judged.video, judged.repeat) for judged in texts]
         replies = self.chat_model.chat(requests) if requests else []
         return [parse_judge_reply(reply, judged.text) for reply, judged in zip(replies, texts, strict=True)]
 

@@ -16,6 +16,10 @@ HIGHEST_SCORE = 100
 MAX_SPANS = 5
 # A list that is a little too long is shortened in place of being asked for again.
 _MOST_LISTED = 20
+# A model that is asked again at temperature 0 repeats itself, whatever it thinks of other scores.
+REPEAT_TEMPERATURE = 1.0
+# A request whose answer has another form is sent again with the next seed; so far apart, no two answers share one.
+_SEEDS_APART = 100
 # Five spans with their reasons, a sentence and a number take some 250 tokens. With the probabilities of 20 tokens for
 # every one, an answer of this length stays below the 1 MiB that the client reads.
 MAX_TOKENS = 400
@@ -81,10 +85,11 @@ def build_judge_schema() -> Mapping[str, Any]:
     return {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
 
 
-def build_judge_request(text: str, question: str | None, video: VideoAsFrames) -> ChatRequest:
+def build_judge_request(text: str, question: str | None, video: VideoAsFrames, repeat: int = 0) -> ChatRequest:
     """Build the request that asks a vision model to judge a caption, or the answer to a question, by frames of its
     video. question: None for a caption. The answer fits `build_judge_schema`, and the expectation of its score is asked
-    for too. Marks that would end the text early are changed, so that all of the text is judged.
+    for too. Marks that would end the text early are changed, so that all of the text is judged. repeat: the number of
+    the answer, from 0; the first is asked for at temperature 0, others at temperature 1, with seeds of their own.
     """
     shown = {"text": _protect(text), "scale": SCALE, "how": HOW}
     ask = CAPTION.format(**shown) if question is None else ANSWER.format(**shown, question=_protect(question))
@@ -95,6 +100,8 @@ def build_judge_request(text: str, question: str | None, video: VideoAsFrames) -
         build_judge_schema(),
         PROMPT_VERSION,
         MAX_TOKENS,
+        temperature=REPEAT_TEMPERATURE if repeat else 0.0,
+        seed=repeat * _SEEDS_APART,
         expected="score",
     )
 

@@ -13,6 +13,7 @@ from orchestration.cli.pass_installation import pass_installation
 if TYPE_CHECKING:
     from assets.agreement.comparison import Comparison, MovedSample
     from assets.agreement.estimated_means import EstimatedMean
+    from assets.judge.repeated import JudgeSteadiness
     from db.manifest.datasets import Dataset
     from metrics_core.agreement import Estimate, PeopleComparison
     from orchestration.installation import Installation
@@ -42,9 +43,11 @@ def compare(
         explain_questions(installation.engine, stored_dataset),
     )
     means = _load_means(installation, stored_dataset, comparison)
+    judges = _load_steadiness(installation, stored_dataset, comparison)
     if as_json:
-        estimated = [mean.as_dict() for mean in means]
-        print_json({"dataset": dataset, **comparison.as_dict(), "drawn": drawn_sentences, "estimated_means": estimated})
+        estimated, steadiness = [mean.as_dict() for mean in means], [judge.as_dict() for judge in judges]
+        further = {"drawn": drawn_sentences, "estimated_means": estimated, "judges": steadiness}
+        print_json({"dataset": dataset, **comparison.as_dict(), **further})
         return
     _print_scorers(comparison)
     _print_scores(comparison)
@@ -53,6 +56,18 @@ def compare(
     for sentence in drawn_sentences:
         console.print(f"drawn for a question: {sentence}", markup=False)
     _print_means(means)
+    for judge in judges:
+        for sentence in judge.sentences:
+            console.print(sentence, markup=False)
+
+
+def _load_steadiness(installation: Installation, dataset: Dataset, comparison: Comparison) -> list[JudgeSteadiness]:
+    """Load the variance of the answers of both scorers' judges, where they were asked several times about a text."""
+    from assets.judge.repeated import load_judge_steadiness
+
+    with installation.engine.connect() as connection:
+        sides = (comparison.first.scorer, comparison.second.scorer)
+        return load_judge_steadiness(connection, dataset, sides)
 
 
 def _load_means(installation: Installation, dataset: Dataset, comparison: Comparison) -> list[EstimatedMean]:

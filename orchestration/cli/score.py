@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from orchestration.installation import Installation
 
 
+FEWEST_REPEATS = 3
+"""The first answer is asked for in another way than the others, of which two can differ."""
+MOST_REPEATS = 100
+
+
 class ScoringEngine(str, Enum):
     """The place where scores are computed: in this process, or by actors on Ray."""
 
@@ -47,6 +52,14 @@ def score(
     where: Annotated[
         str | None, typer.Option(help="""A condition on the samples of --draw, such as "words > 5" (as in select).""")
     ] = None,
+    repeat: Annotated[
+        int | None,
+        typer.Option(
+            min=FEWEST_REPEATS,
+            max=MOST_REPEATS,
+            help="Ask so many times about every sample of --draw, to see how steady a judge is; its score stays.",
+        ),
+    ] = None,
     shard: Annotated[
         list[int] | None, typer.Option(help="The number of a shard; may be given several times (default: all).")
     ] = None,
@@ -71,7 +84,7 @@ def score(
     from orchestration.launch import run_scoring
     from orchestration.terminal import print_warning
 
-    wanted = _build_draw(draw, seed, where, metric, shard)
+    wanted = _build_draw({"seed": seed, "where": where, "repeat": repeat}, draw, metric, shard)
     metrics = choose_metrics(installation, metric)
     if early_exit and not any("early_exit" in kind.options for kind in list_source_classes(metrics).values()):
         raise UsageError(f"--early-exit has no effect: the models of {', '.join(metrics)} cannot stop early")
@@ -97,21 +110,22 @@ def score(
 
 
 def _build_draw(
-    n: int | None, seed: int | None, where: str | None, metric: list[str] | None, shard: list[int] | None
+    options: Mapping[str, Any], n: int | None, metric: list[str] | None, shard: list[int] | None
 ) -> Draw | None:
-    """Return the draw that the options ask for; None without --draw. Raises UsageError for options that do not fit."""
+    """Return the draw of n samples that the options ask for; None without --draw. options: `seed`, `where` and
+    `repeat`, None for those that are not given. Raises UsageError for options that do not fit.
+    """
     from db.selection.draws import Draw
 
     if n is None:
-        if seed is not None or where is not None:
-            name = "--where" if seed is None else "--seed"
-            raise UsageError(f"{name} belongs to --draw: give the number of samples to draw, too")
+        if given := [name for name, value in options.items() if value is not None]:
+            raise UsageError(f"--{given[0]} belongs to --draw: give the number of samples to draw, too")
         return None
     if not metric:
         raise UsageError("--draw asks one metric about a part of the dataset: name it, such as --metric judge")
     if shard:
         raise UsageError("--draw draws from the whole dataset: leave out --shard")
-    return Draw(n, seed or 0, where)
+    return Draw(n, options["seed"] or 0, options["where"], options["repeat"] or 1)
 
 
 def _take_draw(installation: Installation, dataset: str, metrics: list[str], draw: Draw) -> None:
@@ -132,11 +146,11 @@ def _format_forecast(row: Mapping[str, Any]) -> str:
 
     >>> _format_forecast({"metric": "judge", "pending": 2, "model": "m", "calls at most": 2, "tokens in": 3000,
     ...     "tokens out": 240, "money": 0.5})
-    'judge: 2 samples of the draw without a score; 2 requests at most to m, 3,000 tokens in, 240 out, price 0.5'
+    'judge: 2 drawn samples without a score; 2 requests at most to m, 3,000 tokens in, 240 out, price 0.5'
     """
     from assets.reports.text import format_count
 
-    samples = f"{row['metric']}: {format_count(row['pending'], 'sample')} of the draw without a score"
+    samples = f"{row['metric']}: {format_count(row['pending'], 'drawn sample')} without a score"
     if not row["calls at most"]:
         return f"{samples}; no request"
     price = "no price set" if row["money"] is None else f"price {row['money']:.4g}"

@@ -22,6 +22,7 @@ from db.selection.draws import (
     filter_asked_samples,
     list_draws,
     list_wanted_samples,
+    load_answer_counts,
     store_undrawn_scores,
     take_draw,
 )
@@ -87,6 +88,27 @@ def test_a_draw_is_the_beginning_of_the_order_and_a_larger_one_keeps_it(engine: 
     assert take(engine, dataset, Draw(1000)) == N - 25
     with engine.connect() as connection:
         assert [row.n_wanted for row in list_draws(connection, dataset, "judge")] == [1000]
+
+
+def test_the_samples_that_a_draw_wants_get_its_number_of_answers(engine: Engine, dataset: Dataset) -> None:
+    everything = order(engine, dataset)
+
+    def counts() -> list[int]:
+        with engine.connect() as connection:
+            known = load_answer_counts(connection, "judge", everything)
+        return [known.get(sample_id, 1) for sample_id in everything]
+
+    take(engine, dataset, Draw(20))
+    assert counts() == [1] * N
+    # No sample is new, and those of the larger draw stay as they are.
+    assert take(engine, dataset, Draw(5, n_answers=4)) == 0
+    assert counts() == [4] * 5 + [1] * (N - 5)
+    take(engine, dataset, Draw(8, n_answers=3))
+    assert counts() == [4] * 5 + [3] * 3 + [1] * (N - 8)
+    assert take(engine, dataset, Draw(25, n_answers=3)) == 5
+    assert counts() == [4] * 5 + [3] * 20 + [1] * (N - 25)
+    with engine.connect() as connection:
+        assert load_answer_counts(connection, "vcs", everything) == {}
 
 
 def test_a_part_is_the_beginning_of_every_subset(engine: Engine, dataset: Dataset) -> None:

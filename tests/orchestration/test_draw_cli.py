@@ -66,7 +66,7 @@ def test_a_part_is_asked_and_a_larger_part_keeps_it(server: Loopback, folder: Pa
     assert [(row["pending"], row["calls at most"]) for row in shown] == [(4, 4)]
     assert server.asked == []
     done = run_successfully(*SCORE, "--draw", "4")
-    assert "judge: 4 samples of the draw without a score; 4 requests at most to tiny, " in done.stderr
+    assert "judge: 4 drawn samples without a score; 4 requests at most to tiny, " in done.stderr
     # Eight frames of 16 x 16 tokens, and the rubric: some 2,700 tokens a caption.
     price = float(done.stderr.partition(", price ")[2].split()[0])
     assert 4 * 2500e-5 < price < 4 * 3500e-5
@@ -96,6 +96,21 @@ def test_a_part_is_asked_and_a_larger_part_keeps_it(server: Loopback, folder: Pa
     assert shown[0]["judge"] == pytest.approx(0.9)
 
 
+def test_a_part_is_asked_several_times(server: Loopback, folder: Path) -> None:
+    n_known = list(statuses().values()).count("ok")
+    assert n_known >= 10
+    shown = json.loads(run_successfully(*SCORE, "--draw", "4", "--repeat", "3", "--dry-run", "--json").stdout)
+    assert [(row["pending"], row["calls at most"]) for row in shown] == [(0, 8)]
+    before = statuses()
+    done = run_successfully(*SCORE, "--draw", "4", "--repeat", "3")
+    assert "judge: 0 drawn samples without a score; 8 requests at most to tiny, " in done.stderr
+    assert [body["temperature"] for body in server.asked] == [1.0] * 8
+    assert statuses() == before
+    # Nothing is left, and a plain run knows the wish.
+    run_successfully(*SCORE)
+    assert len(server.asked) == 8
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -103,6 +118,8 @@ def test_a_part_is_asked_and_a_larger_part_keeps_it(server: Loopback, folder: Pa
         (("--draw", "5"), "--draw asks one metric about a part of the dataset: name it"),
         (("--metric", "judge", "--seed", "5"), "--seed belongs to --draw"),
         (("--metric", "judge", "--where", "words > 5"), "--where belongs to --draw"),
+        (("--metric", "judge", "--repeat", "5"), "--repeat belongs to --draw"),
+        (("--metric", "judge", "--draw", "5", "--repeat", "2"), "--repeat: '2' should be greater than or equal to 3"),
         (("--metric", "judge", "--draw", "5", "--shard", "0"), "leave out --shard"),
         (("--metric", "judge", "--draw", "5", "--where", "wrds > 5"), "did you mean 'words'?"),
         (("--metric", "judge", "--draw", "0"), "0"),
