@@ -42,7 +42,7 @@ from db.reports.agreement import list_answers
 from db.reports.values import create_reported_table
 from db.scores.sample_scores import SIMPLE_SCORES, list_dataset_metrics
 from db.scores.scorers import StoredScorer, list_scorers
-from db.selection.trials import load_newest_trials
+from db.selection.trials import choose_newest_trials, load_dataset_trials
 from metrics_core.agreement.conclusions import correct_comparisons
 
 
@@ -154,7 +154,7 @@ def compute_report(
             groups=load_shown_samples(engine, connection, dataset, groups, metrics, scorers, tell),
             agreement=stored.rows,
             estimated_means=load_estimated_means(connection, dataset),
-            trials=load_newest_trials(connection, dataset.dataset_id),
+            trials=choose_newest_trials(load_dataset_trials(connection, dataset.dataset_id)),
         )
 
 

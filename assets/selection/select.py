@@ -22,7 +22,7 @@ from db.selection.eligible import EligibleSamples, find_eligible_samples
 from db.selection.freeze import Selection, freeze_selection
 from db.selection.preview import Preview, compute_preview
 from db.selection.recipes import Recipe, SizeMissing
-from db.selection.trials import load_newest_trials
+from db.selection.trials import load_dataset_trials
 from metrics_core.protocols import TextEncoder
 from metrics_core.selection.size_threshold import find_size_thresholds
 
@@ -72,7 +72,7 @@ def choose_samples(
     eligible = find_eligible_samples(connection, dataset, recipe, lock=lock)
     candidates = load_candidates(connection, eligible)
     if not recipe.has_size:
-        advice = advise_size(load_newest_trials(connection, dataset.dataset_id))
+        advice = advise_size(load_dataset_trials(connection, dataset.dataset_id))
         raise SizeMissing(f"{_explain_shares(candidates, recipe, dataset.name)}; {advice}")
     return eligible, pick_samples(connection, candidates, recipe, encoder, tell)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,10 +67,12 @@ def build_arms(
     has as many in each stratum. ratings: aspect and mean rating by sample; the arm of the best rated exists where
     enough captions are rated. others: the positions of further selections, by name.
     """
-    quota = Counter(captions.strata[position] for position in chosen.tolist())
     pool = _group_by_stratum(captions, training)
+    wanted = Counter(captions.strata[position] for position in chosen.tolist())
+    # Captions of the selection that are gone are in no pool, which may then be too small.
+    quota = {name: min(n, len(pool[name])) for name, n in wanted.items() if name in pool}
     arms = [
-        Arm(RANDOM, len(chosen), lambda seed: _build_rows(_draw(pool, quota, seed))),
+        Arm(RANDOM, sum(quota.values()), lambda seed: _build_rows(_draw(pool, quota, seed))),
         build_fixed_arm(ALL, training),
         *[build_fixed_arm(name, positions) for name, positions in others.items()],
     ]
@@ -118,7 +120,7 @@ def _group_by_stratum(captions: TrialCaptions, positions: IntArray) -> dict[str,
 def _draw(pool: Mapping[str, IntArray], quota: Mapping[str, int], seed: int) -> IntArray:
     """Draw as many captions of every stratum as the quota has, without replacement."""
     rng = np.random.default_rng(seed)
-    return np.sort(np.concatenate([rng.permutation(pool[name])[:n] for name, n in sorted(quota.items())]))
+    return _join([rng.permutation(pool[name])[:n] for name, n in sorted(quota.items())])
 
 
 def _take_best(pool: Mapping[str, IntArray], quota: Mapping[str, int], values: FloatArray) -> IntArray | None:
@@ -129,4 +131,8 @@ def _take_best(pool: Mapping[str, IntArray], quota: Mapping[str, int], values: F
         if len(known) < n:
             return None
         taken.append(known[np.argsort(-values[known], kind="stable")][:n])
-    return np.sort(np.concatenate(taken))
+    return _join(taken)
+
+
+def _join(parts: Sequence[IntArray]) -> IntArray:
+    return np.sort(np.concatenate([np.empty(0, dtype=np.int64), *parts]))

@@ -12,7 +12,8 @@ from assets.trial.parts import TooFewTestVideos
 from assets.trial.sentences import explain_trial
 from assets.trial.setup import N_SEEDS, TrialRequest
 from assets.trial.trial import run_trial
-from db.selection.stored_selections import list_selections
+from db.selection.recipes import SelectionError
+from db.selection.stored_selections import list_selections, require_selection
 
 
 class TrialConfig(dg.Config):
@@ -43,6 +44,10 @@ def selection_trial(
             number = next((row["selection_id"] for row in list_selections(connection, dataset.name)), None)
     if number is None:
         return dg.MaterializeResult(metadata={"why none": f"dataset {dataset.name} has no selection yet"})
+    with curation.engine.connect() as connection:
+        owner = require_selection(connection, number)["dataset_name"]
+    if owner != dataset.name:
+        raise SelectionError(f"selection {number} is of dataset {owner}: try it in the partition {owner}")
     request = TrialRequest(number, config.beside, config.curve, config.seeds)
     try:
         trial = run_trial(curation.engine, curation.scorers, curation.home, request, throttle_lines(context.log.info))

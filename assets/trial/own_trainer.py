@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 
 from assets.trial.arms import TrialRun
-from assets.trial.parts import TrialParts
-from assets.trial.run_folder import RESULT, choose_run_folder, parse_result, read_result, write_run_folder
+from assets.trial.parts import TrialParts, compute_digest, format_digest
+from assets.trial.run_folder import choose_run_folder, parse_result, read_result, write_result, write_run_folder
 from db.selection.recipes import SelectionError
 from db.selection.trials import TrainedRun
 
@@ -27,21 +27,28 @@ class OwnTrainer:
     """Has students trained outside: by a command, or by somebody who puts results into the folders of runs.
 
     command: called as COMMAND FOLDER, without a shell, for every run whose folder has no result; "" where results are
-    handed in. folder: has the folders of all runs. limit_s: seconds after which a run is ended.
+    handed in. folder: has the folders of all runs, and of other trials where `is_shared`. limit_s: seconds after which
+    a run is ended.
     """
 
     chance: float | None = None
     video_side = "media"
 
-    def __init__(self, parts: TrialParts, command: str, folder: Path, limit_s: float) -> None:
+    def __init__(
+        self, parts: TrialParts, command: str, folder: Path, limit_s: float, *, is_shared: bool = False
+    ) -> None:
         self._parts = parts
         self._arguments = split_command(command)
         self._folder = folder.absolute()
         self._limit_s = limit_s
+        self._is_shared = is_shared
         self._test_keys = [video.key for video in parts.test_videos]
         self.name = command or f"results in {folder.name}"
         self.settings: Mapping[str, Any] = {"command": command} if command else {"results": folder.name}
-        self.identity = self.settings
+        videos = [
+            (video.key, format_digest(video.content_sha256)) for video in (*parts.train_videos, *parts.test_videos)
+        ]
+        self.identity: Mapping[str, Any] = {**self.settings, "videos": compute_digest(videos).hex()}
         # Results that are handed in may still be corrected, so only their folder counts.
         self.keeps_runs = bool(command)
 
@@ -50,6 +57,8 @@ class OwnTrainer:
         if not len(run.rows.texts):
             return TrainedRun("too_few_rows", "no training row")
         folder = choose_run_folder(self._folder, run.arm, run.seed)
+        if self._is_shared:
+            folder /= run.rows_sha256.hex()[:12]
         write_run_folder(folder, self._parts, run)
         found = read_result(folder, self._parts)
         if found.status != "missing" or not self._arguments:
@@ -61,11 +70,14 @@ class OwnTrainer:
         printed = _read_last_line(folder / _OUTPUT)
         result = parse_result(printed, self._test_keys)
         if result.status == "ok":
-            (folder / RESULT).write_text(printed, encoding="utf-8")
+            write_result(folder, printed)
         return result._replace(seconds=time.perf_counter() - started)
 
     def _call(self, folder: Path) -> TrainedRun | None:
         """Call the command on a folder; return the failure, None if it ended well."""
+        # A command that outlived a kill may still write to the files of before.
+        for name in (_OUTPUT, LOG):
+            (folder / name).unlink(missing_ok=True)
         with (folder / _OUTPUT).open("wb") as output, (folder / LOG).open("wb") as log:
             try:
                 process = subprocess.Popen(
@@ -86,15 +98,19 @@ class OwnTrainer:
 
 
 def split_command(command: str) -> list[str]:
-    """Split a command into its program and arguments as a POSIX shell does. Raises SelectionError for an open quote.
+    """Split a command into its program and arguments as a POSIX shell does. Raises SelectionError for an open quote,
+    and for a command of spaces only.
 
     >>> split_command("python train.py --name 'a b'")
     ['python', 'train.py', '--name', 'a b']
     """
     try:
-        return shlex.split(command)
+        arguments = shlex.split(command)
     except ValueError as error:
         raise SelectionError(f"the trainer's command cannot be split, {str(error).lower()}: {command}") from None
+    if command and not arguments:
+        raise SelectionError("the trainer's command is empty: give a program (--trainer)")
+    return arguments
 
 
 def _end_family(process: subprocess.Popen[bytes]) -> None:
@@ -111,11 +127,12 @@ def _end_family(process: subprocess.Popen[bytes]) -> None:
         except psutil.NoSuchProcess:
             continue
     process.wait()
+    psutil.wait_procs(family)
 
 
 def _read_last_line(file: Path) -> str:
     """The last line of a file that is not empty, "" without one."""
     with file.open("rb") as opened:
         opened.seek(max(0, os.path.getsize(file) - _LAST_BYTES))
-        lines = opened.read().decode("utf-8", errors="replace").strip().splitlines()
-    return lines[-1] if lines else ""
+        lines = opened.read().decode("utf-8", errors="replace").strip().split("\n")
+    return lines[-1]

@@ -115,6 +115,11 @@ def compute_digest(value: object) -> bytes:
     ).digest()
 
 
+def format_digest(digest: bytes | None) -> str | None:
+    """Return a digest in hexadecimal digits, and None for None."""
+    return None if digest is None else digest.hex()
+
+
 def _use_frozen_texts(
     captions: TrialCaptions, frozen: Sequence[FrozenCaption], video_ids: dict[str, int]
 ) -> tuple[TrialCaptions, int]:

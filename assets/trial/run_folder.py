@@ -9,13 +9,12 @@ FOLDER/ARM/seed-N/rows.parquet    rows of the arm: sample, video, text, media
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -28,6 +27,7 @@ from metrics_core.trial import StudentSettings
 
 RESULT = "result.json"
 _MAX_RESULT_BYTES = 64 << 20
+_GREATEST = 1e100
 
 
 def choose_run_folder(folder: Path, arm: str, seed: int) -> Path:
@@ -66,11 +66,13 @@ def _write_files(folder: Path, parts: TrialParts, run: TrialRun) -> None:
     texts = [captions.texts[place] for place in texts_of_rows]
     _write_table(folder / "rows.parquet", {"sample": samples}, of_rows, texts)
     _write_table(folder / "test.parquet", {}, parts.test_videos, [video.references[0] for video in parts.test_videos])
-    settings = asdict(StudentSettings())
-    budget = {"rows": len(samples), "steps": settings["steps"], "batch": settings["batch"]}
+    settings = StudentSettings()
+    budget = {"rows": len(samples), "steps": settings.steps, "batch": settings.batch}
     # Last: a folder with this file is complete.
     named = {"run": run.rows_sha256.hex(), "arm": run.arm, "seed": run.seed, "budget": budget}
-    written.write_text(json.dumps(named, indent=2), encoding="utf-8")
+    partial = folder / "trial.partial"
+    partial.write_text(json.dumps(named, indent=2), encoding="utf-8")
+    partial.replace(written)
 
 
 def read_result(folder: Path, parts: TrialParts) -> TrainedRun:
@@ -83,6 +85,13 @@ def read_result(folder: Path, parts: TrialParts) -> TrainedRun:
     return parse_result(file.read_text(encoding="utf-8", errors="replace"), [video.key for video in parts.test_videos])
 
 
+def write_result(folder: Path, printed: str) -> None:
+    """Write what a trainer printed as the result of a run, whole or not at all."""
+    partial = folder / f"{RESULT}.partial"
+    partial.write_text(printed, encoding="utf-8")
+    partial.replace(folder / RESULT)
+
+
 def parse_result(text: str, test_keys: Sequence[str]) -> TrainedRun:
     """Parse the measures that a trainer printed: a JSON object whose values are numbers, or numbers by test video.
 
@@ -92,11 +101,11 @@ def parse_result(text: str, test_keys: Sequence[str]) -> TrainedRun:
     >>> parse_result('{"mrr": {"v1": 0.5, "v2": 1}, "loss": 0.3}', ["v1", "v2"]).test_values
     (0.5, 1.0)
     >>> parse_result('{"mrr": NaN}', ["v1"]).reason
-    "measure 'mrr' is nan: print finite numbers"
+    "measure 'mrr' is nan: print finite numbers up to 1e+100"
     """
     try:
         printed = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return TrainedRun("bad_output", f"no JSON object of measures was printed, but {_shorten(text)}")
     if not isinstance(printed, dict) or not printed:
         return TrainedRun("bad_output", f"no JSON object of measures was printed, but {_shorten(text)}")
@@ -107,17 +116,20 @@ def parse_result(text: str, test_keys: Sequence[str]) -> TrainedRun:
         except ValueError as error:
             return TrainedRun("bad_output", str(error))
     first = next(iter(columns))
-    means = {name: math.fsum(column) / len(column) for name, column in columns.items()}
+    means = {name: float(np.mean(column)) for name, column in columns.items()}
     return TrainedRun("ok", None, first, columns[first], means)
 
 
 def _read_measure(name: str, given: Any, test_keys: Sequence[str]) -> tuple[float, ...]:
+    if not name.isprintable():
+        raise ValueError(f"the name of measure {name!a} has signs that cannot be printed: give it another name")
     values = given if isinstance(given, Mapping) else {None: given}
     for value in values.values():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(f"measure {name!r} is {_shorten(json.dumps(value))}: print a number, or one by test video")
-        if not math.isfinite(value):
-            raise ValueError(f"measure {name!r} is {value}: print finite numbers")
+        # Also whole numbers that no float can hold.
+        if not abs(value) <= _GREATEST:
+            raise ValueError(f"measure {name!r} is {_shorten(str(value))}: print finite numbers up to {_GREATEST:g}")
     if not isinstance(given, Mapping):
         return (float(given),)
     if missing := [key for key in test_keys if key not in values]:
@@ -143,10 +155,11 @@ def _write_table(
 def _read_json(file: Path) -> Any:
     try:
         return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
 def _shorten(text: str) -> str:
-    line = text.strip().splitlines()[-1] if text.strip() else "nothing"
-    return line if len(line) <= 80 else f"{line[:77]}..."
+    line = text.strip().split("\n")[-1] or "nothing"
+    shown = "".join(sign if sign.isprintable() else "?" for sign in line[:81])
+    return shown if len(shown) <= 80 else f"{shown[:77]}..."

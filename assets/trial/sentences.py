@@ -26,10 +26,10 @@ def explain_trial(trial: Trial) -> list[str]:
     """
     first, *others = trial.arms
     if first.status != "ok":
-        return [f"Nothing is compared: {first.arm} has {first.reason}."]
+        return [f"Nothing is compared, because {first.arm} has no value: {first.reason}."]
     by_name = {arm.arm: arm for arm in others}
     copy, noise = by_name[COPY], by_name[NOISY]
-    if copy.conclusion in ("better", "worse"):
+    if is_void(trial):
         return [
             f"Open: {first.arm} and the same rows in another order differ by {_format_size(copy)}, so that this trial "
             "proves nothing."
@@ -39,12 +39,22 @@ def explain_trial(trial: Trial) -> list[str]:
         [] if trial.detectable is None else [f"Differences below {trial.detectable:.3f} would probably not be seen."]
     )
     lines = [_explain_arm(first, arm) for arm in others if arm.share is None and arm.arm not in _CONTROLS]
-    if noise.conclusion != "better":
+    lines += [
+        f"The control {arm.arm} has no value, so that this trial is not checked by it: {arm.reason}."
+        for arm in (noise, copy)
+        if arm.value is None
+    ]
+    if noise.value is not None and noise.conclusion != "better":
         lines.append(
             f"This trial does not find that {format_percent(NOISE_SHARE)} of the captions of {first.arm} were swapped"
             f"{_format_needed(noise)}: it may miss such differences between other arms, too."
         )
     return [line[0].upper() + line[1:] for line in (*limits, *lines, *explain_curve(trial), *_explain_terms(trial))]
+
+
+def is_void(trial: Trial) -> bool:
+    """Whether the selection differs from itself in another order, so that nothing can be concluded from a trial."""
+    return any(arm.arm == COPY and arm.conclusion in ("better", "worse") for arm in trial.arms)
 
 
 def explain_curve(trial: Trial) -> list[str]:
@@ -67,13 +77,17 @@ def _describe_curve(trial: Trial) -> str | None:
     ):
         if shares := [f"{arm.share:g}" for arm in trial.curve if arm.conclusion == conclusion]:
             parts.append(f"{words} {join_names(shares)}")
+    if not parts:
+        return None
     return f"{best.share:g} trained best, at {best.value:.3f}: {', '.join(parts)}"
 
 
 def advise_size(trials: Sequence[Trial]) -> str:
-    """Return advice on the size of a selection: what the newest trial with a curve showed, or how to make one."""
+    """Return advice on the size of a selection: what the first of these trials with a curve showed, or how to make
+    one.
+    """
     for trial in trials:
-        if described := _describe_curve(trial):
+        if not is_void(trial) and (described := _describe_curve(trial)):
             return f"of the shares tried for selection {trial.selection_id}, {described}"
     return "reelsieve prove SELECTION --curve 0.25 --curve 0.5 tries which share trains best"
 

@@ -21,6 +21,7 @@ from assets.trial.trainer import Trainer
 from db.evidence.frames import load_frames
 from db.manifest.datasets import Dataset
 from db.scores.pending import split_ids
+from db.selection.candidates import NothingToSelect
 from db.selection.recipes import Recipe, SelectionError
 from db.selection.stored_selections import require_selection
 from db.selection.trial_rows import (
@@ -102,9 +103,15 @@ def prepare_trial(
         clean_texts, videos = BEST_RATED, give_rated_texts(videos, captions, ratings[1])
     parts = split_captions(dataset.name, captions, videos, frozen, 2 if frames is None and not is_own else 1)
     chosen = parts.find_positions([row.sample for row in frozen])
+    if not len(chosen):
+        raise SelectionError(
+            f"no caption of selection {request.selection_id} can train: their videos are held out, copies of held-out "
+            "ones, or without a reference; try a selection with more videos"
+        )
     others = {
         f"selection {number}": parts.find_positions([row.sample for row in rows])
         for number, rows in zip(request.others, further, strict=True)
+        if number != request.selection_id
     }
     arms = [
         build_fixed_arm(f"selection {request.selection_id}", chosen),
@@ -113,8 +120,10 @@ def prepare_trial(
         *build_controls(parts.captions, chosen),
     ]
     if is_own:
-        folder = request.results or home / "trials" / compute_digest([request.command, dataset.name]).hex()[:12]
-        return TrialSetup(parts, arms, clean_texts, OwnTrainer(parts, request.command, folder, request.limit_s))
+        folder = request.results or home / "trials" / compute_digest(request.command).hex()[:12]
+        is_shared = request.results is None
+        trainer = OwnTrainer(parts, request.command, folder, request.limit_s, is_shared=is_shared)
+        return TrialSetup(parts, arms, clean_texts, trainer)
     known = None if frames is None or model_id is None else (model_id, frames)
     return TrialSetup(parts, arms, clean_texts, StudentTrainer(parts, known))
 
@@ -143,16 +152,19 @@ def _build_curve(
     tell: LineWriter,
 ) -> Iterator[Arm]:
     """Yield an arm for every share of the samples that the recipe takes, and for all of them."""
-    for share in sorted({*shares, 1.0}) if shares else ():
+    for share in sorted({*(float(f"{share:g}") for share in shares), 1.0}) if shares else ():
         ties = "random" if recipe.ties == "refuse" and recipe.choose == "best" else recipe.ties
         sized = recipe.model_copy(
             update={"keep": share, "ties": ties, "count": None, "quotas": {}, "at_least": {}, "stale": "leave_out"}
         )
         encoder = embed_for_recipe(engine, dataset, sized, lambda: find_text_encoder(scorers), tell)
         with engine.begin() as connection:
-            _, picked = choose_samples(connection, dataset, sized, encoder, tell, lock=False)
+            try:
+                chosen = choose_samples(connection, dataset, sized, encoder, tell, lock=False)[1].sample_ids.tolist()
+            except NothingToSelect:
+                chosen = []  # as where all candidates are equal and ties are left out
         places = parts.captions.positions_by_id
-        keys = [parts.captions.keys[places[number]] for number in picked.sample_ids.tolist() if number in places]
+        keys = [parts.captions.keys[places[number]] for number in chosen if number in places]
         yield build_fixed_arm(f"share {share:g}", parts.find_positions(keys), share)
 
 

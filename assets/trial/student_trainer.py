@@ -10,14 +10,17 @@ from typing import Any
 
 from assets.reports.text import format_count
 from assets.trial.arms import TrialRun
-from assets.trial.parts import TrialParts, compute_digest
+from assets.trial.parts import TrialParts, compute_digest, format_digest
 from assets.trial.vectors import TrialVectors, build_trial_vectors
+from db.selection.recipes import SelectionError
 from db.selection.trials import TrainedRun
 from metrics_core.trial import StudentSettings, TooFewRows, TrainingPairs, measure_retrieval, train_student
 from metrics_core.trial.retrieval import compute_chance
 from metrics_core.trial.student import Vectors
 
 MEASURE = "mrr"
+VERSION = 1
+"""Raise it when the student or its measure changes: stored runs of before then count no more."""
 
 
 class StudentTrainer:
@@ -43,10 +46,10 @@ class StudentTrainer:
         texts, known = self._parts.captions.texts, [*self._parts.train_videos, *self._parts.test_videos]
         seen = {
             "texts": [texts[place] for place in self._parts.training.tolist()],
-            "videos": [(video.key, video.references, _format_digest(video.content_sha256)) for video in known],
+            "videos": [(video.key, video.references, format_digest(video.content_sha256)) for video in known],
         }
         encoder = None if self._frames is None else self._frames[0]
-        return {"student": self.settings, "encoder": encoder, "seen": compute_digest(seen).hex()}
+        return {"student": self.settings, "version": VERSION, "encoder": encoder, "seen": compute_digest(seen).hex()}
 
     def train(self, run: TrialRun) -> TrainedRun:
         """Train a student on the rows of a run, and return its measures by test video."""
@@ -68,8 +71,7 @@ class StudentTrainer:
 
     @cached_property
     def _vectors(self) -> TrialVectors:
-        return build_trial_vectors(self._parts, None if self._frames is None else self._frames[1])
-
-
-def _format_digest(digest: bytes | None) -> str | None:
-    return None if digest is None else digest.hex()
+        try:
+            return build_trial_vectors(self._parts, None if self._frames is None else self._frames[1])
+        except ValueError as error:
+            raise SelectionError(f"the texts of the dataset cannot be encoded: {error}") from None

@@ -71,7 +71,9 @@ def run_trial(
         parts, arms, trainer = setup.parts, setup.arms, setup.trainer
         runs = [run for arm in arms for run in _list_runs(arm, parts, trainer, request.n_seeds)]
         done: dict[bytes, TrainedRun] = {}
-        by_name = {f"trial run {run.sha256.hex()}": run for run in runs}
+        by_name: dict[str, TrialRun] = {}
+        for run in runs:
+            by_name.setdefault(f"trial run {run.sha256.hex()}", run)
 
         def wait(name: str) -> None:
             tell(f"waits for {by_name[name].arm}, which {leases.find_holder(name) or 'another process'} trains")
@@ -138,13 +140,14 @@ def _collect(arm: Arm, runs: Sequence[TrialRun], done: Mapping[bytes, TrainedRun
 def _build_trial(request: TrialRequest, dataset: Dataset, setup: TrialSetup, trained: Sequence[_TrainedArm]) -> Trial:
     """The trial with all arms compared: those of the curve with the best share, the others with the selection."""
     parts, trainer = setup.parts, setup.trainer
-    complete = [arm for arm in trained if arm.failure is None]
+    measure = next((str(arm.runs[0].measure) for arm in trained if arm.failure is None), "none")
+    complete = [arm for arm in trained if arm.failure is None and arm.runs[0].measure == measure]
     by_total = min((arm.values.shape[1] for arm in complete), default=1) == 1
     values = {arm.arm.name: arm.values.mean(axis=1, keepdims=True) if by_total else arm.values for arm in complete}
     curve = [arm.arm.name for arm in trained if arm.arm.share is not None]
     best = max((name for name in curve if name in values), key=lambda name: values[name].mean(), default=None)
     first = trained[0].arm.name
-    results = {arm.arm.name: _build_result(arm) for arm in trained}
+    results = {arm.arm.name: _build_result(arm, measure) for arm in trained}
     for reference, names in ((first, [name for name in results if name not in curve]), (best, curve)):
         # An arm of the same rows needs no comparison, which would only weigh on the others.
         rows = results[reference].rows_sha256 if reference else None
@@ -154,14 +157,14 @@ def _build_trial(request: TrialRequest, dataset: Dataset, setup: TrialSetup, tra
                 shown = asdict(difference)
                 shown["difference"] = shown.pop("value")
                 results[name] = replace(results[name], compared_with=reference, **shown)
-    random = values.get(RANDOM)
+    random = values.get(RANDOM) if first in values else None
     digests = [arm.rows_sha256.hex() for arm in trained]
     return Trial(
         selection_id=request.selection_id,
         dataset=dataset.name,
         trial_sha256=compute_digest([dict(trainer.identity), list(results), digests]),
         trainer=trainer.name,
-        measure=next((str(arm.runs[0].measure) for arm in complete), "none"),
+        measure=measure,
         n_seeds=request.n_seeds,
         n_train_videos=len(parts.train_videos),
         n_left_out_videos=parts.n_left_out,
@@ -170,17 +173,20 @@ def _build_trial(request: TrialRequest, dataset: Dataset, setup: TrialSetup, tra
         test_sha256=parts.test_sha256,
         video_side=trainer.video_side,
         chance=trainer.chance,
-        detectable=None if random is None else compute_detectable_difference(random),
+        detectable=None if random is None else compute_detectable_difference(values[first], random),
         settings={**trainer.settings, "clean_texts": setup.clean_texts},
         arms=tuple(results.values()),
     )
 
 
-def _build_result(trained: _TrainedArm) -> ArmResult:
+def _build_result(trained: _TrainedArm, measure: str) -> ArmResult:
     arm = ArmResult(trained.arm.name, trained.arm.n, trained.rows_sha256, share=trained.arm.share)
     if trained.failure is not None:
         status, reason = trained.failure
         return replace(arm, status=status, reason=reason)
+    if trained.runs[0].measure != measure:
+        reason = f"its first measure is {trained.runs[0].measure}, while {measure} is compared"
+        return replace(arm, status="bad_output", reason=reason)
     means = {
         name: float(np.mean([run.measures[name] for run in trained.runs if name in run.measures]))
         for name in trained.runs[0].measures

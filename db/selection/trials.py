@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -135,9 +135,13 @@ def load_trials(connection: Connection, selection_id: int) -> list[Trial]:
     return _load_trials(connection, selection.c.selection_id == selection_id)
 
 
-def load_newest_trials(connection: Connection, dataset_id: int) -> tuple[Trial, ...]:
-    """Load the newest trial of every selection of a dataset that has one, the newest first."""
-    trials = _load_trials(connection, selection.c.dataset_id == dataset_id)
+def load_dataset_trials(connection: Connection, dataset_id: int) -> list[Trial]:
+    """Load the stored trials of a dataset's selections, the newest first."""
+    return _load_trials(connection, selection.c.dataset_id == dataset_id)
+
+
+def choose_newest_trials(trials: Sequence[Trial]) -> tuple[Trial, ...]:
+    """Return the first trial of every selection in a list."""
     newest: dict[int, Trial] = {}
     for trial in trials:
         newest.setdefault(trial.selection_id, trial)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class ArmDifference:
 
     low, high: the limits of the 95 % interval. p: two-sided, corrected for the other comparisons by Holm's steps.
     n_more_videos: how many more test videos an open comparison would take; 0 for the others, where only the correction
-    leaves it open, and where the measure is known in total only.
+    leaves it open, and where seeds vary too much for any number of videos.
     """
 
     value: float
@@ -54,46 +54,55 @@ def compare_arms(arm: FloatArray, others: Mapping[str, FloatArray]) -> dict[str,
     """
     found = {name: _estimate(arm, other) for name, other in others.items()}
     corrected = correct_p_values([each.p for each in found.values()])
-    return {
-        name: _conclude(replace(each, p=p), arm.shape[1])
-        for (name, each), p in zip(found.items(), corrected, strict=True)
-    }
+    return {name: _conclude(replace(each, p=p)) for (name, each), p in zip(found.items(), corrected, strict=True)}
 
 
-def compute_detectable_difference(random_arm: FloatArray) -> float:
-    """Compute the least difference that a trial finds in 80 % of cases, from an arm that is drawn anew for every seed.
+def compute_detectable_difference(arm: FloatArray, random_arm: FloatArray) -> float:
+    """Compute the least difference that a single comparison finds in 80 % of cases, from the spread of the difference
+    between an arm and one that is drawn anew for every seed.
 
-    random_arm: a measure by seed and test video (seeds, videos), as in `compare_arms`. Two seeds differ by nothing but
-    draw, first weights and batches: how much they do is the noise that a difference has to exceed.
+    arm, random_arm: a measure by seed and test video (seeds, videos), as in `compare_arms`.
     """
     from scipy.special import stdtrit
 
-    _require_sizes(random_arm)
-    error, freedom = _compute_error(random_arm - np.roll(random_arm, 1, axis=0))
-    return float(stdtrit(freedom, 1 - LEVEL / 2) + stdtrit(freedom, POWER)) * error
+    _require_same_shape(arm, random_arm)
+    variance = _compute_variance(arm - random_arm)
+    return float(stdtrit(variance.freedom, 1 - LEVEL / 2) + stdtrit(variance.freedom, POWER)) * variance.error
 
 
 def _estimate(arm: FloatArray, other: FloatArray) -> ArmDifference:
     from scipy.special import stdtr, stdtrit
 
+    _require_same_shape(arm, other)
+    mean = float((arm - other).mean())
+    variance = _compute_variance(arm - other)
+    if variance.error == 0:
+        return ArmDifference(mean, mean, mean, 1.0 if mean == 0 else 0.0)
+    half = float(stdtrit(variance.freedom, 1 - LEVEL / 2)) * variance.error
+    p = 2 * float(stdtr(variance.freedom, -abs(mean) / variance.error))
+    more = _count_more_videos(mean, half, variance, arm.shape[1])
+    return ArmDifference(mean, mean - half, mean + half, p, n_more_videos=more)
+
+
+def _require_same_shape(arm: FloatArray, other: FloatArray) -> None:
     if arm.shape != other.shape:
         raise ValueError(f"the arms have the shapes {arm.shape} and {other.shape}: give (seeds, videos) of both.")
-    _require_sizes(arm)
-    mean = float((arm - other).mean())
-    error, freedom = _compute_error(arm - other)
-    if error == 0:
-        return ArmDifference(mean, mean, mean, 1.0 if mean == 0 else 0.0)
-    half = float(stdtrit(freedom, 1 - LEVEL / 2)) * error
-    return ArmDifference(mean, mean - half, mean + half, 2 * float(stdtr(freedom, -abs(mean) / error)))
-
-
-def _require_sizes(arm: FloatArray) -> None:
     if arm.ndim != 2 or arm.shape[0] < 2 or not arm.shape[1]:
         raise ValueError(f"an arm has the shape {arm.shape}: give (seeds, videos) of two or more seeds.")
 
 
-def _compute_error(differences: FloatArray) -> tuple[float, float]:
-    """The standard error of the mean of differences (seeds, videos), and its degrees of freedom.
+class _Variance(NamedTuple):
+    """The variance of a mean of differences: its standard error, its degrees of freedom, and the part of it that more
+    seeds would lower but more videos would not.
+    """
+
+    error: float
+    freedom: float
+    of_seeds: float
+
+
+def _compute_variance(differences: FloatArray) -> _Variance:
+    """The variance of the mean of differences (seeds, videos).
 
     Seeds and videos are both drawn at random, so both vary the mean: the analysis of variance of the crossed design
     gives both parts, and Satterthwaite's formula (1946) the degrees of freedom of their sum. Resampling seeds
@@ -101,7 +110,8 @@ def _compute_error(differences: FloatArray) -> tuple[float, float]:
     """
     n_seeds, n_videos = differences.shape
     if n_videos == 1:
-        return float(differences.std(ddof=1)) / math.sqrt(n_seeds), n_seeds - 1.0
+        error = float(differences.std(ddof=1)) / math.sqrt(n_seeds)
+        return _Variance(error, n_seeds - 1.0, error**2)
     of_seeds, of_videos, mean = differences.mean(axis=1), differences.mean(axis=0), differences.mean()
     residual = differences - of_seeds[:, None] - of_videos[None, :] + mean
     freedoms = np.array([n_seeds - 1, n_videos - 1, (n_seeds - 1) * (n_videos - 1)], dtype=np.float64)
@@ -115,20 +125,26 @@ def _compute_error(differences: FloatArray) -> tuple[float, float]:
     # The residual's part is in both others, and chance must not make the whole less than one of them.
     variance = float(max(squares[0] + squares[1] - squares[2], squares[0], squares[1]))
     if variance == 0:
-        return 0.0, 1.0
-    return math.sqrt(variance), float(variance**2 / (squares**2 / freedoms).sum())
+        return _Variance(0.0, 1.0, 0.0)
+    freedom = float(variance**2 / (squares**2 / freedoms).sum())
+    return _Variance(math.sqrt(variance), freedom, max(0.0, float(squares[0] - squares[2])))
 
 
-def _conclude(difference: ArmDifference, n_videos: int) -> ArmDifference:
+def _count_more_videos(value: float, half: float, variance: _Variance, n_videos: int) -> int:
+    """How many more videos would make the interval exclude 0 or what is not negligible; 0 where no number would."""
+    aim = max(abs(value), NEGLIGIBLE - abs(value), NEGLIGIBLE / 3)
+    wanted = (variance.error * aim / half) ** 2 - variance.of_seeds
+    if n_videos == 1 or wanted <= 0:
+        return 0
+    of_videos = variance.error**2 - variance.of_seeds
+    return max(1, math.ceil(n_videos * (of_videos / wanted - 1)))
+
+
+def _conclude(difference: ArmDifference) -> ArmDifference:
     """The difference with its conclusion: above or below 0 after correction, negligible, or open."""
     low, high = difference.low, difference.high
     if difference.p < LEVEL and (low > 0 or high < 0):
-        return replace(difference, conclusion="better" if difference.value > 0 else "worse")
+        return replace(difference, conclusion="better" if difference.value > 0 else "worse", n_more_videos=0)
     if max(abs(low), abs(high)) <= NEGLIGIBLE:
-        return replace(difference, conclusion="no difference")
-    if low > 0 or high < 0 or n_videos == 1:
-        return difference
-    # The interval shrinks with the root of the videos, until it excludes 0 or what is not negligible.
-    aim = max(abs(difference.value), NEGLIGIBLE - abs(difference.value), NEGLIGIBLE / 3)
-    factor = ((high - low) / 2 / aim) ** 2
-    return replace(difference, n_more_videos=max(1, math.ceil(n_videos * (factor - 1))))
+        return replace(difference, conclusion="no difference", n_more_videos=0)
+    return replace(difference, n_more_videos=0) if low > 0 or high < 0 else difference

@@ -108,7 +108,7 @@ def test_a_folder_of_another_run_is_refused(parts: TrialParts, run: TrialRun, tm
         ("raise SystemExit(3)", "failed", r"exit code 3: look at .*log\.txt"),
         ("print('done')", "bad_output", "no JSON object of measures was printed, but done"),
         ("", "bad_output", "no JSON object of measures was printed, but nothing"),
-        ("print('{\"mrr\": NaN}')", "bad_output", "measure 'mrr' is nan: print finite numbers"),
+        ("print('{\"mrr\": NaN}')", "bad_output", r"measure 'mrr' is nan: print finite numbers up to 1e\+100"),
         ('print(\'{"mrr": {"v0": 1}}\')', "bad_output", r"measure 'mrr' lacks \d+ of \d+ test videos, such as 'v"),
         ("print('{\"mrr\": true}')", "bad_output", "measure 'mrr' is true: print a number, or one by test video"),
     ],
@@ -130,8 +130,8 @@ def test_a_command_that_hangs_is_ended_with_what_it_started(parts: TrialParts, r
         f"open({str(tmp_path / 'child')!r}, 'w').write(str(child.pid))\n"
         "child.wait()"
     )
-    found = make_trainer(parts, tmp_path, script, limit_s=3).train(run)
-    assert (found.status, "did not end within 3 s" in str(found.reason)) == ("timed_out", True)
+    found = make_trainer(parts, tmp_path, script, limit_s=8).train(run)
+    assert (found.status, "did not end within 8 s" in str(found.reason)) == ("timed_out", True)
     child = int((tmp_path / "child").read_text())
     assert not Path(f"/proc/{child}").exists() or "zombie" in Path(f"/proc/{child}/status").read_text()
 
@@ -141,6 +141,34 @@ def test_a_command_that_does_not_exist_is_one_sentence(parts: TrialParts, run: T
         OwnTrainer(parts, "no_such_trainer --fast", tmp_path, 60).train(run)
     with pytest.raises(SelectionError, match="the trainer's command cannot be split, no closing quotation: python 'a"):
         OwnTrainer(parts, "python 'a", tmp_path, 60)
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        pytest.param("[" * 100_000, id="deep"),
+        pytest.param('{"a": 1' + "0" * 400 + "}", id="long"),
+        pytest.param('{"a": {"v1": 1e308, "v2": 1e308}}', id="great"),
+        pytest.param('{"\\u0000": 1}', id="nul"),
+        pytest.param('{"\\ud800": 1}', id="surrogate"),
+        pytest.param("a\x00b", id="no text"),
+    ],
+)
+def test_strange_output_is_a_status_that_can_be_stored(printed: str) -> None:
+    found = parse_result(printed, KEYS)
+    assert found.status == "bad_output"
+    assert str(found.reason).isprintable()
+    assert len(str(found.reason)) < 200
+
+
+def test_runs_of_several_trials_share_the_default_folder(parts: TrialParts, run: TrialRun, tmp_path: Path) -> None:
+    shared = OwnTrainer(parts, "", tmp_path, 60, is_shared=True)
+    assert shared.train(run).status == "missing"
+    other = TrialRun(run.arm, run.seed, run.rows, b"other", b"s")
+    assert shared.train(other).status == "missing"
+    assert len(list(tmp_path.rglob("trial.json"))) == 2
+    with pytest.raises(SelectionError, match="the trainer's command is empty"):
+        OwnTrainer(parts, "  ", tmp_path, 60)
 
 
 @pytest.mark.parametrize(

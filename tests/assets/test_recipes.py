@@ -228,7 +228,7 @@ def test_a_random_choice_depends_on_its_seed_alone(module_engine: Engine, clips:
             "no eligible sample has system 'breif', .* did you mean 'brief'",
         ),
         ({"per": "system", "quotas": {"brief": 0}}, "the recipe selects no sample: raise its count, share or quotas"),
-        ({"per": "sytem"}, "the recipe's per: there is no column 'sytem': choose one of codec, dataset, duration_s"),
+        ({"per": "sytem"}, "the recipe's per: there is no column 'sytem': choose one of codec, collected_at, dataset"),
         ({"per": "system", "bands": [1.0]}, "the recipe's per: column system holds no numbers: choose"),
         ({"by": "extra_site"}, r"column extra_site holds no numbers \(own fields from a CSV are text"),
         ({"at_least": {"evqa": "f1"}}, "the threshold 'f1' of evqa: stored for 'clips' are"),

@@ -22,7 +22,8 @@ from db.selection.trials import (
     ArmResult,
     TrainedRun,
     Trial,
-    load_newest_trials,
+    choose_newest_trials,
+    load_dataset_trials,
     load_run,
     load_trials,
     store_run,
@@ -114,7 +115,8 @@ def test_a_trial_comes_back_as_it_was_stored_and_replaces_itself(engine: Engine,
         newest, oldest = load_trials(connection, selection_id)
         assert (newest.trial_id, newest.arms) == (other, trial.arms)
         assert replace(oldest, trial_id=None, tried_at=None) == fewer
-        assert [each.trial_id for each in load_newest_trials(connection, 1)] == [other]
+        of_dataset = load_dataset_trials(connection, 1)
+        assert [each.trial_id for each in choose_newest_trials(of_dataset)] == [other]
         assert [arm.arm for arm in newest.curve] == ["share 0.5", "share 1"]
 
 
@@ -161,6 +163,11 @@ def test_a_recipe_without_a_size_gets_the_advice_of_a_curve(engine: Engine, clip
     with pytest.raises(SizeMissing, match=r"reelsieve prove SELECTION --curve 0\.25"):
         make_selection(engine, clips, recipe, no_encoder, lambda _line: None)
     store(engine, make_trial(selection_id))
+    # A newer trial without a curve, and one that proves nothing, hide no advice.
+    store(engine, replace(make_trial(selection_id), trial_sha256=b"plain", arms=make_trial(selection_id).arms[:2]))
+    void = [replace(arm, conclusion="worse") if arm.arm == COPY else arm for arm in make_trial(selection_id).arms]
+    other = [replace(arm, value=0.9) if arm.share == 1.0 else arm for arm in void]
+    store(engine, replace(make_trial(selection_id), trial_sha256=b"void", arms=tuple(other)))
     advice = f"of the shares tried for selection {selection_id}, 0.5 trained best, at 0.550: better than 1"
     with pytest.raises(SizeMissing, match=advice):
         make_selection(engine, clips, recipe, no_encoder, lambda _line: None)

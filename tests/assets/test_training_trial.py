@@ -16,6 +16,7 @@ from db.selection.trial_rows import FrozenCaption, TrialCaptions, TrialVideo
 from db.selection.trials import ArmResult, Trial
 from metrics_core.trial import is_test_video
 from metrics_core.trial.comparison import Conclusion
+from metrics_core.trial.latent import LatentEncoder
 
 N = 300
 WORDS = ("dog", "cat", "boat", "tree", "car", "ball", "house", "river", "bird", "lamp", "door", "horse", "apple")
@@ -56,6 +57,30 @@ def test_arms_have_the_strata_of_the_selection_and_stay_in_the_training_part() -
     assert arms["length"].draw(0).texts.tolist() == [192, 194, 196, 197, 198, 199]
     assert arms["random"].draw(1).texts.tolist() != arms["random"].draw(2).texts.tolist()
     assert arms["all"].n == 200
+
+
+def test_a_selection_whose_captions_are_gone_has_no_arm_of_more_rows_than_there_are() -> None:
+    captions = make_captions()
+    chosen = np.arange(0, 200, 2)
+    few = {arm.name: arm for arm in build_arms(captions, np.array([0, 2, 5]), chosen, None, {})}
+    assert (few["random"].n, len(few["random"].draw(0).texts), few["length"].n) == (2, 2, 2)
+    none = {arm.name: arm for arm in build_arms(captions, np.array([], dtype=np.int64), chosen, None, {})}
+    assert (none["random"].n, len(none["random"].draw(0).texts)) == (0, 0)
+
+
+def test_a_control_that_failed_is_not_taken_for_one_that_held() -> None:
+    trial = make_trial(all=(0.2, 0.1, 0.3, "better", 0))
+    failed = [
+        replace(arm, status="failed", reason="exit code 1", value=None, difference=None, conclusion=None)
+        if arm.arm in (NOISY, COPY)
+        else arm
+        for arm in trial.arms
+    ]
+    lines = explain_trial(replace(trial, arms=tuple(failed)))
+    assert lines[2:4] == [
+        f"The control {name} has no value, so that this trial is not checked by it: exit code 1."
+        for name in (NOISY, COPY)
+    ]
 
 
 def test_controls_are_the_selection_with_swapped_captions_and_in_another_order() -> None:
@@ -113,6 +138,14 @@ def test_vectors_of_videos_are_those_of_frames_or_of_other_references() -> None:
     parts = split(captions, videos)
     vectors = build_trial_vectors(parts, None)
     assert len(vectors.test_videos) == len(vectors.test_texts) == len(parts.test_videos)
+    # The clean text is no part of the video's vector, and every caption has its own video.
+    texts = [captions.texts[place] for place in parts.training.tolist()]
+    encoder = LatentEncoder([*texts, *[text for video in parts.train_videos for text in video.references]])
+    for place in parts.training[:20].tolist():
+        video = videos[int(captions.video_ids[place])]
+        np.testing.assert_allclose(
+            vectors.videos[vectors.video_places[place]], encoder.encode(video.references[1:])[0], atol=1e-5
+        )
     places = vectors.video_places[parts.training]
     assert places.min() >= 0
     assert places.max() < len(parts.train_videos)

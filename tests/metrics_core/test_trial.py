@@ -157,18 +157,28 @@ def test_equal_arms_differ_in_at_most_a_twentieth(noise: tuple[float, float, flo
     assert np.mean(wrong) <= 0.05 + 3 * (0.05 * 0.95 / 1000) ** 0.5
 
 
-def test_a_detectable_difference_is_detected_in_four_of_five() -> None:
+@pytest.mark.parametrize("noise", [(0.01, 0.0, 0.1), (0.01, 0.1, 0.1), (0.0, 0.2, 0.05)])
+def test_a_detectable_difference_is_detected_in_four_of_five(noise: tuple[float, float, float]) -> None:
+    """Also where arms differ from video to video in a way that no seed shows."""
     rng = np.random.default_rng(5)
     hits = []
     for _ in range(300):
-        draws = 0.3 + draw_differences(rng, 0.01, 0.0, 0.1)
-        least = compute_detectable_difference(draws)
-        other = 0.3 + draw_differences(rng, 0.01, 0.0, 0.1)
-        third = 0.3 + draw_differences(rng, 0.01, 0.0, 0.1)
-        hits.append(compare_arms(other + least, {"other": third})["other"].conclusion == "better")
+        random = 0.3 + draw_differences(rng, *noise)
+        arm = 0.3 + draw_differences(rng, *noise)
+        least = compute_detectable_difference(arm, random)
+        third = 0.3 + draw_differences(rng, *noise)
+        hits.append(
+            compare_arms(0.3 + draw_differences(rng, *noise) + least, {"other": third})["other"].conclusion == "better"
+        )
     assert 0.7 < np.mean(hits) < 0.95
     with pytest.raises(ValueError, match="of two or more seeds"):
-        compute_detectable_difference(np.zeros((1, 9)))
+        compute_detectable_difference(np.zeros((1, 9)), np.zeros((1, 9)))
+
+
+def test_no_number_of_videos_is_named_where_seeds_vary_too_much() -> None:
+    by_seed = np.repeat(np.array([[0.02], [-0.03], [0.06], [-0.05], [0.03]]), 60, axis=1)
+    found = compare_arms(0.3 + by_seed, {"other": np.full((5, 60), 0.3)})["other"]
+    assert (found.conclusion, found.n_more_videos) == ("open", 0)
 
 
 def test_an_open_comparison_names_the_videos_that_it_needs() -> None:

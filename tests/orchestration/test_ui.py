@@ -42,7 +42,7 @@ DATASET = "tiny"
 SHARD = f"{DATASET}:0000"
 # The longest way of the data.
 LONGEST = ("ingest", "embeddings", "verdicts", "scores", "thresholds", "selection")
-GROUPS = (*LONGEST, "facts", "questions", "reports", "views")
+GROUPS = (*LONGEST, "facts", "judge", "questions", "reports", "views")
 LEGIBLE_PX = 9
 ASSETS = ("video", "sample", "text_embedding", "vcs_score", "threshold", "training_subset", "dataset_report")
 # Generous: what is waited for takes seconds, on a busy machine a minute.
