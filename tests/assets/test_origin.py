@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow, VideoRow
 from assets.ingest.run import ingest_folder
 from assets.ingest.validate import validate_row
+from assets.media.held_video import find_held_video
+from assets.media.settings import MediaSettings
 from assets.new_manifest.make import create_manifest
 from assets.scores.registry import METRIC_INPUTS
 from db.reports.summary import compute_own_numbers, count_origins
 from db.schema.migrate import create_tables, migrate
 from db.selection.exports import find_frozen_selection
-from db.selection.holders import list_holding_datasets, list_holding_selections
+from db.selection.holders import HeldVideo, list_holding_datasets, list_holding_selections
 from db.selection.provenance import count_selection_origins
 from db.selection.recipes import parse_recipe
 from db.server.engine import open_engine
@@ -53,6 +56,10 @@ def write_folder(folder: Path, rows: list[dict[str, Any]], origin: dict[str, Any
     if origin is not None:
         (folder / "origin.json").write_text(json.dumps(origin))
     return folder
+
+
+def held(name: str, **roots: str) -> HeldVideo:
+    return find_held_video(name, MediaSettings(media_roots=roots))
 
 
 def stored(engine: Engine, columns: str = f"{ORIGIN}, extra") -> dict[str, tuple[Any, ...]]:
@@ -214,7 +221,7 @@ def test_a_selection_freezes_licence_and_source_and_is_known_by_every_name(engin
 
     def holding(name: str) -> dict[int, tuple[int, list[str]]]:
         with engine.connect() as connection:
-            rows = list_holding_selections(connection, name)
+            rows = list_holding_selections(connection, held(name))
         assert [row["selection"] for row in rows] == sorted((row["selection"] for row in rows), reverse=True)
         return {row["selection"]: (row["rows"], row["videos"]) for row in rows}
 
@@ -224,8 +231,8 @@ def test_a_selection_freezes_licence_and_source_and_is_known_by_every_name(engin
     assert holding("e") == holding(str(folder / "f.mp4")) == by_file, "a copy of the file counts"
     assert holding("nothing") == holding("") == {}
     with engine.connect() as connection:
-        assert [row["video"] for row in list_holding_datasets(connection, "f")] == ["e", "f"]
-        assert list_holding_datasets(connection, "nothing") == []
+        assert [row["video"] for row in list_holding_datasets(connection, held("f"))] == ["e", "f"]
+        assert list_holding_datasets(connection, held("nothing")) == []
         frozen = find_frozen_selection(connection, all_of_them)
         assert frozen is not None
         assert count_selection_origins(connection, frozen) == {
@@ -246,6 +253,48 @@ def test_a_selection_freezes_licence_and_source_and_is_known_by_every_name(engin
     assert holding("https://clips.example/d") == {}
     assert holding("https://clips.example/watch?v=a") == {all_of_them: (1, ["a"]), cc0: (1, ["a"])}
     assert holding("e") == by_file
+
+
+def test_a_video_is_held_by_every_path_of_its_file(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, root = tmp_path / "m", tmp_path / "root"
+    monkeypatch.setenv("REELSIEVE_MEDIA_ROOTS", json.dumps({"clips": str(root)}))
+    paths = {
+        "plain": "videos/a.mp4",
+        "other": "videos/b_a.mp4",
+        "member": "tar://s.tar#a.mp4",
+        "rooted": "root://clips/r.mp4",
+        "rooted_member": "tar://root://clips/r.tar#x/a.mp4",
+    }
+    write_folder(folder, [{"video_id": key, "path": path} for key, path in paths.items()])
+    files = [write_clip(tmp_path / f"{n}.mp4", brightness=40 * n) for n in range(1, 6)]
+    for file, target in zip(files, ("m/videos/a.mp4", "m/videos/b_a.mp4", "root/r.mp4"), strict=False):
+        (tmp_path / target).parent.mkdir(exist_ok=True)
+        shutil.copy(file, tmp_path / target)
+    for file, tar, member in ((files[3], folder / "s.tar", "a.mp4"), (files[4], root / "r.tar", "x/a.mp4")):
+        with tarfile.open(tar, "w") as archive:
+            archive.add(file, member)
+    ingest_folder(engine, folder, "clips")
+    (tmp_path / "link").symlink_to(folder)
+    shutil.copy(files[0], tmp_path / "copy.mp4")
+
+    def holding(name: str) -> list[str]:
+        with engine.connect() as connection:
+            return [row["video"] for row in list_holding_datasets(connection, held(name, clips=str(root)))]
+
+    for name in ("videos/a.mp4", "./videos/a.mp4", f"{tmp_path}/link/videos/a.mp4", str(tmp_path / "copy.mp4")):
+        assert holding(name) == ["plain"], name
+    for name in ("tar://s.tar#a.mp4", f"tar://{tmp_path}/link/s.tar#a.mp4", f"{tmp_path}/link/s.tar"):
+        assert holding(name) == ["member"], name
+    assert holding(str(root / "r.mp4")) == holding("root://clips/r.mp4") == ["rooted"]
+    assert holding(f"tar://{root}/r.tar#x/a.mp4") == holding(str(root / "r.tar")) == ["rooted_member"]
+    assert holding("videos/%.mp4") == holding("videos/b__a.mp4") == holding("4" * 300) == holding("tar://s") == []
+    assert holding("a.mp4") == ["plain", "rooted_member"], "the end of a path"
+    for file in (folder / "videos" / "a.mp4", root / "r.mp4"):
+        file.unlink()
+    assert holding(f"{tmp_path}/link/videos/a.mp4") == ["plain"], "the file need not exist"
+    assert holding(str(root / "r.mp4")) == ["rooted"]
 
 
 def test_the_migration_moves_own_fields_that_are_an_origin(database: URL) -> None:
