@@ -297,12 +297,36 @@ def test_a_video_is_held_by_every_path_of_its_file(
     assert holding(str(root / "r.mp4")) == ["rooted"]
 
 
+def freeze_before_origins(connection: sa.Connection, videos: dict[int | None, list[str]]) -> None:
+    """Freeze selections of these datasets, None for one that was dropped, with rows of these videos."""
+    for number, (dataset, keys) in enumerate(videos.items(), 1):
+        make = (
+            "INSERT INTO selection (dataset_id, dataset_name, spec, n, score_hash, n_eligible, n_duplicates, unjudged,"
+            " metrics, models) VALUES (:dataset, 'clips', '{}', 1, '', 1, 0, '{}', '{}', '{}')"
+        )
+        connection.execute(sa.text(make), {"dataset": dataset})
+        add = (
+            "INSERT INTO selection_item (selection_id, rank, sample_id, value, sample, video, kind, system, text, "
+            "scores, is_scored) VALUES (:selection, :rank, 1, 0, 's', :video, 'caption', 's', 'A dog.', '{}', '{}')"
+        )
+        for rank, key in enumerate(keys, 1):
+            connection.execute(sa.text(add), {"selection": number, "rank": rank, "video": key})
+
+
 def test_the_migration_moves_own_fields_that_are_an_origin(database: URL) -> None:
     url = build_sibling_url(database, f"{database.database}_older")
-    fields = {
+    good = ["2024-02-29 23:59", "2026-05-31T18:00:00Z", "2026-05-31 18:00:00.500", "2026-05-31T18:00:00.123456+02:00"]
+    bad = [
+        *("2026-05-31 yesterday", "2026-02-30", "0000-01-01", "2026-05-31T25:00", "2026-05-31 BC", "2026-05-31 "),
+        *("2026-05-31 18:00 UTC", "2026-05-31\n", "2026-05-31T18:00+25:00"),
+    ]
+    fields: dict[str, dict[str, Any]] = {
         "a": {"licence": "MIT", "opt_out": False, "mood": "calm"},
         "b": {"licence": 4, "source_url": "not a url", "collected_at": "May", "opt_out": "no"},
         "c": {"source_url": "https://clips.example/c", "collected_at": "2026-05-31"},
+        "d": {"licence": " \t", "collected_at": "2026-99-99"},
+        **{f"bad{n}": {"collected_at": text} for n, text in enumerate(bad)},
+        **{f"good{n}": {"collected_at": text} for n, text in enumerate(good)},
     }
     server = open_engine(build_sibling_url(database, "postgres"))
     with server.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -318,12 +342,29 @@ def test_the_migration_moves_own_fields_that_are_an_origin(database: URL) -> Non
             values = {"key": key, "extra": json.dumps(extra)}
             connection.execute(sa.text(f"{insert} VALUES (1, 0, :key, 'ok', CAST(:extra AS jsonb), '')"), values)
         connection.exec_driver_sql("ALTER TABLE video ENABLE TRIGGER USER")
+        freeze_before_origins(connection, {1: ["c", "a", "b", "gone"], None: ["a"]})
     migrate(url, METRIC_INPUTS)
-    assert stored(older) == {
+    found = stored(older)
+    for name in sorted(found.keys() - set("abc")):
+        extra = fields[name]
+        is_good = isinstance(validate_row(RawRow("", 1, "video", {"video_id": name, **extra}, None, "")), VideoRow)
+        assert is_good == name.startswith("good")
+        moment = extra["collected_at"]
+        assert found.pop(name) == ((None, None, moment, None, None) if is_good else (None, None, None, None, extra))
+    assert found == {
         "a": ("MIT", None, None, False, {"mood": "calm"}),
         "b": (None, None, None, None, fields["b"]),
         "c": (None, "https://clips.example/c", "2026-05-31", None, None),
     }
+    with older.connect() as connection:
+        rows = connection.execute(sa.text("SELECT selection_id, video, licence, source_url FROM selection_item"))
+        assert sorted(map(tuple, rows)) == [
+            (1, "a", "MIT", None),
+            (1, "b", None, None),
+            (1, "c", None, "https://clips.example/c"),
+            (1, "gone", None, None),
+            (2, "a", None, None),
+        ]
     older.dispose()
 
 
