@@ -1,4 +1,4 @@
-"""What a user may call a video: its key, any path or address of its file, or its source."""
+"""The names that a user may give a video: its key, any path or address of its file, or its source."""
 
 from __future__ import annotations
 

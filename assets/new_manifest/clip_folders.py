@@ -12,7 +12,7 @@ from assets.ingest.hygiene import is_blank_text
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.rejects import CODES, Reject
 from assets.ingest.rows import VideoRow
-from assets.media.address import is_address
+from assets.media.address import is_address, strip_address
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest
 from assets.new_manifest.folder import FileKind, SourceFolder
 from assets.new_manifest.tool_fields import collect_tool_fields
@@ -96,14 +96,16 @@ def _read_clip(
 
 def _list_measured(meta: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is known about a clip: where it begins and ends in its source, that source's web address, and all
-    other fields.
+    other fields. The source's address is without user and query, which may be a signature.
     """
     measured = {name: value for name, value in meta.items() if name not in _USED}
     span, source = meta.get("duration_span"), meta.get("source_video")
     if isinstance(span, list) and len(span) == 2 and all(map(_is_number, span)):
         measured |= {"span_start_s": span[0], "span_end_s": span[1]}
-    if isinstance(source, str) and source.startswith(("https://", "http://")):
-        measured["source_url"] = source
+    if isinstance(source, str):
+        measured["source_video"] = strip_address(source)
+        if source.startswith(("https://", "http://")):
+            measured["source_url"] = measured["source_video"]
     return measured
 
 

@@ -121,6 +121,11 @@ def test_a_csv_gives_the_types_of_an_origin(engine: Engine, tmp_path: Path) -> N
         ("source_url", "clips.example/a", "is no web address: begin it with https://"),
         ("source_url", "https://clips.example/a b", "is no web address"),
         ("source_url", "javascript:alert(1)", "is no web address"),
+        (
+            "source_url",
+            "https://ann:pw@clips.example/a",
+            "field 'source_url' holds a user or a password: take them out",
+        ),
         ("collected_at", "31.5.2026", "is no date of ISO 8601: write 2026-05-31"),
         ("collected_at", "2026-02-30", "is no date of ISO 8601"),
         ("collected_at", "2026-05-31T25:00", "is no date of ISO 8601"),
@@ -325,6 +330,7 @@ def test_the_migration_moves_own_fields_that_are_an_origin(database: URL) -> Non
         "b": {"licence": 4, "source_url": "not a url", "collected_at": "May", "opt_out": "no"},
         "c": {"source_url": "https://clips.example/c", "collected_at": "2026-05-31"},
         "d": {"licence": " \t", "collected_at": "2026-99-99"},
+        "e": {"source_url": "https://ann:p/w@clips.example/e", "collected_at": "May"},
         **{f"bad{n}": {"collected_at": text} for n, text in enumerate(bad)},
         **{f"good{n}": {"collected_at": text} for n, text in enumerate(good)},
     }

@@ -155,6 +155,22 @@ def test_clips_become_videos_with_the_numbers_of_the_tool(tmp_path: Path, tool: 
     assert not (folder / "trace").exists()
 
 
+@pytest.mark.parametrize(
+    ("source", "kept"),
+    [
+        ("https://ann:pw@films.example/a.mp4", "https://films.example/a.mp4"),
+        ("https://films.example/a.mp4?X-Amz-Signature=1f&b=@#x", "https://films.example/a.mp4"),
+        ("s3://ann:p/w@bucket/a.mp4?sig=1", "s3://bucket/a.mp4"),
+        ("/raw/what?/a#b@c.mp4", "/raw/what?/a#b@c.mp4"),
+    ],
+)
+def test_the_source_of_a_clip_goes_in_without_credentials(tmp_path: Path, source: str, kept: str) -> None:
+    folder = write_clips(tmp_path / "out", [meta("a", source_video=source)], "a")
+    create_manifest(folder, tool="cosmos")
+    (video,) = read_rows(folder / "videos.jsonl")
+    assert (video["source_video"], video.get("source_url")) == (kept, kept if kept.startswith("https") else None)
+
+
 def test_clips_in_a_store_keep_their_address(tmp_path: Path) -> None:
     folder = write_clips(tmp_path / "out", [meta("a", clip_location="s3://bucket/run/clips/a.mp4")], "")
     create_manifest(folder, tool="cosmos")

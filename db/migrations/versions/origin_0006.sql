@@ -28,7 +28,9 @@ WHERE jsonb_typeof(extra -> 'licence') = 'string' AND octet_length(extra ->> 'li
 UPDATE video
 SET source_url = extra ->> 'source_url', extra = nullif(extra - 'source_url', '{}')
 WHERE jsonb_typeof(extra -> 'source_url') = 'string' AND extra ->> 'source_url' ~* '^https?://[^[:space:]]+$'
-  AND length(extra ->> 'source_url') <= 4096;
+  AND length(extra ->> 'source_url') <= 4096
+  -- A user or a password; one that holds a slash, too.
+  AND extra ->> 'source_url' !~ '://([^/?#]*@|[^/?#]*:(?![0-9]{1,5}/)[^?#]*@)';
 
 UPDATE video
 SET collected_at = extra ->> 'collected_at', extra = nullif(extra - 'collected_at', '{}')
