@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any, get_args
@@ -89,8 +90,8 @@ def _read_clip(
     place = _find_clip(videos, findings, files, location, file)
     if place is None:
         return None
-    measured = {"tool": tool, "tool_version": version, "tool_file": file, **_list_measured(meta)}
-    fields = collect_tool_fields(measured, _VIDEO_FIELDS, findings, file)
+    named = {"tool": tool, "tool_version": version, "tool_file": file}
+    fields = collect_tool_fields(named, _list_measured(meta), _VIDEO_FIELDS, findings, file)
     return CaptionedVideo(place.video_id, place.path, captions, fields)
 
 
@@ -164,7 +165,7 @@ def _read_object(folder: SourceFolder, findings: Findings, file: str) -> dict[st
     if len(data) > MAX_ROW_BYTES:
         findings.leave_out(f"metadata of more than {MAX_ROW_BYTES} bytes", file)
         return None
-    parsed = strict_json.parse_json(data.decode("utf-8-sig", "replace"))
+    parsed = strict_json.parse_json_bytes(data.removeprefix(BOM_UTF8))
     if isinstance(parsed, dict):
         return parsed
     code = parsed.code if isinstance(parsed, Reject) else "not_an_object"

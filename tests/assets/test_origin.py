@@ -151,6 +151,7 @@ def test_dates_of_json_and_of_parquet_are_accepted(moment: str) -> None:
     ("content", "fault"),
     [
         ("[]", "it holds no object"),
+        ('{"licence": "Caf\u00e9"}', "byte 17 is not valid UTF-8"),
         ('{"license": "MIT"}', "'license' is no field of an origin"),
         ('{"opt_out": "no"}', "opt_out is 'no': Input should be a valid boolean"),
         ('{"licence": "a", "licence": "b"}', "licence"),
@@ -160,7 +161,7 @@ def test_dates_of_json_and_of_parquet_are_accepted(moment: str) -> None:
     ],
 )
 def test_a_bad_origin_file_is_refused_in_one_sentence(tmp_path: Path, content: str, fault: str) -> None:
-    (tmp_path / "origin.json").write_text(content)
+    (tmp_path / "origin.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(ManifestError) as refused:
         read_origin(tmp_path)
     assert str(refused.value).startswith("origin.json: ")
