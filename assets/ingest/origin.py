@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def read_origin(folder: Path) -> dict[str, Any]:
         content = file.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
         raise _build_error(f"it has more than {_MAX_BYTES} bytes")
-    fields = strict_json.parse_json(content.decode("utf-8-sig", "replace"))
+    fields = strict_json.parse_json_bytes(content.removeprefix(BOM_UTF8))
     if isinstance(fields, Reject):
         raise _build_error(fields.reason)
     if not isinstance(fields, dict):

@@ -16,6 +16,7 @@ from typing_extensions import Required, TypedDict
 
 from assets.ingest import hygiene
 from assets.ingest.rejects import Reject
+from assets.media.address import has_address_user
 
 # The dimensions of OmniDCBench; a folder may declare others, see assets/ingest/dimensions.py.
 DIMENSIONS = ("segment_detail", "video_background", "acoustics", "shooting_style", "speech_content", "camera_state")
@@ -52,6 +53,8 @@ def _require_usable_id(text: str) -> str:
 def _require_url(text: str) -> str:
     if not _URL.fullmatch(text):
         raise PydanticCustomError("wrong_type", "it is no web address: begin it with https://, without white space")
+    if has_address_user(text):
+        raise PydanticCustomError("has_user", "holds a user or a password: take them out")
     return text
 
 

@@ -33,14 +33,21 @@ def parse_json_object(data: bytes) -> dict[str, Any] | Reject:
     >>> parse_json_object(b'{"value": NaN}').code
     'nan'
     """
+    value = parse_json_bytes(data)
+    if isinstance(value, dict | Reject):
+        return value
+    return Reject("not_an_object", "the line must be a JSON object with fields, written in braces")
+
+
+def parse_json_bytes(data: bytes) -> Any:
+    """Parse the bytes of a JSON text without a byte order mark and return its value. A Reject comes back where they
+    are no valid UTF-8, and for faults that `parse_json` refuses.
+    """
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         return Reject("invalid_utf8", f"byte {error.start + 1} is not valid UTF-8: save the file as UTF-8")
-    value = parse_json(text)
-    if isinstance(value, dict | Reject):
-        return value
-    return Reject("not_an_object", "the line must be a JSON object with fields, written in braces")
+    return parse_json(text)
 
 
 def parse_json(text: str) -> Any:

@@ -69,6 +69,7 @@ def _convert_validation_error(error: ErrorDetails) -> Reject:
         return Reject(code, message)
     if error["type"] == "string_too_long":
         return Reject(code, f"field '{field}' has {len(value)} characters: {message}")
-    if error["type"] in ("empty_text", "too_long", "segment_order"):
+    # A password is not shown.
+    if error["type"] in ("empty_text", "too_long", "segment_order", "has_user"):
         return Reject(code, f"field '{field}' {message}")
     return Reject(code, f"field '{field}' is {format_value(value)}: {message}")

@@ -95,7 +95,7 @@ def parse_address(text: str) -> Address:
     if matched is None or (scheme := matched[1].lower()) not in SCHEMES:
         raise AddressRefused(f"write {', '.join(f'{name}://' for name in SCHEMES)} or a path in the manifest's folder")
     host, path = matched[2], matched[3]
-    if _USER.search(text):
+    if has_address_user(text):
         raise AddressRefused("it holds a user or a password: take them out, credentials come from the environment")
     if "?" in path or "#" in path or text[len(matched[1]) + 3 + len(host) :][:1] in ("?", "#"):
         raise AddressRefused("it has a ? or a #, which may begin a signature: give the plain address of the file")
@@ -153,9 +153,30 @@ def hide_address_credentials(address: str) -> str:
     if not is_address(address.partition("?")[0]):
         return address
     plain, mark, _ = address.partition("?")
-    if _USER.search(plain):
+    if has_address_user(plain):
         plain = re.sub(r"://[^#]*@", f"://{HIDDEN}@", plain)
     return plain + (mark and mark + HIDDEN)
+
+
+def has_address_user(address: str) -> bool:
+    """Return whether an address holds a user or a password.
+
+    >>> has_address_user("https://ann:secret@clips.example/a.mp4"), has_address_user("https://clips.example/@ann/a")
+    (True, False)
+    """
+    return _USER.search(address) is not None
+
+
+def strip_address(address: str) -> str:
+    """Return an address without user, password, query and fragment. A text that is no address comes back unchanged.
+
+    >>> strip_address("https://ann:secret@clips.example/a.mp4?sig=1")
+    'https://clips.example/a.mp4'
+    """
+    plain = re.split("[?#]", address, maxsplit=1)[0]
+    if not is_address(plain):
+        return address
+    return re.sub(r"://[^#]*@", "://", plain) if has_address_user(plain) else plain
 
 
 def hide_credentials(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any, get_args
@@ -12,7 +13,7 @@ from assets.ingest.hygiene import is_blank_text
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.rejects import CODES, Reject
 from assets.ingest.rows import VideoRow
-from assets.media.address import is_address
+from assets.media.address import is_address, strip_address
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest
 from assets.new_manifest.folder import FileKind, SourceFolder
 from assets.new_manifest.tool_fields import collect_tool_fields
@@ -89,21 +90,23 @@ def _read_clip(
     place = _find_clip(videos, findings, files, location, file)
     if place is None:
         return None
-    measured = {"tool": tool, "tool_version": version, "tool_file": file, **_list_measured(meta)}
-    fields = collect_tool_fields(measured, _VIDEO_FIELDS, findings, file)
+    named = {"tool": tool, "tool_version": version, "tool_file": file}
+    fields = collect_tool_fields(named, _list_measured(meta), _VIDEO_FIELDS, findings, file)
     return CaptionedVideo(place.video_id, place.path, captions, fields)
 
 
 def _list_measured(meta: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is known about a clip: where it begins and ends in its source, that source's web address, and all
-    other fields.
+    other fields. The source's address is without user and query, which may be a signature.
     """
     measured = {name: value for name, value in meta.items() if name not in _USED}
     span, source = meta.get("duration_span"), meta.get("source_video")
     if isinstance(span, list) and len(span) == 2 and all(map(_is_number, span)):
         measured |= {"span_start_s": span[0], "span_end_s": span[1]}
-    if isinstance(source, str) and source.startswith(("https://", "http://")):
-        measured["source_url"] = source
+    if isinstance(source, str):
+        measured["source_video"] = strip_address(source)
+        if source.startswith(("https://", "http://")):
+            measured["source_url"] = measured["source_video"]
     return measured
 
 
@@ -162,7 +165,7 @@ def _read_object(folder: SourceFolder, findings: Findings, file: str) -> dict[st
     if len(data) > MAX_ROW_BYTES:
         findings.leave_out(f"metadata of more than {MAX_ROW_BYTES} bytes", file)
         return None
-    parsed = strict_json.parse_json(data.decode("utf-8-sig", "replace"))
+    parsed = strict_json.parse_json_bytes(data.removeprefix(BOM_UTF8))
     if isinstance(parsed, dict):
         return parsed
     code = parsed.code if isinstance(parsed, Reject) else "not_an_object"

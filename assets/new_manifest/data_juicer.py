@@ -121,13 +121,13 @@ def _build_video(
         findings.leave_out("a row whose caption has no text", where)
         return None
     of_video, of_text = _divide_fields(row)
-    caption = Caption(text, extra=collect_tool_fields(of_text, _CAPTION_FIELDS, findings, where))
+    caption = Caption(text, extra=collect_tool_fields({}, of_text, _CAPTION_FIELDS, findings, where))
     if not findings.accept_row("caption", caption.build_row("v", "c"), where):
         return None
     place = videos.register_cell(paths[0], PurePosixPath(where).parent.as_posix(), None, where)
     if place is None:
         return None
-    fields = collect_tool_fields({**named, **of_video}, _VIDEO_FIELDS, findings, where)
+    fields = collect_tool_fields(named, of_video, _VIDEO_FIELDS, findings, where)
     return CaptionedVideo(place.video_id, place.path, (caption,), fields)
 
 

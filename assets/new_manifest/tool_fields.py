@@ -11,18 +11,21 @@ from assets.new_manifest.findings import Findings
 
 
 def collect_tool_fields(
-    measured: Mapping[str, Any], taken: frozenset[str], findings: Findings, where: str
+    named: Mapping[str, str], measured: Mapping[str, Any], taken: frozenset[str], findings: Findings, where: str
 ) -> dict[str, Any]:
     """Return the numbers, texts and booleans among a tool's values as own fields, by name; those inside objects have
-    both names, joined by `_`. Lists, values that ingest would refuse, and names in `taken` are left out with the reason
-    in `findings`, where `where` names the row. Fields of a video's origin are kept where they are valid.
+    both names, joined by `_`. Lists, values that ingest would refuse, names in `taken`, and names that another value
+    has already are left out with the reason in `findings`, where `where` names the row. Fields of a video's origin are
+    kept where they are valid. named: the own fields that name the tool; they come first.
     """
-    kept: dict[str, Any] = {}
+    kept: dict[str, Any] = {**named}
     for name, value in _flatten(measured):
         if value is None:
             continue
         if isinstance(value, list):
             findings.leave_out(f"field {name!r} of the tool, since it is a list", where)
+        elif name in kept:
+            findings.leave_out(f"field {name!r} of the tool, since another one has this name", where)
         elif name in ORIGIN_FIELDS:
             if findings.accept_row("video", {"video_id": "v", name: value}, f"{where}: {name}"):
                 kept[name] = value

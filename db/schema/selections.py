@@ -55,7 +55,7 @@ selection_item = sa.Table(
     # In the order of the selection's metrics: the defined score or NULL, and whether there was a row of scores.
     sa.Column("scores", sa.ARRAY(sa.Double), nullable=False),
     sa.Column("is_scored", sa.ARRAY(sa.Boolean), nullable=False),
-    # NULL in rows that were frozen before migration 0006, too.
+    # NULL too in rows frozen before migration 0006 whose video was gone by then.
     text_column("licence", nullable=True),
     text_column("source_url", nullable=True),
 )

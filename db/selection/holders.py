@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,32 +11,43 @@ from sqlalchemy.engine import Connection
 from db.schema import dataset, selection, selection_item, video
 
 
-def list_holding_datasets(connection: Connection, name: str) -> list[dict[str, Any]]:
-    """List the videos of all datasets that have this name, as dicts with dataset, video (its key), uri and source_url,
-    ordered by dataset and key. The name is their key, address, path or source, or that of another video or frozen row
-    with the same file.
+@dataclass(frozen=True, slots=True)
+class HeldVideo:
+    """The names of a video. `name` is what a user calls it: its key, the source it was collected from, its address,
+    or the end of that from a folder's name on. `uris` are other addresses of its file, or the tar files that hold it,
+    and `sha256` is that of its bytes (32 bytes), None where they are not known.
+    """
+
+    name: str
+    uris: tuple[str, ...] = ()
+    sha256: bytes | None = None
+
+
+def list_holding_datasets(connection: Connection, held: HeldVideo) -> list[dict[str, Any]]:
+    """List the videos of all datasets that are this one, as dicts with dataset, video (its key), uri and source_url,
+    ordered by dataset and key. Videos with the same file as a video or frozen row that is this one count too.
     """
     query = (
         sa.select(dataset.c.name.label("dataset"), video.c.key.label("video"), video.c.uri, video.c.source_url)
         .join(dataset, dataset.c.dataset_id == video.c.dataset_id)
-        .where(sa.or_(_is_named(video.c.key, video, name), _has_content(video, name)))
+        .where(sa.or_(_is_named(video.c.key, video, held), _has_content(video, held)))
         .order_by(dataset.c.name, video.c.key)
     )
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
-def list_holding_selections(connection: Connection, name: str) -> list[dict[str, Any]]:
-    """List the frozen selections with a row of a video of this name, the newest first, as dicts with selection,
-    dataset, made (a time), rows (how many are of such a video) and videos (their keys). The name counts as in
-    `list_holding_datasets`, as it was when the row was frozen, and as it is by now.
+def list_holding_selections(connection: Connection, held: HeldVideo) -> list[dict[str, Any]]:
+    """List the frozen selections with a row of this video, the newest first, as dicts with selection, dataset, made (a
+    time), rows (how many are of such a video) and videos (their keys). A row counts as in `list_holding_datasets`, by
+    what it was when it was frozen, and by what its video is by now.
     """
     item = selection_item.c
     named_now = sa.and_(
         video.c.dataset_id == selection.c.dataset_id,
         video.c.key == item.video,
-        _is_named(video.c.key, video, name),
+        _is_named(video.c.key, video, held),
     )
-    is_held = sa.or_(_is_named(item.video, selection_item, name), _has_content(selection_item, name))
+    is_held = sa.or_(_is_named(item.video, selection_item, held), _has_content(selection_item, held))
     query = (
         sa.select(
             selection.c.selection_id.label("selection"),
@@ -52,15 +64,25 @@ def list_holding_selections(connection: Connection, name: str) -> list[dict[str,
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
-def _is_named(key: sa.ColumnElement[str], rows: sa.FromClause, name: str) -> sa.ColumnElement[bool]:
-    return sa.or_(key == name, rows.c.uri == name, rows.c.source_url == name)
+def _is_named(key: sa.ColumnElement[str], rows: sa.FromClause, held: HeldVideo) -> sa.ColumnElement[bool]:
+    uri, name = rows.c.uri, held.name
+    inner = name.removeprefix("tar://").removeprefix("./")
+    return sa.or_(
+        key == name,
+        uri == name,
+        rows.c.source_url == name,
+        uri.in_(held.uris),
+        uri.endswith(f"/{inner}", autoescape=True),
+        *[uri.startswith(f"tar://{tar}#", autoescape=True) for tar in held.uris],
+    )
 
 
-def _has_content(rows: sa.FromClause, name: str) -> sa.ColumnElement[bool]:
-    """Return the condition that a row's file is that of a video or frozen row of this name."""
+def _has_content(rows: sa.FromClause, held: HeldVideo) -> sa.ColumnElement[bool]:
+    """Return the condition that a row's file is that of this video, or of a video or frozen row that is this one."""
     stored, frozen = video.alias(), selection_item.alias()
     digests = [
-        sa.select(named.c.content_sha256).where(_is_named(key, named, name))
+        sa.select(named.c.content_sha256).where(_is_named(key, named, held))
         for named, key in ((stored, stored.c.key), (frozen, frozen.c.video))
     ]
-    return rows.c.content_sha256.in_(sa.union(*digests))
+    has_known = rows.c.content_sha256.in_(sa.union(*digests))
+    return has_known if held.sha256 is None else sa.or_(has_known, rows.c.content_sha256 == held.sha256)

@@ -20,19 +20,26 @@ def holds(
     installation: Installation,
     name: Annotated[
         str,
-        typer.Argument(metavar="VIDEO|URL", help="Key, path or address of a video, or the URL it was collected from."),
+        typer.Argument(
+            metavar="VIDEO|URL",
+            help="Key of a video, path of its file or the end of that, address, or the URL it was collected from.",
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:
     """List the datasets and frozen selections that hold a video, such as for a request to delete it.
 
-    Copies of its file under other names count too. Exports are files that Reelsieve does not keep track of: the
-    passport of an export names its selection.
+    Copies of its file under other names count too, and all members of a tar file on this machine. Exports are files
+    that Reelsieve does not keep track of: the passport of an export names its selection.
     """
+    from assets.media.held_video import find_held_video
+    from assets.media.settings import MediaSettings
+    from assets.settings import read_settings
     from db.selection.holders import list_holding_datasets, list_holding_selections
 
+    held = find_held_video(name, read_settings(MediaSettings))
     with installation.engine.connect() as connection:
-        videos, selections = list_holding_datasets(connection, name), list_holding_selections(connection, name)
+        videos, selections = list_holding_datasets(connection, held), list_holding_selections(connection, held)
     if as_json:
         print_json({"videos": videos, "selections": selections})
         return

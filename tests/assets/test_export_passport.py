@@ -235,6 +235,8 @@ def test_croissant_describes_files_columns_and_licences(engine: Engine, clips: C
     assert file["sha256"] == compute_content_sha256(parquet)
     assert file["contentSize"] == f"{parquet.stat().st_size} B"
     assert list(path.glob(files["includes"])) == [parquet]
+    assert files["name"], "readers refuse a file set without a name"
+    assert {found["@context"][term] for term in ("@vocab", "sc")} == {"https://schema.org/"}, "readers compare with it"
     (rows,) = found["recordSet"]
     schema_of_file = pq.read_schema(parquet)
     assert [field["source"]["extract"]["column"] for field in rows["field"]] == schema_of_file.names

@@ -232,7 +232,7 @@ def load_documented(keys_file: Path, root: str) -> Any:
 
 
 def test_the_keys_of_a_selection_read_it_out_of_the_shards(
-    engine: Engine, shards: Path, clips: Mapping[str, bytes], tmp_path: Path
+    engine: Engine, shards: Path, clips: Mapping[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = ingested(engine, create_manifest(shards).folder)
     ids = {row["key"]: row["sample_id"] for row in shown(engine, "SELECT sample_id, key FROM sample")}
@@ -253,6 +253,11 @@ def test_the_keys_of_a_selection_read_it_out_of_the_shards(
     assert [(sample["__key__"], sample["avi"], sample["txt"]) for sample in loaded] == [
         (key, clips[f"{key}.avi"], f"Clip {key}.") for key in ("0", "2", "4")
     ]
+    # As the tar files of a named root are written.
+    rooted = tmp_path / "rooted.keys"
+    rooted.write_text(done.path.read_text().replace('"s', '"root://clips/deep/s'))
+    monkeypatch.setenv("REELSIEVE_MEDIA_ROOTS", json.dumps({"clips": str(shards)}))
+    assert [sample["__key__"] for sample in load_documented(rooted, "")] == ["0", "2", "4"]
 
 
 def test_keys_need_videos_in_tar_files(engine: Engine, shards: Path, tmp_path: Path) -> None:

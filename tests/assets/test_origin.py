@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow, VideoRow
 from assets.ingest.run import ingest_folder
 from assets.ingest.validate import validate_row
+from assets.media.held_video import find_held_video
+from assets.media.settings import MediaSettings
 from assets.new_manifest.make import create_manifest
 from assets.scores.registry import METRIC_INPUTS
 from db.reports.summary import compute_own_numbers, count_origins
 from db.schema.migrate import create_tables, migrate
 from db.selection.exports import find_frozen_selection
-from db.selection.holders import list_holding_datasets, list_holding_selections
+from db.selection.holders import HeldVideo, list_holding_datasets, list_holding_selections
 from db.selection.provenance import count_selection_origins
 from db.selection.recipes import parse_recipe
 from db.server.engine import open_engine
@@ -53,6 +56,10 @@ def write_folder(folder: Path, rows: list[dict[str, Any]], origin: dict[str, Any
     if origin is not None:
         (folder / "origin.json").write_text(json.dumps(origin))
     return folder
+
+
+def held(name: str, **roots: str) -> HeldVideo:
+    return find_held_video(name, MediaSettings(media_roots=roots))
 
 
 def stored(engine: Engine, columns: str = f"{ORIGIN}, extra") -> dict[str, tuple[Any, ...]]:
@@ -114,6 +121,11 @@ def test_a_csv_gives_the_types_of_an_origin(engine: Engine, tmp_path: Path) -> N
         ("source_url", "clips.example/a", "is no web address: begin it with https://"),
         ("source_url", "https://clips.example/a b", "is no web address"),
         ("source_url", "javascript:alert(1)", "is no web address"),
+        (
+            "source_url",
+            "https://ann:pw@clips.example/a",
+            "field 'source_url' holds a user or a password: take them out",
+        ),
         ("collected_at", "31.5.2026", "is no date of ISO 8601: write 2026-05-31"),
         ("collected_at", "2026-02-30", "is no date of ISO 8601"),
         ("collected_at", "2026-05-31T25:00", "is no date of ISO 8601"),
@@ -139,6 +151,7 @@ def test_dates_of_json_and_of_parquet_are_accepted(moment: str) -> None:
     ("content", "fault"),
     [
         ("[]", "it holds no object"),
+        ('{"licence": "Caf\u00e9"}', "byte 17 is not valid UTF-8"),
         ('{"license": "MIT"}', "'license' is no field of an origin"),
         ('{"opt_out": "no"}', "opt_out is 'no': Input should be a valid boolean"),
         ('{"licence": "a", "licence": "b"}', "licence"),
@@ -148,7 +161,7 @@ def test_dates_of_json_and_of_parquet_are_accepted(moment: str) -> None:
     ],
 )
 def test_a_bad_origin_file_is_refused_in_one_sentence(tmp_path: Path, content: str, fault: str) -> None:
-    (tmp_path / "origin.json").write_text(content)
+    (tmp_path / "origin.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(ManifestError) as refused:
         read_origin(tmp_path)
     assert str(refused.value).startswith("origin.json: ")
@@ -214,7 +227,7 @@ def test_a_selection_freezes_licence_and_source_and_is_known_by_every_name(engin
 
     def holding(name: str) -> dict[int, tuple[int, list[str]]]:
         with engine.connect() as connection:
-            rows = list_holding_selections(connection, name)
+            rows = list_holding_selections(connection, held(name))
         assert [row["selection"] for row in rows] == sorted((row["selection"] for row in rows), reverse=True)
         return {row["selection"]: (row["rows"], row["videos"]) for row in rows}
 
@@ -224,8 +237,8 @@ def test_a_selection_freezes_licence_and_source_and_is_known_by_every_name(engin
     assert holding("e") == holding(str(folder / "f.mp4")) == by_file, "a copy of the file counts"
     assert holding("nothing") == holding("") == {}
     with engine.connect() as connection:
-        assert [row["video"] for row in list_holding_datasets(connection, "f")] == ["e", "f"]
-        assert list_holding_datasets(connection, "nothing") == []
+        assert [row["video"] for row in list_holding_datasets(connection, held("f"))] == ["e", "f"]
+        assert list_holding_datasets(connection, held("nothing")) == []
         frozen = find_frozen_selection(connection, all_of_them)
         assert frozen is not None
         assert count_selection_origins(connection, frozen) == {
@@ -248,12 +261,79 @@ def test_a_selection_freezes_licence_and_source_and_is_known_by_every_name(engin
     assert holding("e") == by_file
 
 
+def test_a_video_is_held_by_every_path_of_its_file(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, root = tmp_path / "m", tmp_path / "root"
+    monkeypatch.setenv("REELSIEVE_MEDIA_ROOTS", json.dumps({"clips": str(root)}))
+    paths = {
+        "plain": "videos/a.mp4",
+        "other": "videos/b_a.mp4",
+        "member": "tar://s.tar#a.mp4",
+        "rooted": "root://clips/r.mp4",
+        "rooted_member": "tar://root://clips/r.tar#x/a.mp4",
+    }
+    write_folder(folder, [{"video_id": key, "path": path} for key, path in paths.items()])
+    files = [write_clip(tmp_path / f"{n}.mp4", brightness=40 * n) for n in range(1, 6)]
+    for file, target in zip(files, ("m/videos/a.mp4", "m/videos/b_a.mp4", "root/r.mp4"), strict=False):
+        (tmp_path / target).parent.mkdir(exist_ok=True)
+        shutil.copy(file, tmp_path / target)
+    for file, tar, member in ((files[3], folder / "s.tar", "a.mp4"), (files[4], root / "r.tar", "x/a.mp4")):
+        with tarfile.open(tar, "w") as archive:
+            archive.add(file, member)
+    ingest_folder(engine, folder, "clips")
+    (tmp_path / "link").symlink_to(folder)
+    shutil.copy(files[0], tmp_path / "copy.mp4")
+
+    def holding(name: str) -> list[str]:
+        with engine.connect() as connection:
+            return [row["video"] for row in list_holding_datasets(connection, held(name, clips=str(root)))]
+
+    for name in ("videos/a.mp4", "./videos/a.mp4", f"{tmp_path}/link/videos/a.mp4", str(tmp_path / "copy.mp4")):
+        assert holding(name) == ["plain"], name
+    for name in ("tar://s.tar#a.mp4", f"tar://{tmp_path}/link/s.tar#a.mp4", f"{tmp_path}/link/s.tar"):
+        assert holding(name) == ["member"], name
+    assert holding(str(root / "r.mp4")) == holding("root://clips/r.mp4") == ["rooted"]
+    assert holding(f"tar://{root}/r.tar#x/a.mp4") == holding(str(root / "r.tar")) == ["rooted_member"]
+    assert holding("videos/%.mp4") == holding("videos/b__a.mp4") == holding("4" * 300) == holding("tar://s") == []
+    assert holding("a.mp4") == ["plain", "rooted_member"], "the end of a path"
+    for file in (folder / "videos" / "a.mp4", root / "r.mp4"):
+        file.unlink()
+    assert holding(f"{tmp_path}/link/videos/a.mp4") == ["plain"], "the file need not exist"
+    assert holding(str(root / "r.mp4")) == ["rooted"]
+
+
+def freeze_before_origins(connection: sa.Connection, videos: dict[int | None, list[str]]) -> None:
+    """Freeze selections of these datasets, None for one that was dropped, with rows of these videos."""
+    for number, (dataset, keys) in enumerate(videos.items(), 1):
+        make = (
+            "INSERT INTO selection (dataset_id, dataset_name, spec, n, score_hash, n_eligible, n_duplicates, unjudged,"
+            " metrics, models) VALUES (:dataset, 'clips', '{}', 1, '', 1, 0, '{}', '{}', '{}')"
+        )
+        connection.execute(sa.text(make), {"dataset": dataset})
+        add = (
+            "INSERT INTO selection_item (selection_id, rank, sample_id, value, sample, video, kind, system, text, "
+            "scores, is_scored) VALUES (:selection, :rank, 1, 0, 's', :video, 'caption', 's', 'A dog.', '{}', '{}')"
+        )
+        for rank, key in enumerate(keys, 1):
+            connection.execute(sa.text(add), {"selection": number, "rank": rank, "video": key})
+
+
 def test_the_migration_moves_own_fields_that_are_an_origin(database: URL) -> None:
     url = build_sibling_url(database, f"{database.database}_older")
-    fields = {
+    good = ["2024-02-29 23:59", "2026-05-31T18:00:00Z", "2026-05-31 18:00:00.500", "2026-05-31T18:00:00.123456+02:00"]
+    bad = [
+        *("2026-05-31 yesterday", "2026-02-30", "0000-01-01", "2026-05-31T25:00", "2026-05-31 BC", "2026-05-31 "),
+        *("2026-05-31 18:00 UTC", "2026-05-31\n", "2026-05-31T18:00+25:00"),
+    ]
+    fields: dict[str, dict[str, Any]] = {
         "a": {"licence": "MIT", "opt_out": False, "mood": "calm"},
         "b": {"licence": 4, "source_url": "not a url", "collected_at": "May", "opt_out": "no"},
         "c": {"source_url": "https://clips.example/c", "collected_at": "2026-05-31"},
+        "d": {"licence": " \t", "collected_at": "2026-99-99"},
+        "e": {"source_url": "https://ann:p/w@clips.example/e", "collected_at": "May"},
+        **{f"bad{n}": {"collected_at": text} for n, text in enumerate(bad)},
+        **{f"good{n}": {"collected_at": text} for n, text in enumerate(good)},
     }
     server = open_engine(build_sibling_url(database, "postgres"))
     with server.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -269,12 +349,29 @@ def test_the_migration_moves_own_fields_that_are_an_origin(database: URL) -> Non
             values = {"key": key, "extra": json.dumps(extra)}
             connection.execute(sa.text(f"{insert} VALUES (1, 0, :key, 'ok', CAST(:extra AS jsonb), '')"), values)
         connection.exec_driver_sql("ALTER TABLE video ENABLE TRIGGER USER")
+        freeze_before_origins(connection, {1: ["c", "a", "b", "gone"], None: ["a"]})
     migrate(url, METRIC_INPUTS)
-    assert stored(older) == {
+    found = stored(older)
+    for name in sorted(found.keys() - set("abc")):
+        extra = fields[name]
+        is_good = isinstance(validate_row(RawRow("", 1, "video", {"video_id": name, **extra}, None, "")), VideoRow)
+        assert is_good == name.startswith("good")
+        moment = extra["collected_at"]
+        assert found.pop(name) == ((None, None, moment, None, None) if is_good else (None, None, None, None, extra))
+    assert found == {
         "a": ("MIT", None, None, False, {"mood": "calm"}),
         "b": (None, None, None, None, fields["b"]),
         "c": (None, "https://clips.example/c", "2026-05-31", None, None),
     }
+    with older.connect() as connection:
+        rows = connection.execute(sa.text("SELECT selection_id, video, licence, source_url FROM selection_item"))
+        assert sorted(map(tuple, rows)) == [
+            (1, "a", "MIT", None),
+            (1, "b", None, None),
+            (1, "c", None, "https://clips.example/c"),
+            (1, "gone", None, None),
+            (2, "a", None, None),
+        ]
     older.dispose()
 
 

@@ -155,6 +155,22 @@ def test_clips_become_videos_with_the_numbers_of_the_tool(tmp_path: Path, tool: 
     assert not (folder / "trace").exists()
 
 
+@pytest.mark.parametrize(
+    ("source", "kept"),
+    [
+        ("https://ann:pw@films.example/a.mp4", "https://films.example/a.mp4"),
+        ("https://films.example/a.mp4?X-Amz-Signature=1f&b=@#x", "https://films.example/a.mp4"),
+        ("s3://ann:p/w@bucket/a.mp4?sig=1", "s3://bucket/a.mp4"),
+        ("/raw/what?/a#b@c.mp4", "/raw/what?/a#b@c.mp4"),
+    ],
+)
+def test_the_source_of_a_clip_goes_in_without_credentials(tmp_path: Path, source: str, kept: str) -> None:
+    folder = write_clips(tmp_path / "out", [meta("a", source_video=source)], "a")
+    create_manifest(folder, tool="cosmos")
+    (video,) = read_rows(folder / "videos.jsonl")
+    assert (video["source_video"], video.get("source_url")) == (kept, kept if kept.startswith("https") else None)
+
+
 def test_clips_in_a_store_keep_their_address(tmp_path: Path) -> None:
     folder = write_clips(tmp_path / "out", [meta("a", clip_location="s3://bucket/run/clips/a.mp4")], "")
     create_manifest(folder, tool="cosmos")
@@ -224,6 +240,37 @@ def test_names_of_a_manifest_are_not_taken_from_a_tool(tmp_path: Path) -> None:
     assert "field 'path' of the tool, since a manifest has one with another meaning" in reasons
     assert "(wrong_type)" in reasons
     assert "(nul_character)" in reasons
+
+
+def test_own_fields_of_a_tool_hide_neither_where_they_come_from_nor_another_one(tmp_path: Path) -> None:
+    own = {"tool": "mine", "tool_version": 7, "tool_file": {"a": 1}, "tool_file_a": 2}
+    folder = write_clips(tmp_path / "out", [meta("a", **own, b={"c": 1}, b_c=2)], "a")
+    made = create_manifest(folder, tool="cosmos")
+    (video,) = read_rows(folder / "videos.jsonl")
+    assert (video["tool"], video["tool_version"], video["tool_file"]) == ("Cosmos-Curate", "v0", "metas/v0/a.json")
+    assert (video["tool_file_a"], video["b_c"]) == (1, 1)
+    taken = {f"field {name!r} of the tool, since another one has this name" for name in own.keys() - {"tool_file"}}
+    taken.add("field 'b_c' of the tool, since another one has this name")
+    assert taken <= left_out(made).keys()
+
+    numbers = {"tool": ["mine"], "tool_file": ["theirs"], "score": [0.5]}
+    write_rows(tmp_path / "all.jsonl", [{"text": "A dog runs.", "videos": ["a.mp4"], "__dj__stats__": numbers}])
+    write_clip(tmp_path / "a.mp4")
+    made = create_manifest(tmp_path, tmp_path / "manifest", tool="data-juicer")
+    (video,) = read_rows(tmp_path / "manifest" / "videos.jsonl")
+    assert (video["tool"], video["tool_file"], video["score"]) == ("Data-Juicer", "all.jsonl", 0.5)
+    assert "field 'tool' of the tool, since another one has this name" in left_out(made)
+
+
+@pytest.mark.parametrize("bytes_before", [b"", b"\xef\xbb\xbf"])
+def test_metadata_that_is_no_utf_8_is_left_out(tmp_path: Path, bytes_before: bytes) -> None:
+    folder = write_clips(tmp_path / "out", [meta("a"), meta("b")], "ab")
+    for clip, mood in (("a", "caf\u00e9"), ("b", "calm")):
+        content = json.dumps(meta(clip, mood=mood), ensure_ascii=False)
+        (folder / "metas" / "v0" / f"{clip}.json").write_bytes(bytes_before + content.encode("latin-1"))
+    made = create_manifest(folder, tool="cosmos")
+    assert [row["mood"] for row in read_rows(folder / "videos.jsonl")] == ["calm"]
+    assert any(reason.startswith("metadata that cannot be read (invalid_utf8): ") for reason in left_out(made))
 
 
 @pytest.mark.parametrize("tool", CLIP_TOOLS)

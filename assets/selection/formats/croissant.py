@@ -16,8 +16,8 @@ _ROWS, _FILES, _PARQUET = "rows", "parquet-files", "application/x-parquet"
 _TERMS = ("arrayShape", "column", "extract", "field", "fileSet", "includes", "isArray", "key", "recordSet", "source")
 _CONTEXT: Mapping[str, Any] = {
     "@language": "en",
-    "@vocab": "http://schema.org/",
-    "sc": "http://schema.org/",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
     "cr": "http://mlcommons.org/croissant/",
     "dct": "http://purl.org/dc/terms/",
     "conformsTo": "dct:conformsTo",
@@ -52,6 +52,7 @@ def describe_in_croissant(folder: Path, columns: Sequence[ExportColumn], passpor
             {
                 "@type": "cr:FileSet",
                 "@id": _FILES,
+                "name": _FILES,
                 "encodingFormat": _PARQUET,
                 "includes": "data/*.parquet",
             },

@@ -1,0 +1,42 @@
+"""The names that a user may give a video: its key, any path or address of its file, or its source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from assets.media.address import AddressRefused, MemberAddress, is_address, is_member_address, parse_member_address
+from assets.media.settings import MediaSettings
+from db.selection.holders import HeldVideo
+from metrics_core.frames import compute_content_sha256
+
+
+def find_held_video(name: str, settings: MediaSettings) -> HeldVideo:
+    """Return what the database may know a video by that a user calls `name`: the name itself, the addresses of a path
+    on this machine with links followed, also below a media root, and the content of an existing file. Reads that file;
+    raises OSError where it cannot be read.
+    """
+    tar, member = name, None
+    if is_member_address(name):
+        try:
+            address = parse_member_address(name)
+        except AddressRefused:
+            return HeldVideo(name)
+        tar, member = address.tar, address.name
+    if not name or is_address(tar):
+        return HeldVideo(name)
+    path = Path(os.path.realpath(tar))
+    # Not Path.is_file, which raises for a name that is too long for a file.
+    sha256 = bytes.fromhex(compute_content_sha256(path)) if member is None and os.path.isfile(path) else None
+    files = _list_addresses(path, settings)
+    uris = files if member is None else (str(MemberAddress(file, member)) for file in files)
+    return HeldVideo(name, tuple(uris), sha256)
+
+
+def _list_addresses(path: Path, settings: MediaSettings) -> Iterator[str]:
+    """Yield the path of a file, and its addresses below the media roots that are folders."""
+    yield str(path)
+    for root, place in settings.media_roots.items():
+        if not is_address(place) and path.is_relative_to(folder := Path(place).expanduser().resolve()):
+            yield f"root://{root}/{path.relative_to(folder).as_posix()}"
