@@ -73,6 +73,7 @@ def test_old_runs_and_ticks_are_named_then_deleted_but_for_what_is_newest() -> N
     assert found == {
         "Dagster's runs, older than 30 days": 1,
         "Dagster's events, older than 30 days": found["Dagster's events, older than 30 days"],
+        "Dagster's check results, older than 30 days": 1,
         "Dagster's ticks, older than 30 days": 2,
     }, "the first of two ingests made nothing that is the newest"
     assert get_installation().instance.get_runs_count() == runs, "it was only named"
