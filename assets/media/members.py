@@ -109,7 +109,7 @@ def _read_range(path: Path, member: Member, write: Callable[[bytes], object]) ->
     left = member.size_bytes
     with path.open("rb") as file:
         file.seek(member.offset)
-        while left and (block := file.read(min(left, BLOCK_BYTES))):
+        while left > 0 and (block := file.read(min(left, BLOCK_BYTES))):
             write(block)
             left -= len(block)
     if left:

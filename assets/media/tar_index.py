@@ -87,8 +87,9 @@ def read_tar_index(file: SeekableFile, size_bytes: int) -> TarIndex:
                 n += 1
                 if n > MAX_MEMBERS:
                     raise tarfile.ReadError(f"it has more than {MAX_MEMBERS:,} members")
+                check_size(member)
                 if tar.offset <= member.offset_data - tarfile.BLOCKSIZE:
-                    raise tarfile.ReadError(f"the header at byte {member.offset:,} states a size below 0")
+                    raise tarfile.ReadError(_format_size_error(member))
                 if member.isdir():
                     continue
                 reason = _TWICE if member.name in names else _explain_refusal(member, size_bytes)
@@ -102,6 +103,16 @@ def read_tar_index(file: SeekableFile, size_bytes: int) -> TarIndex:
     except (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError) as error:
         damage = str(error) or type(error).__name__
     return TarIndex(members, refused, damage)
+
+
+def check_size(member: tarfile.TarInfo) -> None:
+    """Raise tarfile.ReadError where the header of a member states a size below 0."""
+    if member.size < 0:
+        raise tarfile.ReadError(_format_size_error(member))
+
+
+def _format_size_error(member: tarfile.TarInfo) -> str:
+    return f"the header at byte {member.offset:,} states a size below 0"
 
 
 def _explain_refusal(member: tarfile.TarInfo, size_bytes: int) -> str | None:

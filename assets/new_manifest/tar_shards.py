@@ -18,7 +18,7 @@ from typing import IO, BinaryIO, NamedTuple, cast
 
 from assets.ingest.files import open_file_inside
 from assets.ingest.paths import PathRejected
-from assets.media.tar_index import read_tar_index
+from assets.media.tar_index import check_size, read_tar_index
 from assets.new_manifest.caption_files import MAX_READ_BYTES, CaptionFile, parse_caption_files
 from assets.new_manifest.columns import ColumnNames
 from assets.new_manifest.extract import VIDEO_FOLDER, StagedVideo, VideoExtractor, VideoStream
@@ -178,6 +178,7 @@ class TarShardReader:
             for member in tar:
                 # Python keeps every member, for looks that a stream does not allow.
                 tar.members = []  # type: ignore[attr-defined]  # the stub does not know it
+                check_size(member)
                 if not self._is_file(member, shard):
                     continue
                 unpacked.check_size(member.size)

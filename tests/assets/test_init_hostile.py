@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -309,6 +310,18 @@ def test_holes_and_bombs_fill_no_disk(tmp_path: Path) -> None:
     assert sum(n for why, n in left_out(made).items() if "sparse" in why) == 1
     assert sum(n for why, n in left_out(made).items() if "unpacks to more than 100 times its size" in why) == 1
     assert sum(n for why, n in left_out(made).items() if "ends in the middle of the member" in why) == 1
+
+
+@pytest.mark.parametrize("name", ["0.txt", "0.mp4"])
+def test_a_packed_member_of_a_size_below_0_costs_what_comes_after_it(tmp_path: Path, name: str) -> None:
+    bad = tarfile.TarInfo(name)
+    bad.size = -1
+    whole = shard(tmp_path / "s.tar", [("a.mp4", A), ("a.txt", "A ball.")]).read_bytes()
+    (tmp_path / "s.tgz").write_bytes(gzip.compress(whole[:2048] + bad.tobuf() + whole[:2048]))
+    (tmp_path / "s.tar").unlink()
+    made = create_manifest(tmp_path)
+    assert content_of(tmp_path, made) == {"A ball.": A}
+    assert left_out(made) == {"the rest of a damaged shard (the header at byte 2,048 states a size below 0)": 1}
 
 
 def reader(folder: Path, target: Path, free: int) -> TarShardReader:

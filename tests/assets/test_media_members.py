@@ -152,7 +152,31 @@ def test_damage_costs_what_comes_after_it(bad: bytes, damage: str) -> None:
     assert damage in index.damage
 
 
-@pytest.mark.parametrize("size", [-512, -1024, -1536, -(1 << 40)])
+def with_field(header: bytes, place: int, field: bytes) -> bytes:
+    """The header with other bytes at a place, and the checksum that they need."""
+    changed = bytearray(header)
+    changed[place : place + len(field)] = field
+    changed[148:156] = b" " * 8
+    changed[148:156] = b"%06o\0 " % sum(changed[:512])
+    return bytes(changed)
+
+
+SIZE_FIELD = 124
+
+
+@pytest.mark.parametrize("field", [b"\xff" * 12, b"-0000000001\0", b"-777\0"])
+def test_a_size_field_below_0_ends_the_index(field: bytes, tmp_path: Path) -> None:
+    bad = with_field(tarfile.TarInfo("bad.avi").tobuf(), SIZE_FIELD, field)
+    content = tarfile.TarInfo("good").tobuf() + bad + bytes(20 * 512)
+    index = index_of(content)
+    assert index == TarIndex({"good": Member(512, 0)}, {}, "the header at byte 512 states a size below 0")
+    (tmp_path / "s.tar").write_bytes(content)
+    reject = look(tmp_path, "tar://s.tar#bad.avi")
+    assert isinstance(reject, Reject)
+    assert reject.code == "file_missing"
+
+
+@pytest.mark.parametrize("size", [-1, -511, -512, -1024, -1536, -(1 << 40)])
 @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_a_size_below_0_does_not_lead_back(size: int, form: int) -> None:
     good, bad = tarfile.TarInfo("good"), tarfile.TarInfo("bad")
