@@ -20,6 +20,9 @@ _NO_FILE = "the member is a link or a device: pack the file itself"
 _CUT_OFF = "the tar file ends in the middle of the member: put the complete tar file there"
 _TOO_LARGE = f"the member is larger than {MAX_MEMBER_BYTES / 2**30:g} GiB: give it as a file of its own"
 
+# What Python raises for a damaged tar file.
+TAR_ERRORS = (tarfile.TarError, EOFError, IndexError, ValueError, OverflowError, RecursionError)
+
 
 class SeekableFile(Protocol):
     """A file that is read at any place."""
@@ -100,9 +103,19 @@ def read_tar_index(file: SeekableFile, size_bytes: int) -> TarIndex:
                     members.pop(member.name, None)
                     refused[member.name] = reason
             damage = _find_broken_header(bounded, tar.offset)
-    except (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError) as error:
-        damage = str(error) or type(error).__name__
+    except TAR_ERRORS as error:
+        damage = format_damage(error)
     return TarIndex(members, refused, damage)
+
+
+def format_damage(error: Exception) -> str:
+    """Return what is wrong with a tar file, from an error raised while it was read.
+
+    >>> format_damage(tarfile.ReadError("empty header")), format_damage(IndexError("index out of range"))
+    ('empty header', 'unexpected end of data')
+    """
+    # Python takes a byte of a header that ends before it.
+    return "unexpected end of data" if isinstance(error, IndexError) else str(error) or type(error).__name__
 
 
 def check_size(member: tarfile.TarInfo) -> None:

@@ -18,7 +18,7 @@ from typing import IO, BinaryIO, NamedTuple, cast
 
 from assets.ingest.files import open_file_inside
 from assets.ingest.paths import PathRejected
-from assets.media.tar_index import check_size, read_tar_index
+from assets.media.tar_index import TAR_ERRORS, check_size, format_damage, read_tar_index
 from assets.new_manifest.caption_files import MAX_READ_BYTES, CaptionFile, parse_caption_files
 from assets.new_manifest.columns import ColumnNames
 from assets.new_manifest.extract import VIDEO_FOLDER, StagedVideo, VideoExtractor, VideoStream
@@ -154,10 +154,10 @@ class TarShardReader:
                     self._read_member(member, part, suffix, sample, shard)
         except PathRejected as refused:
             self.findings.leave_out_refused("file", refused.code, shard)
-        except (tarfile.TarError, EOFError, OSError, ValueError, OverflowError, zlib.error) as error:
+        except (*TAR_ERRORS, OSError, zlib.error) as error:
             if isinstance(error, NoManifest):
                 raise
-            self._leave_out_rest(str(error), shard)
+            self._leave_out_rest(format_damage(error), shard)
         yield from self._build_videos(sample, shard, folder)
 
     def _list_members(self, file: BinaryIO, shard: str) -> Iterator[_MemberFile]:

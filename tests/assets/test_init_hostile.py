@@ -324,6 +324,23 @@ def test_a_packed_member_of_a_size_below_0_costs_what_comes_after_it(tmp_path: P
     assert left_out(made) == {"the rest of a damaged shard (the header at byte 2,048 states a size below 0)": 1}
 
 
+@pytest.mark.parametrize("name", ["s.tar", "s.tar.gz"])
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_SPARSE, tarfile.XHDTYPE])
+def test_a_shard_that_ends_within_headers_keeps_its_members(tmp_path: Path, name: str, kind: bytes) -> None:
+    whole = shard(tmp_path / "s.tar", [("a.mp4", A), ("a.txt", "A ball.")]).read_bytes()
+    bad = tarfile.TarInfo("0.mp4")
+    bad.type = kind
+    header = bytearray(bad.tobuf(tarfile.GNU_FORMAT))
+    header[482] = 1  # more of the map of a sparse file follows
+    header[148:156] = b"%06o\0 " % (sum(header[:148]) + 8 * 32 + sum(header[156:]))
+    content = whole[:2048] + bytes(header) * (1 if kind == tarfile.GNUTYPE_SPARSE else 5000)
+    (tmp_path / "s.tar").unlink()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    made = create_manifest(tmp_path)
+    assert content_of(tmp_path, made) == {"A ball.": A}
+    assert sum(n for why, n in left_out(made).items() if why.startswith("the rest of a damaged shard (")) == 1
+
+
 def reader(folder: Path, target: Path, free: int) -> TarShardReader:
     findings = Findings()
     videos = VideoRegistry(SourceFolder.scan(folder, findings), PathNaming.choose(folder, target, {}), findings)

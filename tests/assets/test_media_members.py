@@ -176,6 +176,19 @@ def test_a_size_field_below_0_ends_the_index(field: bytes, tmp_path: Path) -> No
     assert reject.code == "file_missing"
 
 
+def test_a_tar_file_may_end_in_the_map_of_a_sparse_member(tmp_path: Path) -> None:
+    sparse = tarfile.TarInfo("holes.avi")
+    sparse.type = tarfile.GNUTYPE_SPARSE
+    more_follows = with_field(sparse.tobuf(tarfile.GNU_FORMAT), 482, b"\1")
+    content = tarfile.TarInfo("good").tobuf() + more_follows
+    for end in (b"", bytes(100)):
+        assert index_of(content + end) == TarIndex({"good": Member(512, 0)}, {}, "unexpected end of data")
+    (tmp_path / "s.tar").write_bytes(content)
+    reject = look(tmp_path, "tar://s.tar#holes.avi")
+    assert isinstance(reject, Reject)
+    assert "before the tar file's damage (unexpected end of data)" in reject.reason
+
+
 @pytest.mark.parametrize("size", [-1, -511, -512, -1024, -1536, -(1 << 40)])
 @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_a_size_below_0_does_not_lead_back(size: int, form: int) -> None:
