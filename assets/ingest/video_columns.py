@@ -17,6 +17,7 @@ from assets.media.address import (
     Address,
     AddressRefused,
     MemberAddress,
+    can_name_members,
     hide_address_credentials,
     is_address,
     is_member_address,
@@ -35,6 +36,11 @@ PLACE_COLUMNS = ("uri", "size_bytes", "mtime_ns", "ctime_ns", "inode", "etag", "
 PROBED_COLUMNS = ("content_sha256", "duration_s", "fps", "n_frames", "width", "height", "codec", "status", "error")
 # Requests to stores that run at a time: an answer takes long, and little work of this machine.
 MAX_PARALLEL_REQUESTS = 8
+# Where a link leads may have any name.
+_UNNAMEABLE = (
+    "the path of the tar file, with links followed, does not end in .tar, or has .tar# or a control character in it: "
+    "rename the file, or put a copy in place of the link"
+)
 _CODES: Mapping[UnavailableKind, Code] = {
     "missing": "file_missing",
     "escape": "path_escape",
@@ -99,6 +105,8 @@ def _inspect_member(folder: Path, address: MemberAddress, stored: Any | None) ->
         uri, place = str(address), resolve_address(parse_address(address.tar), settings)
     else:
         place = resolve_tar(folder, address.tar, settings)
+        if not can_name_members(str(place)):
+            raise MediaUnavailable("unusable", _UNNAMEABLE)
         uri = str(MemberAddress(str(place), address.name))
     now = fetch_tar_state(place, settings)
     if stored is not None and stored.uri == uri and _is_same_tar(place, now, FileState.build_from_video_row(stored)):

@@ -341,6 +341,25 @@ def test_a_shard_that_ends_within_headers_keeps_its_members(tmp_path: Path, name
     assert sum(n for why, n in left_out(made).items() if why.startswith("the rest of a damaged shard (")) == 1
 
 
+def test_shards_whose_members_no_address_can_name_are_unpacked(tmp_path: Path) -> None:
+    folder = tmp_path / "x.tar#y"
+    shard(folder / "blobs" / "abc", [("0.mp4", A), ("0.txt", "A ball.")])
+    (folder / "link.tar").symlink_to("blobs/abc")
+    shard(folder / "a.tar", [("0.mp4", B), ("0.txt", "A box.")])
+    shard(folder / "b.tar#c.tar", [("0.mp4", A), ("0.txt", "A cup.")])
+    made = create_manifest(folder)
+    assert content_of(folder, made) == {"A ball.": A, "A box.": B, "A cup.": A}
+    assert not any(row["path"].startswith("tar:") for row in rows(made, "videos"))
+    folder.rename(tmp_path / "plain")
+    for name in ("videos.jsonl", "captions.jsonl"):
+        (tmp_path / "plain" / name).unlink()
+    made = create_manifest(tmp_path / "plain", tmp_path / "other")
+    assert sorted(row["path"] for row in rows(made, "videos") if row["path"].startswith("tar:")) == [
+        "tar://root://plain/a.tar#0.mp4",
+        "tar://root://plain/link.tar#0.mp4",
+    ]
+
+
 def reader(folder: Path, target: Path, free: int) -> TarShardReader:
     findings = Findings()
     videos = VideoRegistry(SourceFolder.scan(folder, findings), PathNaming.choose(folder, target, {}), findings)

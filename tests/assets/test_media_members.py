@@ -383,6 +383,18 @@ def test_tar_files_lie_in_the_folder_or_below_a_root(
     assert content(by_root) == clips["0.avi"]
 
 
+@pytest.mark.parametrize("target", ["blobs/abc", "x.tar#y/s.tar", "bell\x07/s.tar"])
+def test_a_tar_file_whose_own_path_no_address_can_name_is_refused(packed: Path, tmp_path: Path, target: str) -> None:
+    path = tmp_path / target
+    path.parent.mkdir()
+    path.write_bytes(packed.read_bytes())
+    (tmp_path / "s.tar").symlink_to(path)
+    reject = look(tmp_path, "tar://s.tar#0.avi")
+    assert isinstance(reject, Reject)
+    assert reject.code == "not_a_file"
+    assert reject.reason.startswith("field 'path' is 'tar://s.tar#0.avi': the path of the tar file, with links")
+
+
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[WebServer, None, None]:
     pytest.importorskip("aiohttp", reason="the extra `http` is not installed")
