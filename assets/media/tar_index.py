@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,11 @@ MAX_MEMBERS = 1_000_000
 # A member is held in memory while it is read.
 MAX_MEMBER_BYTES = 2 << 30
 # Python reads a long name, or a header of many fields, as a whole; its size is what the file states.
-_MAX_HEADER_BYTES = 1 << 20
+_MAX_HEADER_BYTES = 1 << 16
+# A name of digits fills a field of 100 bytes. In some versions of Python the time for a run of digits grows with its
+# square.
+_MAX_DIGITS = 128
+_DIGITS = re.compile(rb"[0-9]+")
 _TWICE = "the tar file has several members of this name: pack it again with a name for each file"
 _SPARSE = "the member is a sparse file: pack it without holes"
 _NO_FILE = "the member is a link or a device: pack the file itself"
@@ -155,5 +160,8 @@ class _BoundedFile:
     def read(self, size: int, /) -> bytes:
         """Return the next bytes, at most `size`. Raises ReadError for more than a header may have."""
         if not 0 <= size <= _MAX_HEADER_BYTES:
-            raise tarfile.ReadError(f"a header of more than {_MAX_HEADER_BYTES >> 20} MiB")
-        return self._file.read(size)
+            raise tarfile.ReadError(f"a header of more than {_MAX_HEADER_BYTES >> 10} KiB")
+        block = self._file.read(size)
+        if any(len(digits) > _MAX_DIGITS for digits in _DIGITS.findall(block)):
+            raise tarfile.ReadError(f"a header with a number of more than {_MAX_DIGITS} digits")
+        return block
