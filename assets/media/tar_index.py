@@ -13,7 +13,7 @@ from assets.media.errors import MediaUnavailable
 MAX_MEMBERS = 1_000_000
 # A member is held in memory while it is read.
 MAX_MEMBER_BYTES = 2 << 30
-# Python reads a long name, or a header of many fields, as a whole; its size is what the file states.
+# Bytes that all headers of a member may have. Python reads a long name as a whole; its size is what the file states.
 _MAX_HEADER_BYTES = 1 << 16
 # A name of digits fills a field of 100 bytes. In some versions of Python the time for a run of digits grows with its
 # square.
@@ -90,6 +90,7 @@ def read_tar_index(file: SeekableFile, size_bytes: int) -> TarIndex:
     try:
         with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r:") as tar:
             while (member := tar.next()) is not None:
+                bounded.allow_next_header()
                 # Python keeps every member, which is of no use here.
                 tar.members = []  # type: ignore[attr-defined]  # the stub does not know it
                 n += 1
@@ -151,16 +152,22 @@ def _find_broken_header(file: _BoundedFile, place: int) -> str | None:
 
 
 class _BoundedFile:
-    """A file of which no more than a header is read at once, whatever size a header states."""
+    """A file of which no more than the headers of a member are read, whatever they state."""
 
     def __init__(self, file: SeekableFile) -> None:
         self._file = file
         self.seek, self.tell = file.seek, file.tell
+        self.allow_next_header()
+
+    def allow_next_header(self) -> None:
+        """Allow as many bytes to be read as the headers of a member may have."""
+        self._left = _MAX_HEADER_BYTES
 
     def read(self, size: int, /) -> bytes:
-        """Return the next bytes, at most `size`. Raises ReadError for more than a header may have."""
-        if not 0 <= size <= _MAX_HEADER_BYTES:
+        """Return the next bytes, at most `size`. Raises ReadError for more than the headers of a member may have."""
+        if not 0 <= size <= self._left:
             raise tarfile.ReadError(f"a header of more than {_MAX_HEADER_BYTES >> 10} KiB")
+        self._left -= size
         block = self._file.read(size)
         if any(len(digits) > _MAX_DIGITS for digits in _DIGITS.findall(block)):
             raise tarfile.ReadError(f"a header with a number of more than {_MAX_DIGITS} digits")

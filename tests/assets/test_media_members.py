@@ -201,6 +201,20 @@ def test_a_size_below_0_does_not_lead_back(size: int, form: int) -> None:
     assert index.damage is not None
 
 
+def test_the_map_of_a_sparse_member_is_not_read_on_and_on() -> None:
+    info = tarfile.TarInfo("holes")
+    info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}
+    in_member = info.tobuf(tarfile.PAX_FORMAT) + b"100000\n" + b"1\n" * 200_000
+    more_follows = (
+        with_field(headers_of(tarfile.GNUTYPE_SPARSE, 0), 482, b"\1") + (bytes(504) + b"\1" + bytes(7)) * 1000
+    )
+    for bad in (in_member, more_follows):
+        file = io.BytesIO(tarfile.TarInfo("good").tobuf() + bad)
+        index = read_tar_index(file, len(file.getvalue()))
+        assert index == TarIndex({"good": Member(512, 0)}, {}, "a header of more than 64 KiB")
+        assert file.tell() <= 512 + (1 << 16)
+
+
 def test_a_header_of_digits_is_not_parsed() -> None:
     digits = b"1" * 32_000
     bad = headers_of(tarfile.XHDTYPE, len(digits)) + digits + bytes(-len(digits) % 512)
