@@ -108,6 +108,9 @@ def read_tar_index(file: SeekableFile, size_bytes: int) -> TarIndex:
                 else:
                     members.pop(member.name, None)
                     refused[member.name] = reason
+                if tar.offset > size_bytes:
+                    # Some systems refuse to go to a place so far away.
+                    raise tarfile.ReadError("unexpected end of data")
             damage = _find_broken_header(bounded, tar.offset)
     except TAR_ERRORS as error:
         damage = format_damage(error)

@@ -215,6 +215,21 @@ def test_the_map_of_a_sparse_member_is_not_read_on_and_on() -> None:
         assert file.tell() <= 512 + (1 << 16)
 
 
+@pytest.mark.parametrize("size", [3000, 1 << 62, (1 << 63) - 1, 1 << 64, 1 << 80])
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.GNUTYPE_SPARSE, b"?"])
+@pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_a_size_beyond_the_end_costs_no_member_before(tmp_path: Path, size: int, kind: bytes, form: int) -> None:
+    bad = tarfile.TarInfo("bad")
+    bad.type, bad.size = kind, size
+    path = tmp_path / "s.tar"
+    path.write_bytes(tarfile.TarInfo("good").tobuf() + bad.tobuf(form) + bytes(1024))
+    with path.open("rb") as file:
+        index = read_tar_index(file, path.stat().st_size)
+    assert index.members == {"good": Member(512, 0)}
+    assert index.damage == "unexpected end of data"
+    assert list(index.refused) == ["bad"]
+
+
 def test_a_header_of_digits_is_not_parsed() -> None:
     digits = b"1" * 32_000
     bad = headers_of(tarfile.XHDTYPE, len(digits)) + digits + bytes(-len(digits) % 512)
