@@ -257,6 +257,41 @@ def test_whatever_the_bytes_are_members_lie_inside(packed: Path, damage: list[tu
     assert not index.members.keys() & index.refused.keys()
 
 
+SIZES = st.sampled_from(
+    [-(1 << 40), -1024, -513, -512, -511, -1, 0, 1, 511, 512, 513, 1 << 16, 1 << 33, 1 << 62, 1 << 64]
+)
+KINDS = st.sampled_from([b"\0", *(bytes([kind]) for kind in b"01234567LKSxgXVDM?")])
+FIELDS = st.dictionaries(
+    st.sampled_from(["size", "path", "GNU.sparse.size", "GNU.sparse.map", "GNU.sparse.major", "hdrcharset"]),
+    st.one_of(SIZES.map(str), st.sampled_from(["0,1", "1", "a", "BINARY", ""])),
+    max_size=3,
+)
+
+
+@given(
+    st.lists(st.tuples(SIZES, KINDS, FIELDS, st.binary(max_size=20), st.integers(0, 500)), max_size=6),
+    st.integers(0, 6000),
+)
+def test_whatever_the_headers_state_members_lie_inside(
+    headers: list[tuple[int, bytes, dict[str, str], bytes, int]], length: int
+) -> None:
+    content = b""
+    for n, (size, kind, fields, other, place) in enumerate(headers):
+        info = tarfile.TarInfo(str(n))
+        info.size, info.type, info.pax_headers = size, kind, fields
+        try:
+            header = info.tobuf(tarfile.PAX_FORMAT)
+        except ValueError:  # PAX has no field for such a size
+            info.pax_headers = {}
+            header = info.tobuf(tarfile.GNU_FORMAT)
+        *before, own = (header[at : at + 512] for at in range(0, len(header), 512))
+        content += b"".join(before) + with_field(own, place, other)[:512] + bytes(n % 3 * 512)
+    content = content[:length]
+    index = index_of(content)
+    assert all(0 <= at <= at + size <= len(content) for at, size in index.members.values())
+    assert not index.members.keys() & index.refused.keys()
+
+
 def test_a_header_that_states_a_huge_size_is_not_read() -> None:
     class Watched(io.BytesIO):
         most = 0
