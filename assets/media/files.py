@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from assets.file_state import FileState, IngestedFileChanged, require_ingested_file
+from assets.file_state import FileState, IngestedFileChanged, require_ingested_file, require_regular_file
 from assets.media.address import (
     Address,
     MemberAddress,
@@ -148,6 +148,9 @@ def _hold_ingested_member(
 ) -> Iterator[MemoryFile]:
     """Yield the member with the ingested content. A rewritten tar file may have it at another place."""
     place = resolve_address(parse_address(address.tar), settings) if is_address(address.tar) else Path(address.tar)
+    if isinstance(place, Path):
+        # Reading a pipe would never end.
+        require_regular_file(place)
     with ExitStack() as stack:
         try:
             copy = _find_ingested_copy(place, video, content, settings, stack)

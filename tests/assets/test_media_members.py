@@ -462,6 +462,43 @@ def test_tar_files_lie_in_the_folder_or_below_a_root(
     assert content(by_root) == clips["0.avi"]
 
 
+def put_a_link_in_place(path: Path) -> None:
+    path.rename(path.with_name("other.tar"))
+    path.symlink_to("other.tar")
+
+
+def put_a_folder_link_in_place(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("elsewhere"))
+    path.parent.symlink_to("elsewhere")
+
+
+def put_a_pipe_in_place(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def put_a_circle_in_place(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize(
+    ("put", "reason"),
+    [
+        (put_a_link_in_place, r"the path leads to .*other\.tar through a link made since it was ingested"),
+        (put_a_folder_link_in_place, r"the path leads to .*elsewhere.* through a link made since it was ingested"),
+        (put_a_pipe_in_place, "it is not a regular file any more"),
+        (put_a_circle_in_place, "(the path leads nowhere|too many levels of symbolic links)"),
+        (Path.unlink, "no such file or directory"),
+    ],
+)
+def test_what_takes_the_place_of_a_tar_file_is_not_opened(own: Path, put: Callable[[Path], None], reason: str) -> None:
+    video = ingested(own.parent, "tar://s.tar#0.avi")
+    put(own)
+    with pytest.raises(IngestedFileUnreadable, match=f"{reason}.*: put the file back or ingest the folder of video v"):
+        content(video)
+
+
 @pytest.mark.parametrize("target", ["blobs/abc", "x.tar#y/s.tar", "bell\x07/s.tar"])
 def test_a_tar_file_whose_own_path_no_address_can_name_is_refused(packed: Path, tmp_path: Path, target: str) -> None:
     path = tmp_path / target
