@@ -26,7 +26,7 @@ from assets.media.address import (
 )
 from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable, UnavailableKind
 from assets.media.files import fetch_copy, is_same_object, resolve_address
-from assets.media.members import TarPlace, fetch_tar_state, hold_member, load_tar_index
+from assets.media.members import TarPlace, fetch_tar_state, find_member, hold_member
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectStore
 from assets.settings import read_settings
@@ -111,7 +111,7 @@ def _inspect_member(folder: Path, address: MemberAddress, stored: Any | None) ->
     now = fetch_tar_state(place, settings)
     if stored is not None and stored.uri == uri and _is_same_tar(place, now, FileState.build_from_video_row(stored)):
         return {name: getattr(stored, name) for name in (*PLACE_COLUMNS, *PROBED_COLUMNS)}
-    member = load_tar_index(place, now, settings).require_member(address.name)
+    member = find_member(place, now, address.name, settings)
     with hold_member(place, member, settings) as copy:
         if fetch_tar_state(place, settings) != now:
             raise MediaUnavailable("trouble", CHANGED_MEANWHILE)

@@ -18,7 +18,7 @@ from assets.media.address import (
 )
 from assets.media.cache import CachedCopy, MediaCache
 from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable
-from assets.media.members import MemoryFile, TarPlace, fetch_tar_state, hold_member, load_tar_index
+from assets.media.members import MemoryFile, TarPlace, fetch_tar_state, find_member, hold_member
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectState, ObjectStore
 from assets.media.tar_index import Member
@@ -156,7 +156,7 @@ def _hold_ingested_member(
             copy = _find_ingested_copy(place, video, content, settings, stack)
             if copy is None:
                 state = fetch_tar_state(place, settings)
-                member = load_tar_index(place, state, settings).require_member(address.name)
+                member = find_member(place, state, address.name, settings)
                 copy = stack.enter_context(hold_member(place, member, settings))
         except OSError as error:
             raise IngestedFileChanged((error.strerror or str(error)).lower()) from error

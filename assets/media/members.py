@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -67,6 +68,23 @@ def load_tar_index(place: TarPlace, state: FileState, settings: MediaSettings) -
         return entry.index
 
 
+def find_member(place: TarPlace, state: FileState, name: str, settings: MediaSettings) -> Member:
+    """Return the place of a member in a tar file. state: the present one; where a server gives no etag, a remembered
+    place is compared with the header there. Raises MediaUnavailable, also where there is no member of this name to be
+    read, and OSError for a file of this machine.
+    """
+    entry = _make_entry(place, state)
+    is_remembered = entry.index is not None
+    index = load_tar_index(place, state, settings)
+    if is_remembered and isinstance(place, Address) and state.etag is None:
+        # It may have been rewritten with the same size.
+        member = index.members.get(name)
+        if member is None or not _has_header(place, member, name, settings):
+            with entry.lock:
+                index = entry.index = _read_index(place, state.size_bytes, settings)
+    return index.require_member(name)
+
+
 @contextmanager
 def hold_member(place: TarPlace, member: Member, settings: MediaSettings) -> Iterator[MemoryFile]:
     """Read a member of a tar file into memory, and yield it as a file, which is gone after the block. Raises
@@ -103,6 +121,20 @@ def _read_index(place: TarPlace, size_bytes: int, settings: MediaSettings) -> Ta
         with place.open("rb") as file:
             return read_tar_index(file, size_bytes)
     return read_tar_index(_RemoteFile(ObjectStore(settings), place, size_bytes), size_bytes)
+
+
+def _has_header(address: Address, member: Member, name: str, settings: MediaSettings) -> bool:
+    """Return whether the header before a member's bytes still has its name and size; False for a longer name, which is
+    in other headers.
+    """
+    block: list[bytes] = []
+    start = member.offset - tarfile.BLOCKSIZE
+    ObjectStore(settings).fetch_range(address, start, tarfile.BLOCKSIZE, block.append)
+    try:
+        header = tarfile.TarInfo.frombuf(b"".join(block), tarfile.ENCODING, "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return (header.name, header.size) == (name, member.size_bytes)
 
 
 def _read_range(path: Path, member: Member, write: Callable[[bytes], object]) -> None:

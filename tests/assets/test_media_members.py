@@ -539,6 +539,29 @@ def test_a_web_server_is_asked_for_ranges(
     assert ingested(tmp_path, address, video).content_sha256 == hashlib.sha256(clips["0.avi"]).digest()
 
 
+@pytest.mark.parametrize("folder", ["", "a" * 120 + "/"])
+def test_a_tar_file_rewritten_with_its_size_needs_no_etag(
+    server: WebServer, clips: Mapping[str, bytes], tmp_path: Path, folder: str
+) -> None:
+    members = [(f"{folder}{name}", data.ljust(max(map(len, clips.values())), b"\0")) for name, data in clips.items()]
+    whole = [shard(tmp_path / "s.tar", order).read_bytes() for order in (members, members[::-1])]
+    renamed = shard(tmp_path / "s.tar", [(f"{name[:-5]}9.avi", data) for name, data in members[:1]] + members[1:])
+    names = [name for name, _ in members]
+    for n, content_now in enumerate([*whole, renamed.read_bytes(), whole[0]]):
+        server.pages["/s.tar"] = Page(content_now, ranges="honest")
+        for name, data in members:
+            found = look(tmp_path, f"tar://{server.url}/s.tar#{name}")
+            if n == 2 and name == names[0]:
+                assert isinstance(found, Reject)
+                assert "no member of this name" in found.reason
+            else:
+                assert isinstance(found, SimpleNamespace)
+                assert found.content_sha256 == hashlib.sha256(data).digest()
+        if n == 2:
+            new = ingested(tmp_path, f"tar://{server.url}/s.tar#{folder}9.avi")
+            assert new.content_sha256 == hashlib.sha256(members[0][1]).digest()
+
+
 @pytest.mark.parametrize(
     ("page", "code", "reason"),
     [
