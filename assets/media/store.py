@@ -79,6 +79,8 @@ class ObjectStore:
         Raises MediaUnavailable, also for a store that is too slow, that ignores ranges, or that sends other bytes than
         it was asked for; and the errors of `write`.
         """
+        if size_bytes == 0:
+            return  # no range has no bytes
         blocks = _read_range(self._open_file_system(address), address, start, size_bytes)
         self._pass_blocks(address, blocks, write, math.inf)
 

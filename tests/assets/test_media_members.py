@@ -20,9 +20,18 @@ from assets.ingest.rejects import Code, Reject
 from assets.ingest.rows import VideoRow
 from assets.ingest.video_columns import inspect_video
 from assets.media import tar_index
-from assets.media.address import AddressRefused, MemberAddress, hide_address_credentials, parse_member_address
+from assets.media.address import (
+    AddressRefused,
+    MemberAddress,
+    hide_address_credentials,
+    parse_address,
+    parse_member_address,
+)
 from assets.media.files import IngestedFileUnreadable, hold_ingested_file
+from assets.media.settings import MediaSettings
+from assets.media.store import ObjectStore
 from assets.media.tar_index import Member, TarIndex, read_tar_index
+from assets.settings import read_settings
 from metrics_core.frames import DecodingWorker
 from tests.assets.init_sources import shard
 from tests.assets.manifests import write_clip
@@ -537,6 +546,16 @@ def test_a_web_server_is_asked_for_ranges(
     with pytest.raises(IngestedFileUnreadable, match="the file has changed since it was ingested"):
         content(video)
     assert ingested(tmp_path, address, video).content_sha256 == hashlib.sha256(clips["0.avi"]).digest()
+
+
+def test_an_empty_member_is_no_video_wherever_it_is(server: WebServer, tmp_path: Path) -> None:
+    packed = shard(tmp_path / "s.tar", [("0.avi", b""), ("1.avi", b"1")])
+    server.pages["/s.tar"] = Page(packed.read_bytes(), headers={"ETag": '"one"'}, ranges="honest")
+    rejects = [look(tmp_path, f"tar://{tar}#0.avi") for tar in ("s.tar", f"{server.url}/s.tar")]
+    assert [reject.code for reject in rejects if isinstance(reject, Reject)] == ["not_a_video"] * 2
+    asked = len(server.asked)
+    ObjectStore(read_settings(MediaSettings)).fetch_range(parse_address(f"{server.url}/s.tar"), 512, 0, pytest.fail)
+    assert len(server.asked) == asked
 
 
 @pytest.mark.parametrize("folder", ["", "a" * 120 + "/"])
