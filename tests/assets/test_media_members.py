@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from assets.ingest.rejects import Code, Reject
 from assets.ingest.rows import VideoRow
 from assets.ingest.video_columns import inspect_video
-from assets.media import tar_index
+from assets.media import store, tar_index
 from assets.media.address import (
     AddressRefused,
     MemberAddress,
@@ -27,6 +27,7 @@ from assets.media.address import (
     parse_address,
     parse_member_address,
 )
+from assets.media.errors import MediaUnavailable
 from assets.media.files import IngestedFileUnreadable, hold_ingested_file
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectStore
@@ -619,6 +620,30 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Generator[S3Bucket, None
     pytest.importorskip("s3fs", reason="the extra `s3` is not installed")
     with s3_store(tmp_path_factory.mktemp("cache")) as bucket:
         yield bucket
+
+
+def test_no_more_is_read_of_an_s3_server_that_ignores_ranges(
+    server: WebServer, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("s3fs", reason="the extra `s3` is not installed")
+    for name, value in {
+        "AWS_ENDPOINT_URL": server.url,
+        "AWS_ACCESS_KEY_ID": "a",
+        "AWS_SECRET_ACCESS_KEY": "b",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    store._make_file_system.cache_clear()
+    # A client that reads all of it sees that it breaks off.
+    server.pages["/bucket/s.tar"] = Page(packed.read_bytes() + bytes(1 << 20), announced=1 << 40)
+    whole = ObjectStore(read_settings(MediaSettings))
+    with pytest.raises(MediaUnavailable, match="the server sent other bytes than it was asked for"):
+        whole.fetch_range(parse_address("s3://bucket/s.tar"), 512, 1000, pytest.fail)
+    server.pages["/bucket/s.tar"] = Page(packed.read_bytes(), ranges="honest")
+    blocks: list[bytes] = []
+    whole.fetch_range(parse_address("s3://bucket/s.tar"), 512, 1000, blocks.append)
+    assert b"".join(blocks) == packed.read_bytes()[512:1512]
+    store._make_file_system.cache_clear()
 
 
 @pytest.mark.slow
