@@ -54,10 +54,23 @@ def inspect_videos(folder: Path, rows: Sequence[VideoRow], stored: Mapping[str, 
     New or changed files are read and probed, those at addresses in parallel. folder: that of the manifest. stored: the
     videos of the database by key, whose unchanged files are not read again.
     """
-    if not any(row.path is not None and _is_elsewhere(row.path) for row in rows):
-        return [inspect_video(folder, row, stored.get(row.video_id)) for row in rows]
-    with ThreadPoolExecutor(MAX_PARALLEL_REQUESTS, thread_name_prefix="media") as pool:
-        return list(pool.map(lambda row: inspect_video(folder, row, stored.get(row.video_id)), rows))
+
+    def inspect(n: int) -> dict[str, Any] | Reject:
+        return inspect_video(folder, rows[n], stored.get(rows[n].video_id))
+
+    # The headers of a few tar files are remembered, so that the members of one are best looked for together.
+    order = sorted(range(len(rows)), key=lambda n: _find_member_path(rows[n]))
+    if any(row.path is not None and _is_elsewhere(row.path) for row in rows):
+        with ThreadPoolExecutor(MAX_PARALLEL_REQUESTS, thread_name_prefix="media") as pool:
+            inspected = dict(zip(order, pool.map(inspect, order), strict=True))
+    else:
+        inspected = {n: inspect(n) for n in order}
+    return [inspected[n] for n in range(len(rows))]
+
+
+def _find_member_path(row: VideoRow) -> str:
+    """Return the address of a video in a tar file; empty for another video."""
+    return row.path if row.path is not None and is_member_address(row.path) else ""
 
 
 def inspect_video(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, Any] | Reject:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from assets.ingest.rejects import Code, Reject
 from assets.ingest.rows import VideoRow
-from assets.ingest.video_columns import inspect_video
+from assets.ingest.video_columns import inspect_video, inspect_videos
 from assets.media import store, tar_index
 from assets.media.address import (
     AddressRefused,
@@ -557,6 +557,25 @@ def test_an_empty_member_is_no_video_wherever_it_is(server: WebServer, tmp_path:
     asked = len(server.asked)
     ObjectStore(read_settings(MediaSettings)).fetch_range(parse_address(f"{server.url}/s.tar"), 512, 0, pytest.fail)
     assert len(server.asked) == asked
+
+
+def test_the_headers_of_a_tar_file_are_read_once_for_rows_in_any_order(server: WebServer, tmp_path: Path) -> None:
+    body = shard(tmp_path / "s.tar", [("0.avi", b"0"), ("1.avi", b"1")]).read_bytes()
+    server.pages.update({f"/{n}.tar": Page(body, headers={"ETag": '"one"'}, ranges="honest") for n in range(40)})
+    rows = [
+        VideoRow(video_id=f"{n}/{member}", path=f"tar://{server.url}/{n}.tar#{member}.avi")
+        for member in (1, 0, 2)
+        for n in range(40)
+    ]
+    rows.insert(50, VideoRow(video_id="text", path=None))
+    columns = inspect_videos(tmp_path, rows, {})
+    assert server.asked.count("GET /7.tar") == 3, "the headers and two members"
+    assert sum(question.startswith("GET") for question in server.asked) == 3 * 40
+    text = columns.pop(50)
+    assert isinstance(text, dict)
+    assert text["status"] == "text_only"
+    codes = [reject.code for reject in columns if isinstance(reject, Reject)]
+    assert codes == ["not_a_video"] * 80 + ["file_missing"] * 40
 
 
 @pytest.mark.parametrize("folder", ["", "a" * 120 + "/"])
