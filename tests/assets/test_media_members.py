@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from assets.ingest.rejects import Code, Reject
 from assets.ingest.rows import VideoRow
 from assets.ingest.video_columns import inspect_video, inspect_videos
-from assets.media import store, tar_index
+from assets.media import members, store, tar_index
 from assets.media.address import (
     AddressRefused,
     MemberAddress,
@@ -557,6 +557,23 @@ def test_an_empty_member_is_no_video_wherever_it_is(server: WebServer, tmp_path:
     asked = len(server.asked)
     ObjectStore(read_settings(MediaSettings)).fetch_range(parse_address(f"{server.url}/s.tar"), 512, 0, pytest.fail)
     assert len(server.asked) == asked
+
+
+@pytest.mark.parametrize(("limit", "n_read"), [("MAX_MEMBERS", [1, 1, 0, 1, 1]), ("_MOST_TARS", [1, 1, 0, 0, 1])])
+def test_tar_files_are_forgotten_by_number_and_members(
+    server: WebServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, n_read: list[int]
+) -> None:
+    monkeypatch.setattr(members, limit, 3 if limit == "MAX_MEMBERS" else 2)
+    body = shard(tmp_path / "s.tar", [("0.avi", b"0"), ("1.avi", b"1")]).read_bytes()
+    settings, read = read_settings(MediaSettings), []
+    for name in ("a", "b", "a", "b", "c"):
+        server.pages[f"/{name}.tar"] = Page(body, headers={"ETag": '"one"'}, ranges="honest")
+        address = parse_address(f"{server.url}/{name}.tar")
+        state = members.fetch_tar_state(address, settings)
+        asked = len(server.asked)
+        assert list(members.load_tar_index(address, state, settings).members) == ["0.avi", "1.avi"]
+        read.append(len(server.asked) - asked)
+    assert read == n_read
 
 
 def test_the_headers_of_a_tar_file_are_read_once_for_rows_in_any_order(server: WebServer, tmp_path: Path) -> None:
