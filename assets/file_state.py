@@ -67,17 +67,29 @@ def require_ingested_file(uri: str, stored: FileState, sha256: bytes) -> FileSta
         IngestedFileChanged: the file is gone or not a regular one, a link is on its path, or its content has changed.
     """
     try:
+        state = require_regular_file(Path(uri))
+        if not state.matches(stored) and not has_content(Path(uri), state, stored, sha256):
+            raise IngestedFileChanged("the file has changed since it was ingested")
+        return state
+    except OSError as error:
+        raise IngestedFileChanged((error.strerror or str(error)).lower()) from error
+
+
+def require_regular_file(path: Path) -> FileState:
+    """Return the present state of the file at a path that ingest stored.
+
+    Raises:
+        IngestedFileChanged: the file is gone or not a regular one, or a link is on its path.
+    """
+    try:
         # Ingest stores paths without links, so a link on this path was made later and may lead anywhere.
-        target = Path(uri).resolve(strict=True)
-        if target != Path(uri):
+        target = path.resolve(strict=True)
+        if target != path:
             raise IngestedFileChanged(f"the path leads to {target} through a link made since it was ingested")
         status = target.stat()
         if not stat.S_ISREG(status.st_mode):
             raise IngestedFileChanged("it is not a regular file any more")
-        state = FileState.build_from_stat(status)
-        if not state.matches(stored) and not has_content(target, state, stored, sha256):
-            raise IngestedFileChanged("the file has changed since it was ingested")
-        return state
+        return FileState.build_from_stat(status)
     except RuntimeError as error:  # how pathlib before Python 3.13 reports links in a circle
         raise IngestedFileChanged("the path leads nowhere, through a link made since it was ingested") from error
     except OSError as error:

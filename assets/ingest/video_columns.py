@@ -17,6 +17,7 @@ from assets.media.address import (
     Address,
     AddressRefused,
     MemberAddress,
+    can_name_members,
     hide_address_credentials,
     is_address,
     is_member_address,
@@ -25,7 +26,7 @@ from assets.media.address import (
 )
 from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable, UnavailableKind
 from assets.media.files import fetch_copy, is_same_object, resolve_address
-from assets.media.members import TarPlace, fetch_tar_state, hold_member, load_tar_index
+from assets.media.members import TarPlace, fetch_tar_state, find_member, hold_member
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectStore
 from assets.settings import read_settings
@@ -35,6 +36,11 @@ PLACE_COLUMNS = ("uri", "size_bytes", "mtime_ns", "ctime_ns", "inode", "etag", "
 PROBED_COLUMNS = ("content_sha256", "duration_s", "fps", "n_frames", "width", "height", "codec", "status", "error")
 # Requests to stores that run at a time: an answer takes long, and little work of this machine.
 MAX_PARALLEL_REQUESTS = 8
+# Where a link leads may have any name.
+_UNNAMEABLE = (
+    "the path of the tar file, with links followed, does not end in .tar, or has .tar# or a control character in it: "
+    "rename the file, or put a copy in place of the link"
+)
 _CODES: Mapping[UnavailableKind, Code] = {
     "missing": "file_missing",
     "escape": "path_escape",
@@ -48,10 +54,23 @@ def inspect_videos(folder: Path, rows: Sequence[VideoRow], stored: Mapping[str, 
     New or changed files are read and probed, those at addresses in parallel. folder: that of the manifest. stored: the
     videos of the database by key, whose unchanged files are not read again.
     """
-    if not any(row.path is not None and _is_elsewhere(row.path) for row in rows):
-        return [inspect_video(folder, row, stored.get(row.video_id)) for row in rows]
-    with ThreadPoolExecutor(MAX_PARALLEL_REQUESTS, thread_name_prefix="media") as pool:
-        return list(pool.map(lambda row: inspect_video(folder, row, stored.get(row.video_id)), rows))
+
+    def inspect(n: int) -> dict[str, Any] | Reject:
+        return inspect_video(folder, rows[n], stored.get(rows[n].video_id))
+
+    # The headers of a few tar files are remembered, so that the members of one are best looked for together.
+    order = sorted(range(len(rows)), key=lambda n: _find_member_path(rows[n]))
+    if any(row.path is not None and _is_elsewhere(row.path) for row in rows):
+        with ThreadPoolExecutor(MAX_PARALLEL_REQUESTS, thread_name_prefix="media") as pool:
+            inspected = dict(zip(order, pool.map(inspect, order), strict=True))
+    else:
+        inspected = {n: inspect(n) for n in order}
+    return [inspected[n] for n in range(len(rows))]
+
+
+def _find_member_path(row: VideoRow) -> str:
+    """Return the address of a video in a tar file; empty for another video."""
+    return row.path if row.path is not None and is_member_address(row.path) else ""
 
 
 def inspect_video(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, Any] | Reject:
@@ -99,11 +118,13 @@ def _inspect_member(folder: Path, address: MemberAddress, stored: Any | None) ->
         uri, place = str(address), resolve_address(parse_address(address.tar), settings)
     else:
         place = resolve_tar(folder, address.tar, settings)
+        if not can_name_members(str(place)):
+            raise MediaUnavailable("unusable", _UNNAMEABLE)
         uri = str(MemberAddress(str(place), address.name))
     now = fetch_tar_state(place, settings)
     if stored is not None and stored.uri == uri and _is_same_tar(place, now, FileState.build_from_video_row(stored)):
         return {name: getattr(stored, name) for name in (*PLACE_COLUMNS, *PROBED_COLUMNS)}
-    member = load_tar_index(place, now, settings).require_member(address.name)
+    member = find_member(place, now, address.name, settings)
     with hold_member(place, member, settings) as copy:
         if fetch_tar_state(place, settings) != now:
             raise MediaUnavailable("trouble", CHANGED_MEANWHILE)

@@ -132,6 +132,20 @@ def parse_member_address(text: str) -> MemberAddress:
     return MemberAddress(str(parse_address(tar)) if is_address(tar) else tar, matched[2])
 
 
+def can_name_members(tar: str) -> bool:
+    """Return whether the address of a file in the tar file with this path or address names the two again. Otherwise the
+    name does not end in .tar, or has `.tar#` or a control character in it.
+
+    >>> can_name_members("/data/0.tar"), can_name_members("/data/blob"), can_name_members("/data/0.tar#1/0.tar")
+    (True, False, False)
+    """
+    address = MemberAddress(tar, "0.mp4")
+    try:
+        return parse_member_address(str(address)) == address
+    except AddressRefused:
+        return False
+
+
 def find_local_path(uri: str) -> str | None:
     """Return the path on this machine that a stored address names itself: that of the file, or of the tar file that
     holds it. None for a store's object and for a file below a named root.

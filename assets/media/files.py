@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from assets.file_state import FileState, IngestedFileChanged, require_ingested_file
+from assets.file_state import FileState, IngestedFileChanged, require_ingested_file, require_regular_file
 from assets.media.address import (
     Address,
     MemberAddress,
@@ -18,7 +18,7 @@ from assets.media.address import (
 )
 from assets.media.cache import CachedCopy, MediaCache
 from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable
-from assets.media.members import MemoryFile, TarPlace, fetch_tar_state, hold_member, load_tar_index
+from assets.media.members import MemoryFile, TarPlace, fetch_tar_state, find_member, hold_member
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectState, ObjectStore
 from assets.media.tar_index import Member
@@ -148,12 +148,15 @@ def _hold_ingested_member(
 ) -> Iterator[MemoryFile]:
     """Yield the member with the ingested content. A rewritten tar file may have it at another place."""
     place = resolve_address(parse_address(address.tar), settings) if is_address(address.tar) else Path(address.tar)
+    if isinstance(place, Path):
+        # Reading a pipe would never end.
+        require_regular_file(place)
     with ExitStack() as stack:
         try:
             copy = _find_ingested_copy(place, video, content, settings, stack)
             if copy is None:
                 state = fetch_tar_state(place, settings)
-                member = load_tar_index(place, state, settings).require_member(address.name)
+                member = find_member(place, state, address.name, settings)
                 copy = stack.enter_context(hold_member(place, member, settings))
         except OSError as error:
             raise IngestedFileChanged((error.strerror or str(error)).lower()) from error

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, cast
@@ -22,10 +22,11 @@ from assets.media.address import Address
 from assets.media.errors import MediaUnavailable
 from assets.media.settings import MediaSettings
 from assets.media.store import BLOCK_BYTES, ObjectStore
-from assets.media.tar_index import Member, TarIndex, read_tar_index
+from assets.media.tar_index import MAX_MEMBERS, Member, TarIndex, read_tar_index
 
 # Bytes that are asked for where a header of a remote tar file is read: headers of small files lie close together.
 _HEADER_BLOCK = 1 << 16
+_MOST_TARS = 32
 _SHORTER = "the tar file ends in the middle of the member: put the complete tar file there"
 _NO_SIZE = "the server does not give the size of the tar file: put it on another server, or on this machine"
 
@@ -57,14 +58,32 @@ def fetch_tar_state(place: TarPlace, settings: MediaSettings) -> FileState:
 
 
 def load_tar_index(place: TarPlace, state: FileState, settings: MediaSettings) -> TarIndex:
-    """Return what a tar file holds. Its headers are read once for a state; the last 32 tar files are remembered. state:
-    the present one. Raises MediaUnavailable, and OSError for a file of this machine.
+    """Return what a tar file holds. Its headers are read once for a state; the last 32 tar files are remembered, or
+    fewer where they have many members. state: the present one. Raises MediaUnavailable, and OSError for a file of this
+    machine.
     """
-    entry = _make_entry(place, state)
+    entry = _remembered.make_entry(place, state)
     with entry.lock:
         if entry.index is None:
             entry.index = _read_index(place, state.size_bytes, settings)
         return entry.index
+
+
+def find_member(place: TarPlace, state: FileState, name: str, settings: MediaSettings) -> Member:
+    """Return the place of a member in a tar file. state: the present one; where a server gives no etag, a remembered
+    place is compared with the header there. Raises MediaUnavailable, also where there is no member of this name to be
+    read, and OSError for a file of this machine.
+    """
+    entry = _remembered.make_entry(place, state)
+    is_remembered = entry.index is not None
+    index = load_tar_index(place, state, settings)
+    if is_remembered and isinstance(place, Address) and state.etag is None:
+        # It may have been rewritten with the same size.
+        member = index.members.get(name)
+        if member is None or not _has_header(place, member, name, settings):
+            with entry.lock:
+                index = entry.index = _read_index(place, state.size_bytes, settings)
+    return index.require_member(name)
 
 
 @contextmanager
@@ -93,9 +112,32 @@ class _Entry:
     index: TarIndex | None = None
 
 
-@lru_cache(maxsize=32)
-def _make_entry(_place: TarPlace, _state: FileState) -> _Entry:
-    return _Entry()
+class _RememberedTars:
+    """The tar files of which the headers were read last, within limits of their number and of their members."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._entries: dict[tuple[TarPlace, FileState], _Entry] = {}
+
+    def make_entry(self, place: TarPlace, state: FileState) -> _Entry:
+        """Return the entry of a tar file, which may be a new one, and forget those that were not used for longest."""
+        key = (place, state)
+        with self._lock:
+            self._entries[key] = entry = self._entries.pop(key, None) or _Entry()
+            while len(self._entries) > 1 and self._is_full():
+                del self._entries[next(iter(self._entries))]
+            return entry
+
+    def _is_full(self) -> bool:
+        n_members = sum(
+            len(entry.index.members) + len(entry.index.refused)
+            for entry in self._entries.values()
+            if entry.index is not None
+        )
+        return len(self._entries) > _MOST_TARS or n_members > MAX_MEMBERS
+
+
+_remembered = _RememberedTars()
 
 
 def _read_index(place: TarPlace, size_bytes: int, settings: MediaSettings) -> TarIndex:
@@ -105,11 +147,25 @@ def _read_index(place: TarPlace, size_bytes: int, settings: MediaSettings) -> Ta
     return read_tar_index(_RemoteFile(ObjectStore(settings), place, size_bytes), size_bytes)
 
 
+def _has_header(address: Address, member: Member, name: str, settings: MediaSettings) -> bool:
+    """Return whether the header before a member's bytes still has its name and size; False for a longer name, which is
+    in other headers.
+    """
+    block: list[bytes] = []
+    start = member.offset - tarfile.BLOCKSIZE
+    ObjectStore(settings).fetch_range(address, start, tarfile.BLOCKSIZE, block.append)
+    try:
+        header = tarfile.TarInfo.frombuf(b"".join(block), tarfile.ENCODING, "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return (header.name, header.size) == (name, member.size_bytes)
+
+
 def _read_range(path: Path, member: Member, write: Callable[[bytes], object]) -> None:
     left = member.size_bytes
     with path.open("rb") as file:
         file.seek(member.offset)
-        while left and (block := file.read(min(left, BLOCK_BYTES))):
+        while left > 0 and (block := file.read(min(left, BLOCK_BYTES))):
             write(block)
             left -= len(block)
     if left:

@@ -79,6 +79,8 @@ class ObjectStore:
         Raises MediaUnavailable, also for a store that is too slow, that ignores ranges, or that sends other bytes than
         it was asked for; and the errors of `write`.
         """
+        if size_bytes == 0:
+            return  # no range has no bytes
         blocks = _read_range(self._open_file_system(address), address, start, size_bytes)
         self._pass_blocks(address, blocks, write, math.inf)
 
@@ -159,13 +161,33 @@ async def _read_blocks(system: Any, address: Address, size_bytes: int | None) ->
         await file.close()
 
 
+async def _read_s3_range(system: Any, address: Address, begin: int, stop: int) -> bytes:
+    """Read bytes of an object; one more where the server sends more, since some ignore ranges."""
+    answer = await system._call_s3(
+        "get_object", Bucket=address.host, Key=address.path, Range=f"bytes={begin}-{stop - 1}"
+    )
+    body, block = answer["Body"], b""
+    try:
+        while len(block) <= stop - begin and (part := await body.read(stop - begin + 1 - len(block))):
+            block += part
+    finally:
+        body.close()
+    return block
+
+
+async def _read_google_range(system: Any, address: Address, begin: int, stop: int) -> bytes:
+    block: bytes = await system._cat_file(_format_name(address), start=begin, end=stop)
+    return block
+
+
 async def _read_range(system: Any, address: Address, start: int, size_bytes: int) -> AsyncGenerator[bytes, None]:
     """Yield `size_bytes` bytes of an object from byte `start` on; no more are read, whatever the server sends."""
     end = start + size_bytes
     if address.scheme not in _WEB:
         for begin in range(start, end, BLOCK_BYTES):
             stop = min(begin + BLOCK_BYTES, end)
-            block = await system._cat_file(_format_name(address), start=begin, end=stop)
+            read = _read_s3_range if address.scheme == "s3" else _read_google_range
+            block = await read(system, address, begin, stop)
             if len(block) != stop - begin:
                 raise MediaUnavailable("trouble", _OTHER_BYTES)
             yield block

@@ -18,7 +18,7 @@ from typing import IO, BinaryIO, NamedTuple, cast
 
 from assets.ingest.files import open_file_inside
 from assets.ingest.paths import PathRejected
-from assets.media.tar_index import read_tar_index
+from assets.media.tar_index import TAR_ERRORS, check_size, format_damage, read_tar_index
 from assets.new_manifest.caption_files import MAX_READ_BYTES, CaptionFile, parse_caption_files
 from assets.new_manifest.columns import ColumnNames
 from assets.new_manifest.extract import VIDEO_FOLDER, StagedVideo, VideoExtractor, VideoStream
@@ -107,7 +107,8 @@ class TarShardReader:
         if packed := [shard for shard in shards if not self._is_readable_in_place(shard)]:
             self._check_room(packed)
             self.findings.add_guess(
-                "compressed tar files are unpacked, since only the videos of plain ones can stay where they are"
+                "compressed tar files are unpacked, since only the videos of plain ones can stay where they are; so "
+                "are those whose path, with links followed, does not end in .tar or has .tar# in it"
             )
         n_by_name = Counter(map(_drop_shard_suffix, shards))
         for shard in shards:
@@ -136,15 +137,19 @@ class TarShardReader:
         """Return whether a shard is a plain tar file whose members have addresses; a damaged one may be."""
         try:
             with open_file_inside(self.videos.folder.path, shard) as file:
-                return _is_plain(shard, file)
+                return self._is_plain(shard, file)
         except (PathRejected, OSError):
             return True  # reading it says why it cannot be read
+
+    def _is_plain(self, shard: str, file: BinaryIO) -> bool:
+        """Return whether members of a shard can have addresses: it is not compressed, and its path says so."""
+        return self.videos.has_member_addresses(shard) and not _is_gzip(file)
 
     def _read_shard(self, shard: str, folder: str) -> Iterator[CaptionedVideo]:
         sample = _TarSample("")
         try:
             with open_file_inside(self.videos.folder.path, shard) as file:
-                list_members = self._list_members if _is_plain(shard, file) else self._unpack_members
+                list_members = self._list_members if self._is_plain(shard, file) else self._unpack_members
                 for member in list_members(file, shard):
                     key, part, suffix = _split_member_name(member.name)
                     if key != sample.key or member.name in sample.names:
@@ -154,10 +159,10 @@ class TarShardReader:
                     self._read_member(member, part, suffix, sample, shard)
         except PathRejected as refused:
             self.findings.leave_out_refused("file", refused.code, shard)
-        except (tarfile.TarError, EOFError, OSError, ValueError, OverflowError, zlib.error) as error:
+        except (*TAR_ERRORS, OSError, zlib.error) as error:
             if isinstance(error, NoManifest):
                 raise
-            self._leave_out_rest(str(error), shard)
+            self._leave_out_rest(format_damage(error), shard)
         yield from self._build_videos(sample, shard, folder)
 
     def _list_members(self, file: BinaryIO, shard: str) -> Iterator[_MemberFile]:
@@ -178,6 +183,7 @@ class TarShardReader:
             for member in tar:
                 # Python keeps every member, for looks that a stream does not allow.
                 tar.members = []  # type: ignore[attr-defined]  # the stub does not know it
+                check_size(member)
                 if not self._is_file(member, shard):
                     continue
                 unpacked.check_size(member.size)
@@ -247,11 +253,6 @@ class TarShardReader:
         if video.staged is None:
             return self.videos.register_member(shard, video.member, name, where)
         return self.extractor.keep_video(video.staged, name, None, where)
-
-
-def _is_plain(shard: str, file: BinaryIO) -> bool:
-    """Return whether members of a shard can have addresses: it is not compressed, and its name says so."""
-    return shard.lower().endswith(".tar") and not _is_gzip(file)
 
 
 def _is_gzip(file: BinaryIO) -> bool:

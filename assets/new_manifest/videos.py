@@ -15,6 +15,7 @@ from assets.ingest.paths import find_path_fault
 from assets.media.address import (
     AddressRefused,
     MemberAddress,
+    can_name_members,
     hide_address_credentials,
     is_address,
     is_member_address,
@@ -108,6 +109,15 @@ class VideoRegistry:
         return None and count it as left out. file: its path relative to the source.
         """
         return self.register_video(file, self._places.prefix + file, None, file)
+
+    def has_member_addresses(self, tar: str) -> bool:
+        """Return whether files inside a tar file of the source have addresses, if it is not compressed. tar: path
+        relative to the source.
+        """
+        path = self._places.prefix + tar
+        # Ingest stores the path that a link leads to.
+        stored = path if is_address(path) else os.path.realpath(self.folder.path / tar)
+        return can_name_members(path) and can_name_members(stored)
 
     def register_member(self, tar: str, member: str, name: str, where: str) -> VideoEntry | None:
         """Register a video inside a tar file of the source and return its id, made from `name`, and its address in the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -309,6 +310,54 @@ def test_holes_and_bombs_fill_no_disk(tmp_path: Path) -> None:
     assert sum(n for why, n in left_out(made).items() if "sparse" in why) == 1
     assert sum(n for why, n in left_out(made).items() if "unpacks to more than 100 times its size" in why) == 1
     assert sum(n for why, n in left_out(made).items() if "ends in the middle of the member" in why) == 1
+
+
+@pytest.mark.parametrize("name", ["0.txt", "0.mp4"])
+def test_a_packed_member_of_a_size_below_0_costs_what_comes_after_it(tmp_path: Path, name: str) -> None:
+    bad = tarfile.TarInfo(name)
+    bad.size = -1
+    whole = shard(tmp_path / "s.tar", [("a.mp4", A), ("a.txt", "A ball.")]).read_bytes()
+    (tmp_path / "s.tgz").write_bytes(gzip.compress(whole[:2048] + bad.tobuf() + whole[:2048]))
+    (tmp_path / "s.tar").unlink()
+    made = create_manifest(tmp_path)
+    assert content_of(tmp_path, made) == {"A ball.": A}
+    assert left_out(made) == {"the rest of a damaged shard (the header at byte 2,048 states a size below 0)": 1}
+
+
+@pytest.mark.parametrize("name", ["s.tar", "s.tar.gz"])
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_SPARSE, tarfile.XHDTYPE])
+def test_a_shard_that_ends_within_headers_keeps_its_members(tmp_path: Path, name: str, kind: bytes) -> None:
+    whole = shard(tmp_path / "s.tar", [("a.mp4", A), ("a.txt", "A ball.")]).read_bytes()
+    bad = tarfile.TarInfo("0.mp4")
+    bad.type = kind
+    header = bytearray(bad.tobuf(tarfile.GNU_FORMAT))
+    header[482] = 1  # more of the map of a sparse file follows
+    header[148:156] = b"%06o\0 " % (sum(header[:148]) + 8 * 32 + sum(header[156:]))
+    content = whole[:2048] + bytes(header) * (1 if kind == tarfile.GNUTYPE_SPARSE else 5000)
+    (tmp_path / "s.tar").unlink()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    made = create_manifest(tmp_path)
+    assert content_of(tmp_path, made) == {"A ball.": A}
+    assert sum(n for why, n in left_out(made).items() if why.startswith("the rest of a damaged shard (")) == 1
+
+
+def test_shards_whose_members_no_address_can_name_are_unpacked(tmp_path: Path) -> None:
+    folder = tmp_path / "x.tar#y"
+    shard(folder / "blobs" / "abc", [("0.mp4", A), ("0.txt", "A ball.")])
+    (folder / "link.tar").symlink_to("blobs/abc")
+    shard(folder / "a.tar", [("0.mp4", B), ("0.txt", "A box.")])
+    shard(folder / "b.tar#c.tar", [("0.mp4", A), ("0.txt", "A cup.")])
+    made = create_manifest(folder)
+    assert content_of(folder, made) == {"A ball.": A, "A box.": B, "A cup.": A}
+    assert not any(row["path"].startswith("tar:") for row in rows(made, "videos"))
+    folder.rename(tmp_path / "plain")
+    for name in ("videos.jsonl", "captions.jsonl"):
+        (tmp_path / "plain" / name).unlink()
+    made = create_manifest(tmp_path / "plain", tmp_path / "other")
+    assert sorted(row["path"] for row in rows(made, "videos") if row["path"].startswith("tar:")) == [
+        "tar://root://plain/a.tar#0.mp4",
+        "tar://root://plain/link.tar#0.mp4",
+    ]
 
 
 def reader(folder: Path, target: Path, free: int) -> TarShardReader:

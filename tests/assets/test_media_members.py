@@ -18,11 +18,21 @@ from hypothesis import strategies as st
 
 from assets.ingest.rejects import Code, Reject
 from assets.ingest.rows import VideoRow
-from assets.ingest.video_columns import inspect_video
-from assets.media import tar_index
-from assets.media.address import AddressRefused, MemberAddress, hide_address_credentials, parse_member_address
+from assets.ingest.video_columns import inspect_video, inspect_videos
+from assets.media import members, store, tar_index
+from assets.media.address import (
+    AddressRefused,
+    MemberAddress,
+    hide_address_credentials,
+    parse_address,
+    parse_member_address,
+)
+from assets.media.errors import MediaUnavailable
 from assets.media.files import IngestedFileUnreadable, hold_ingested_file
+from assets.media.settings import MediaSettings
+from assets.media.store import ObjectStore
 from assets.media.tar_index import Member, TarIndex, read_tar_index
+from assets.settings import read_settings
 from metrics_core.frames import DecodingWorker
 from tests.assets.init_sources import shard
 from tests.assets.manifests import write_clip
@@ -133,8 +143,8 @@ def headers_of(kind: bytes, size: int, times: int = 1) -> bytes:
 @pytest.mark.parametrize(
     ("bad", "damage"),
     [
-        (headers_of(tarfile.GNUTYPE_LONGNAME, 1 << 33), "a header of more than 1 MiB"),
-        (headers_of(tarfile.XHDTYPE, 1 << 33), "a header of more than 1 MiB"),
+        (headers_of(tarfile.GNUTYPE_LONGNAME, 1 << 33), "a header of more than 64 KiB"),
+        (headers_of(tarfile.XHDTYPE, 1 << 33), "a header of more than 64 KiB"),
         (headers_of(tarfile.XHDTYPE, 0, 5000), ""),
         (b"\xff" * 512, "no header at byte 1,024"),
         (b"\xff" * 100, "no header at byte 1,024"),
@@ -152,7 +162,44 @@ def test_damage_costs_what_comes_after_it(bad: bytes, damage: str) -> None:
     assert damage in index.damage
 
 
-@pytest.mark.parametrize("size", [-512, -1024, -1536, -(1 << 40)])
+def with_field(header: bytes, place: int, field: bytes) -> bytes:
+    """The header with other bytes at a place, and the checksum that they need."""
+    changed = bytearray(header)
+    changed[place : place + len(field)] = field
+    changed[148:156] = b" " * 8
+    changed[148:156] = b"%06o\0 " % sum(changed[:512])
+    return bytes(changed)
+
+
+SIZE_FIELD = 124
+
+
+@pytest.mark.parametrize("field", [b"\xff" * 12, b"-0000000001\0", b"-777\0"])
+def test_a_size_field_below_0_ends_the_index(field: bytes, tmp_path: Path) -> None:
+    bad = with_field(tarfile.TarInfo("bad.avi").tobuf(), SIZE_FIELD, field)
+    content = tarfile.TarInfo("good").tobuf() + bad + bytes(20 * 512)
+    index = index_of(content)
+    assert index == TarIndex({"good": Member(512, 0)}, {}, "the header at byte 512 states a size below 0")
+    (tmp_path / "s.tar").write_bytes(content)
+    reject = look(tmp_path, "tar://s.tar#bad.avi")
+    assert isinstance(reject, Reject)
+    assert reject.code == "file_missing"
+
+
+def test_a_tar_file_may_end_in_the_map_of_a_sparse_member(tmp_path: Path) -> None:
+    sparse = tarfile.TarInfo("holes.avi")
+    sparse.type = tarfile.GNUTYPE_SPARSE
+    more_follows = with_field(sparse.tobuf(tarfile.GNU_FORMAT), 482, b"\1")
+    content = tarfile.TarInfo("good").tobuf() + more_follows
+    for end in (b"", bytes(100)):
+        assert index_of(content + end) == TarIndex({"good": Member(512, 0)}, {}, "unexpected end of data")
+    (tmp_path / "s.tar").write_bytes(content)
+    reject = look(tmp_path, "tar://s.tar#holes.avi")
+    assert isinstance(reject, Reject)
+    assert "before the tar file's damage (unexpected end of data)" in reject.reason
+
+
+@pytest.mark.parametrize("size", [-1, -511, -512, -1024, -1536, -(1 << 40)])
 @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_a_size_below_0_does_not_lead_back(size: int, form: int) -> None:
     good, bad = tarfile.TarInfo("good"), tarfile.TarInfo("bad")
@@ -164,6 +211,50 @@ def test_a_size_below_0_does_not_lead_back(size: int, form: int) -> None:
     assert index.damage is not None
 
 
+def test_the_map_of_a_sparse_member_is_not_read_on_and_on() -> None:
+    info = tarfile.TarInfo("holes")
+    info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}
+    in_member = info.tobuf(tarfile.PAX_FORMAT) + b"100000\n" + b"1\n" * 200_000
+    more_follows = (
+        with_field(headers_of(tarfile.GNUTYPE_SPARSE, 0), 482, b"\1") + (bytes(504) + b"\1" + bytes(7)) * 1000
+    )
+    for bad in (in_member, more_follows):
+        file = io.BytesIO(tarfile.TarInfo("good").tobuf() + bad)
+        index = read_tar_index(file, len(file.getvalue()))
+        assert index == TarIndex({"good": Member(512, 0)}, {}, "a header of more than 64 KiB")
+        assert file.tell() <= 512 + (1 << 16)
+
+
+@pytest.mark.parametrize("size", [3000, 1 << 62, (1 << 63) - 1, 1 << 64, 1 << 80])
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.GNUTYPE_SPARSE, b"?"])
+@pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_a_size_beyond_the_end_costs_no_member_before(tmp_path: Path, size: int, kind: bytes, form: int) -> None:
+    bad = tarfile.TarInfo("bad")
+    bad.type, bad.size = kind, size
+    path = tmp_path / "s.tar"
+    path.write_bytes(tarfile.TarInfo("good").tobuf() + bad.tobuf(form) + bytes(1024))
+    with path.open("rb") as file:
+        index = read_tar_index(file, path.stat().st_size)
+    assert index.members == {"good": Member(512, 0)}
+    assert index.damage == "unexpected end of data"
+    assert list(index.refused) == ["bad"]
+
+
+def test_a_header_of_digits_is_not_parsed() -> None:
+    digits = b"1" * 32_000
+    bad = headers_of(tarfile.XHDTYPE, len(digits)) + digits + bytes(-len(digits) % 512)
+    good = tarfile.TarInfo("good").tobuf()
+    index = index_of(good + bad + good)
+    assert index == TarIndex({"good": Member(512, 0)}, {}, "a header with a number of more than 128 digits")
+
+
+@pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+@pytest.mark.parametrize("name", ["1" * 100, "7" * 124 + ".mp4", "é" + "9" * 124])
+def test_names_of_digits_are_read(name: str, form: int) -> None:
+    header = tarfile.TarInfo(name).tobuf(form)
+    assert index_of(header + bytes(1024)) == TarIndex({name: Member(len(header), 0)})
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 20_000), st.binary(min_size=1, max_size=600)), max_size=6), st.integers(0, 30_000)
 )
@@ -172,6 +263,41 @@ def test_whatever_the_bytes_are_members_lie_inside(packed: Path, damage: list[tu
     for place, other in damage:
         content[place : place + len(other)] = other
     index = index_of(bytes(content))
+    assert all(0 <= at <= at + size <= len(content) for at, size in index.members.values())
+    assert not index.members.keys() & index.refused.keys()
+
+
+SIZES = st.sampled_from(
+    [-(1 << 40), -1024, -513, -512, -511, -1, 0, 1, 511, 512, 513, 1 << 16, 1 << 33, 1 << 62, 1 << 64]
+)
+KINDS = st.sampled_from([b"\0", *(bytes([kind]) for kind in b"01234567LKSxgXVDM?")])
+FIELDS = st.dictionaries(
+    st.sampled_from(["size", "path", "GNU.sparse.size", "GNU.sparse.map", "GNU.sparse.major", "hdrcharset"]),
+    st.one_of(SIZES.map(str), st.sampled_from(["0,1", "1", "a", "BINARY", ""])),
+    max_size=3,
+)
+
+
+@given(
+    st.lists(st.tuples(SIZES, KINDS, FIELDS, st.binary(max_size=20), st.integers(0, 500)), max_size=6),
+    st.integers(0, 6000),
+)
+def test_whatever_the_headers_state_members_lie_inside(
+    headers: list[tuple[int, bytes, dict[str, str], bytes, int]], length: int
+) -> None:
+    content = b""
+    for n, (size, kind, fields, other, place) in enumerate(headers):
+        info = tarfile.TarInfo(str(n))
+        info.size, info.type, info.pax_headers = size, kind, fields
+        try:
+            header = info.tobuf(tarfile.PAX_FORMAT)
+        except ValueError:  # PAX has no field for such a size
+            info.pax_headers = {}
+            header = info.tobuf(tarfile.GNU_FORMAT)
+        *before, own = (header[at : at + 512] for at in range(0, len(header), 512))
+        content += b"".join(before) + with_field(own, place, other)[:512] + bytes(n % 3 * 512)
+    content = content[:length]
+    index = index_of(content)
     assert all(0 <= at <= at + size <= len(content) for at, size in index.members.values())
     assert not index.members.keys() & index.refused.keys()
 
@@ -187,7 +313,7 @@ def test_a_header_that_states_a_huge_size_is_not_read() -> None:
     for kind in (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGLINK):
         file = Watched(headers_of(kind, 1 << 40))
         assert read_tar_index(file, 1 << 41).members == {}
-        assert file.most <= 1 << 20
+        assert file.most <= 1 << 16
 
 
 @pytest.mark.parametrize(
@@ -346,6 +472,55 @@ def test_tar_files_lie_in_the_folder_or_below_a_root(
     assert content(by_root) == clips["0.avi"]
 
 
+def put_a_link_in_place(path: Path) -> None:
+    path.rename(path.with_name("other.tar"))
+    path.symlink_to("other.tar")
+
+
+def put_a_folder_link_in_place(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("elsewhere"))
+    path.parent.symlink_to("elsewhere")
+
+
+def put_a_pipe_in_place(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def put_a_circle_in_place(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize(
+    ("put", "reason"),
+    [
+        (put_a_link_in_place, r"the path leads to .*other\.tar through a link made since it was ingested"),
+        (put_a_folder_link_in_place, r"the path leads to .*elsewhere.* through a link made since it was ingested"),
+        (put_a_pipe_in_place, "it is not a regular file any more"),
+        (put_a_circle_in_place, "(the path leads nowhere|too many levels of symbolic links)"),
+        (Path.unlink, "no such file or directory"),
+    ],
+)
+def test_what_takes_the_place_of_a_tar_file_is_not_opened(own: Path, put: Callable[[Path], None], reason: str) -> None:
+    video = ingested(own.parent, "tar://s.tar#0.avi")
+    put(own)
+    with pytest.raises(IngestedFileUnreadable, match=f"{reason}.*: put the file back or ingest the folder of video v"):
+        content(video)
+
+
+@pytest.mark.parametrize("target", ["blobs/abc", "x.tar#y/s.tar", "bell\x07/s.tar"])
+def test_a_tar_file_whose_own_path_no_address_can_name_is_refused(packed: Path, tmp_path: Path, target: str) -> None:
+    path = tmp_path / target
+    path.parent.mkdir()
+    path.write_bytes(packed.read_bytes())
+    (tmp_path / "s.tar").symlink_to(path)
+    reject = look(tmp_path, "tar://s.tar#0.avi")
+    assert isinstance(reject, Reject)
+    assert reject.code == "not_a_file"
+    assert reject.reason.startswith("field 'path' is 'tar://s.tar#0.avi': the path of the tar file, with links")
+
+
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[WebServer, None, None]:
     pytest.importorskip("aiohttp", reason="the extra `http` is not installed")
@@ -372,6 +547,75 @@ def test_a_web_server_is_asked_for_ranges(
     with pytest.raises(IngestedFileUnreadable, match="the file has changed since it was ingested"):
         content(video)
     assert ingested(tmp_path, address, video).content_sha256 == hashlib.sha256(clips["0.avi"]).digest()
+
+
+def test_an_empty_member_is_no_video_wherever_it_is(server: WebServer, tmp_path: Path) -> None:
+    packed = shard(tmp_path / "s.tar", [("0.avi", b""), ("1.avi", b"1")])
+    server.pages["/s.tar"] = Page(packed.read_bytes(), headers={"ETag": '"one"'}, ranges="honest")
+    rejects = [look(tmp_path, f"tar://{tar}#0.avi") for tar in ("s.tar", f"{server.url}/s.tar")]
+    assert [reject.code for reject in rejects if isinstance(reject, Reject)] == ["not_a_video"] * 2
+    asked = len(server.asked)
+    ObjectStore(read_settings(MediaSettings)).fetch_range(parse_address(f"{server.url}/s.tar"), 512, 0, pytest.fail)
+    assert len(server.asked) == asked
+
+
+@pytest.mark.parametrize(("limit", "n_read"), [("MAX_MEMBERS", [1, 1, 0, 1, 1]), ("_MOST_TARS", [1, 1, 0, 0, 1])])
+def test_tar_files_are_forgotten_by_number_and_members(
+    server: WebServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, n_read: list[int]
+) -> None:
+    monkeypatch.setattr(members, limit, 3 if limit == "MAX_MEMBERS" else 2)
+    body = shard(tmp_path / "s.tar", [("0.avi", b"0"), ("1.avi", b"1")]).read_bytes()
+    settings, read = read_settings(MediaSettings), []
+    for name in ("a", "b", "a", "b", "c"):
+        server.pages[f"/{name}.tar"] = Page(body, headers={"ETag": '"one"'}, ranges="honest")
+        address = parse_address(f"{server.url}/{name}.tar")
+        state = members.fetch_tar_state(address, settings)
+        asked = len(server.asked)
+        assert list(members.load_tar_index(address, state, settings).members) == ["0.avi", "1.avi"]
+        read.append(len(server.asked) - asked)
+    assert read == n_read
+
+
+def test_the_headers_of_a_tar_file_are_read_once_for_rows_in_any_order(server: WebServer, tmp_path: Path) -> None:
+    body = shard(tmp_path / "s.tar", [("0.avi", b"0"), ("1.avi", b"1")]).read_bytes()
+    server.pages.update({f"/{n}.tar": Page(body, headers={"ETag": '"one"'}, ranges="honest") for n in range(40)})
+    rows = [
+        VideoRow(video_id=f"{n}/{member}", path=f"tar://{server.url}/{n}.tar#{member}.avi")
+        for member in (1, 0, 2)
+        for n in range(40)
+    ]
+    rows.insert(50, VideoRow(video_id="text", path=None))
+    columns = inspect_videos(tmp_path, rows, {})
+    assert server.asked.count("GET /7.tar") == 3, "the headers and two members"
+    assert sum(question.startswith("GET") for question in server.asked) == 3 * 40
+    text = columns.pop(50)
+    assert isinstance(text, dict)
+    assert text["status"] == "text_only"
+    codes = [reject.code for reject in columns if isinstance(reject, Reject)]
+    assert codes == ["not_a_video"] * 80 + ["file_missing"] * 40
+
+
+@pytest.mark.parametrize("folder", ["", "a" * 120 + "/"])
+def test_a_tar_file_rewritten_with_its_size_needs_no_etag(
+    server: WebServer, clips: Mapping[str, bytes], tmp_path: Path, folder: str
+) -> None:
+    members = [(f"{folder}{name}", data.ljust(max(map(len, clips.values())), b"\0")) for name, data in clips.items()]
+    whole = [shard(tmp_path / "s.tar", order).read_bytes() for order in (members, members[::-1])]
+    renamed = shard(tmp_path / "s.tar", [(f"{name[:-5]}9.avi", data) for name, data in members[:1]] + members[1:])
+    names = [name for name, _ in members]
+    for n, content_now in enumerate([*whole, renamed.read_bytes(), whole[0]]):
+        server.pages["/s.tar"] = Page(content_now, ranges="honest")
+        for name, data in members:
+            found = look(tmp_path, f"tar://{server.url}/s.tar#{name}")
+            if n == 2 and name == names[0]:
+                assert isinstance(found, Reject)
+                assert "no member of this name" in found.reason
+            else:
+                assert isinstance(found, SimpleNamespace)
+                assert found.content_sha256 == hashlib.sha256(data).digest()
+        if n == 2:
+            new = ingested(tmp_path, f"tar://{server.url}/s.tar#{folder}9.avi")
+            assert new.content_sha256 == hashlib.sha256(members[0][1]).digest()
 
 
 @pytest.mark.parametrize(
@@ -412,6 +656,30 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Generator[S3Bucket, None
     pytest.importorskip("s3fs", reason="the extra `s3` is not installed")
     with s3_store(tmp_path_factory.mktemp("cache")) as bucket:
         yield bucket
+
+
+def test_no_more_is_read_of_an_s3_server_that_ignores_ranges(
+    server: WebServer, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("s3fs", reason="the extra `s3` is not installed")
+    for name, value in {
+        "AWS_ENDPOINT_URL": server.url,
+        "AWS_ACCESS_KEY_ID": "a",
+        "AWS_SECRET_ACCESS_KEY": "b",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    store._make_file_system.cache_clear()
+    # A client that reads all of it sees that it breaks off.
+    server.pages["/bucket/s.tar"] = Page(packed.read_bytes() + bytes(1 << 20), announced=1 << 40)
+    whole = ObjectStore(read_settings(MediaSettings))
+    with pytest.raises(MediaUnavailable, match="the server sent other bytes than it was asked for"):
+        whole.fetch_range(parse_address("s3://bucket/s.tar"), 512, 1000, pytest.fail)
+    server.pages["/bucket/s.tar"] = Page(packed.read_bytes(), ranges="honest")
+    blocks: list[bytes] = []
+    whole.fetch_range(parse_address("s3://bucket/s.tar"), 512, 1000, blocks.append)
+    assert b"".join(blocks) == packed.read_bytes()[512:1512]
+    store._make_file_system.cache_clear()
 
 
 @pytest.mark.slow
