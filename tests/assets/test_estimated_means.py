@@ -37,7 +37,7 @@ N_VIDEOS = 120
 
 
 def truth(sample_id: int) -> float:
-    return 1.0 + sample_id * 7 % 5
+    return 1.0 + 4 * (sample_id * 97 % 241) / 240
 
 
 def fill(engine: Engine) -> Dataset:
@@ -88,10 +88,10 @@ def test_a_perfect_metric_gives_the_mean_of_all_captions(engine: Engine, clips: 
 
 def test_a_useless_metric_leaves_about_the_plain_mean(engine: Engine, clips: Dataset) -> None:
     drawn = list_drawn(engine, clips)
-    rate(engine, {sample_id: (truth(sample_id),) for sample_id, _ in drawn[:100]}, "fun")
+    rate(engine, {sample_id: (truth(sample_id),) for sample_id, _ in drawn[:60]}, "fun")
     mean = estimate(engine, clips, "evqa")[None]
     made = mean.estimate
-    assert made.value == pytest.approx(made.plain, abs=0.1)
+    assert made.value == pytest.approx(made.plain, abs=0.2)
     assert made.low < np.mean([truth(sample_id) for sample_id, _ in drawn]) < made.high
     assert 0.8 < made.gain < 1.2
     assert mean.half_width == 0.2
