@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection, Engine
 from assets.promise.sentences import explain_refusal
 from assets.promise.state import (
     PromiseState,
+    check_unchanged,
     compute_promise_state,
     find_answer_source,
     load_promise_answers,
@@ -103,6 +104,7 @@ def _load_state(
                 "captions: run the same reelsieve select --promise again, which begins a new attempt"
             )
         attempt = Attempt(promise_id, row["attempt"])
+    check_unchanged(connection, eligible, terms, sets.sample_ids)
     answers = load_promise_answers(connection, eligible, terms, sets.sample_ids)
     return compute_promise_state(terms, sets, attempt, answers)
 

@@ -21,6 +21,7 @@ from db.selection.promises import (
     Attempt,
     DrawNumbers,
     SampleAnswers,
+    list_changed_samples,
     load_draw_numbers,
     load_people_answers,
     load_score_answers,
@@ -153,6 +154,19 @@ def load_promise_answers(
     # NaN is not at least anything: what cannot be judged is an error.
     answers = np.where(known.values >= terms.error_below, RIGHT, WRONG).astype(np.int8)
     return find_values(sample_ids, known.sample_ids, answers, UNANSWERED)
+
+
+def check_unchanged(
+    connection: Connection, eligible: EligibleSamples, terms: PromiseTerms, sample_ids: npt.NDArray[np.int64]
+) -> None:
+    """Raise SelectionError if some of the samples were changed after they were asked in the order of the draw."""
+    n_changed = int(np.isin(list_changed_samples(connection, eligible.dataset, terms.seed), sample_ids).sum())
+    if n_changed:
+        changed = "1 caption was" if n_changed == 1 else f"{n_changed:,} captions were"
+        raise SelectionError(
+            f"{changed} changed after captions were asked, so that the answers are no random sample any more: use "
+            "another --seed"
+        )
 
 
 def compute_promise_state(

@@ -108,6 +108,21 @@ def test_ratings_after_a_gap_do_not_count(engine: Engine, clips: Dataset) -> Non
     assert gap not in means if before < 10 else means[gap].estimate.n == before
 
 
+def test_a_group_with_a_caption_that_was_changed_after_its_answer_has_no_mean(engine: Engine, clips: Dataset) -> None:
+    drawn = list_drawn(engine, clips)
+    rate(engine, {sample_id: (truth(sample_id),) for sample_id, _ in drawn[:80]}, "fun")
+    judge(engine, clips, Draw(60, seed=7))
+    changed_id = next(i for i, system in drawn if system == "poor")
+    with engine.begin() as connection:
+        connection.execute(sa.delete(score).where(score.c.sample_id == changed_id))
+        is_it = sample.c.sample_id == changed_id
+        connection.execute(sa.update(sample).where(is_it).values(text="new", text_sha256=b"new"))
+        connection.execute(sa.update(rating).values(text_sha256=b"new").where(rating.c.sample_id == changed_id))
+    set_scores(engine, {changed_id: truth(changed_id) / 5})
+    # The judge's seed was drawn before, too.
+    assert set(estimate(engine, clips, "vcs")) == {"good"}
+
+
 def test_too_few_ratings_give_no_mean(engine: Engine, clips: Dataset) -> None:
     assert estimate(engine, clips, "vcs") == {}
     rate(engine, {sample_id: (3.0,) for sample_id, _ in list_drawn(engine, clips)[:9]}, "fun")

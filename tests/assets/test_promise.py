@@ -22,7 +22,7 @@ from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
 from db.manifest.draws import build_draw_order
 from db.manifest.rating import Rater, store_rating
-from db.schema import promise, sample, score
+from db.schema import promise, rating, sample, score
 from db.selection.eligible import find_eligible_samples
 from db.selection.exports import find_frozen_selection
 from db.selection.promises import Attempt
@@ -190,7 +190,7 @@ def test_another_order_limit_or_list_is_a_new_attempt_with_half_the_level(engine
     assert attempts == [(1, 0.025), (1, 0.025), (2, 0.0125), (3, 0.00625), (1, 0.025), (1, 0.025)]
 
 
-def test_a_changed_text_loses_its_answers_and_begins_a_new_attempt(engine: Engine, clips: Dataset) -> None:
+def test_captions_that_are_repaired_after_their_answer_are_no_random_sample(engine: Engine, clips: Dataset) -> None:
     drawn, strict = draw_order(engine, clips), set(order_by_score(engine)[:60])
     changed_id = next(sample_id for sample_id in drawn if sample_id in strict)
     rate(engine, clips, dict.fromkeys(drawn, 5.0))
@@ -202,11 +202,21 @@ def test_a_changed_text_loses_its_answers_and_begins_a_new_attempt(engine: Engin
         connection.execute(sa.update(score).values(is_stale=False))
     with pytest.raises(SelectionError, match="an order of captions that has changed since"):
         load_promise_state(engine, clips, promise_id, no_encoder, never)
-    with pytest.raises(PromiseUnconfirmed) as refused:
+    refusal = "1 caption was changed after captions were asked, so that the answers are no random sample any more: use"
+    with pytest.raises(SelectionError, match=refusal):
         select(engine, clips)
-    state = refused.value.state
-    assert (state.attempt.attempt, state.states[0].n_asked) == (2, 0)
-    assert state.states[2].n_asked == drawn.index(changed_id)
+    # The repaired caption is asked again, and found good: its answers still are no random sample.
+    rate(engine, clips, {changed_id: 5.0}, text="a cat")
+    with pytest.raises(SelectionError, match=refusal):
+        select(engine, clips)
+    fresh = PromiseTerms(0.1, 3, "overall", shares=TERMS.shares, seed=5)
+    assert [select(engine, clips, fresh).state.attempt.attempt for _ in range(2)] == [2, 2]
+    with engine.begin() as connection:
+        changed = {"text": "a cow", "text_sha256": text_sha256("a cow")}
+        connection.execute(sa.update(sample).where(sample.c.sample_id == changed_id).values(changed))
+        connection.execute(sa.update(score).values(is_stale=False))
+    with pytest.raises(SelectionError, match=refusal):
+        select(engine, clips, fresh)
     with pytest.raises(SelectionError, match=r"clips has no promise 99: reelsieve select --promise makes one"):
         load_promise_state(engine, clips, 99, no_encoder, never)
 
@@ -222,6 +232,16 @@ def test_the_mean_of_the_first_raters_decides_and_later_ones_change_nothing(engi
     # Means 3.5 and 2.5; the third caption has one rating only.
     (state,) = refused.value.state.states
     assert (state.n_asked, state.n_wrong) == (2, 1)
+
+
+def test_a_rating_that_is_stored_later_replaces_no_answer(engine: Engine, clips: Dataset) -> None:
+    drawn = draw_order(engine, clips)
+    rate(engine, clips, dict.fromkeys(drawn, 1.0), "zoe")
+    with engine.begin() as connection:
+        row = {"rater": "ann", "aspect": "overall", "value": 5.0, "row_sha256": b"m"}
+        connection.execute(sa.insert(rating), [{"sample_id": sample_id, **row} for sample_id in drawn])
+    with pytest.raises(PromiseUnconfirmed, match="too many errors"):
+        select(engine, clips)
 
 
 def test_scores_of_the_judge_are_answers(engine: Engine, clips: Dataset) -> None:
@@ -248,6 +268,12 @@ def test_scores_of_the_judge_are_answers(engine: Engine, clips: Dataset) -> None
     with pytest.raises(PromiseUnconfirmed) as failed:
         select(engine, clips, terms)
     assert failed.value.state.states[0].n_wrong == 7
+    with engine.begin() as connection:
+        repaired = {"text": "a cat", "text_sha256": text_sha256("a cat")}
+        connection.execute(sa.update(sample).where(sample.c.sample_id.in_(strict[:7])).values(repaired))
+        connection.execute(sa.update(score).values(is_stale=False))
+    with pytest.raises(SelectionError, match="7 captions were changed after captions were asked"):
+        select(engine, clips, terms)
 
 
 @pytest.mark.parametrize(
