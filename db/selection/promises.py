@@ -72,8 +72,8 @@ def load_people_answers(connection: Connection, dataset: Dataset, aspect: str, n
 
 def list_changed_samples(connection: Connection, dataset: Dataset, seed: int) -> npt.NDArray[np.int64]:
     """List the ids of samples whose text changed after they had an answer and after samples were asked in the order
-    of this seed, as an array (n,) in no order. Whoever changed them may have known the answers, so that those in this
-    order are no random sample any more. Samples are rated in the order of seed 0 if nobody names another.
+    of this seed, as an array (n,) in no order. The person who changed them may have known the answers, so that those
+    in this order are no random sample any more. Samples are rated in the order of seed 0 if nobody names another.
     """
     query = (
         "SELECT sample_id FROM sample WHERE dataset_id = :dataset_id AND changed_at >= (SELECT min(at) FROM ("
