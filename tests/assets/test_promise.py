@@ -283,6 +283,10 @@ def test_scores_of_the_judge_are_answers(engine: Engine, clips: Dataset) -> None
         (TERMS, Recipe(by={"vcs": 1.0}, where="rating_overall > 2"), "the recipe uses ratings of overall"),
         (TERMS, Recipe(by={"vcs": 1.0}, at_least={"vcs": "good overall"}), "the recipe uses ratings of overall"),
         (PromiseTerms(0.1, 0.5), Recipe(by={"judge": 1.0}), "the recipe names judge, whose scores"),
+        (PromiseTerms(0.1, 0.5), Recipe(by={"vcs": 1.0}, where="Judge_Status != 'refused'"), "the recipe names judge"),
+        (PromiseTerms(0.1, 0.5), Recipe(by={"vcs": 1.0}, per="judge_models"), "the recipe names judge"),
+        (PromiseTerms(0.1, 3), RECIPE, "--error-below is 3: give a number above 0 and at most 1, since scores of"),
+        (PromiseTerms(0.1, 1, "overall"), RECIPE, "--error-below is 1: give a number above 1 and at most 5, since rat"),
         (PromiseTerms(0.1, 3, "overall", shares=(0.5, 0.25)), RECIPE, "--shares 0.5,0.25: give shares above 0"),
         (PromiseTerms(0.1, 3, "overall", shares=(0.5, 2)), RECIPE, "--shares 0.5,2: give shares above 0"),
         (PromiseTerms(0.1, 3, "overall", confidence=1), RECIPE, "--confidence is 1: give a chance"),
@@ -356,6 +360,31 @@ def test_a_rule_that_compares_samples_is_not_watched(engine: Engine, clips: Data
     assert watched is not None
     assert watched.is_kept
     assert "strata, near-duplicates or a draw decide what its rule takes" in watched.explain()
+
+
+def test_a_rule_that_no_longer_fits_is_not_watched(engine: Engine, clips: Dataset) -> None:
+    rate(engine, clips, dict.fromkeys(draw_order(engine, clips), 5.0))
+    with engine.begin() as connection:
+        connection.execute(sa.update(sample).values(extra={"genre": "news"}))
+        connection.execute(sa.update(score).values(is_stale=False))
+    select(engine, clips, TERMS, Recipe(by={"vcs": 1.0}, where="extra_genre = 'news'"))
+    with engine.begin() as connection:
+        connection.execute(sa.update(sample).values(extra=None))
+    watched = watch_promise(engine, clips)
+    assert watched is not None
+    assert (watched.is_kept, watched.state) == (True, None)
+    assert "its rule cannot be used any more (" in watched.explain()
+
+
+def test_captions_that_a_tie_left_out_did_not_come_later(engine: Engine, clips: Dataset) -> None:
+    rate(engine, clips, dict.fromkeys(draw_order(engine, clips), 5.0))
+    with engine.begin() as connection:
+        connection.execute(sa.update(score).values(value=0.5))
+    terms = PromiseTerms(0.1, 3, "overall", shares=(0.25,))
+    assert select(engine, clips, terms, Recipe(by={"vcs": 1.0}, ties="random")).selection.n == 60
+    watched = watch_promise(engine, clips)
+    assert watched is not None
+    assert "no caption came later" in watched.explain()
 
 
 def test_another_judge_does_not_answer_for_the_first(engine: Engine, clips: Dataset) -> None:
