@@ -221,6 +221,20 @@ def test_captions_that_are_repaired_after_their_answer_are_no_random_sample(engi
         load_promise_state(engine, clips, 99, no_encoder, never)
 
 
+def test_an_empty_share_is_left_out(engine: Engine, clips: Dataset) -> None:
+    rate(engine, clips, dict.fromkeys(draw_order(engine, clips), 5.0))
+    with engine.begin() as connection:
+        connection.execute(sa.update(score).values(value=1.0).where(score.c.value > 0.5))
+    # A quarter lies within the ties, none of which is taken then.
+    recipe = Recipe(by={"vcs": 1.0}, ties="exclude")
+    made = select(engine, clips, PromiseTerms(0.1, 3, "overall", shares=(0.25, 0.5)), recipe)
+    assert (list(made.state.sets.shares), made.selection.n) == ([0.5], 120)
+    with pytest.raises(
+        SelectionError, match=r"not even share 0\.25 of the order takes a sample: give a larger one wit"
+    ):
+        select(engine, clips, PromiseTerms(0.1, 3, "overall", shares=(0.125, 0.25)), recipe)
+
+
 def test_the_mean_of_the_first_raters_decides_and_later_ones_change_nothing(engine: Engine, clips: Dataset) -> None:
     drawn = draw_order(engine, clips)
     terms = PromiseTerms(0.1, 3, "overall", n_raters=2, shares=(1.0,))
@@ -290,6 +304,8 @@ def test_scores_of_the_judge_are_answers(engine: Engine, clips: Dataset) -> None
         (PromiseTerms(0.1, 3, "overall", shares=(0.5, 0.25)), RECIPE, "--shares 0.5,0.25: give shares above 0"),
         (PromiseTerms(0.1, 3, "overall", shares=(0.5, 2)), RECIPE, "--shares 0.5,2: give shares above 0"),
         (PromiseTerms(0.1, 3, "overall", confidence=1), RECIPE, "--confidence is 1: give a chance"),
+        (PromiseTerms(0.1, 3, "overall", confidence=1 - 1e-12), RECIPE, "give a chance of at most 0.999999999"),
+        (PromiseTerms(1e-12, 3, "overall"), RECIPE, "the promise allows a share of 1e-12 errors: give at least 1e-09"),
         (PromiseTerms(0.1, float("nan"), "overall"), RECIPE, "--error-below is no number"),
         (TERMS, Recipe(by={"vcs": 1.0}, kind="qa"), r"no sample|people rate captions only"),
     ],
