@@ -14,6 +14,8 @@ from metrics_core.promise import DEFAULT_SHARES
 JUDGE = "judge"
 """The metric that answers in place of people."""
 _OF_JUDGE = frozenset({JUDGE, f"{JUDGE}_status", f"{JUDGE}_models"})
+# With less, no number of captions is enough, and rounding decides.
+_LEAST = 1e-9
 _PROMISE = re.compile(r"\s*errors\s*<=\s*([0-9]*\.?[0-9]+)\s*")
 
 
@@ -78,6 +80,10 @@ def check_terms(terms: PromiseTerms, recipe: Recipe) -> None:
     """
     if not 0 < terms.confidence < 1:
         raise SelectionError(f"--confidence is {terms.confidence:g}: give a chance above 0 and below 1, such as 0.95")
+    if terms.level < _LEAST:
+        raise SelectionError(f"--confidence is {terms.confidence}: give a chance of at most {1 - _LEAST}")
+    if terms.limit < _LEAST:
+        raise SelectionError(f"the promise allows a share of {terms.limit:g} errors: give at least {_LEAST:g}")
     if not math.isfinite(terms.error_below):
         raise SelectionError("--error-below is no number: give the least answer that is no error, such as 3")
     least, most = (0, 1) if terms.aspect is None else (1, 5)

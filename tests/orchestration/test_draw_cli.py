@@ -127,6 +127,7 @@ def test_a_part_is_asked_several_times(server: Loopback, folder: Path) -> None:
         (("--metric", "judge", "--draw", "5", "--shard", "0"), "leave out --shard"),
         (("--metric", "judge", "--draw", "5", "--where", "wrds > 5"), "did you mean 'words'?"),
         (("--metric", "judge", "--draw", "0"), "0"),
+        (("--metric", "judge", "--draw", str(2**63)), str(2**63)),
     ],
 )
 def test_options_that_do_not_fit_end_with_one_sentence(
