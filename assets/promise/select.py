@@ -123,6 +123,7 @@ def _build_promise(connection: Connection, dataset: Dataset, state: PromiseState
     """Return what is promised about the largest confirmed set, as the passport shows it."""
     terms, place = state.terms, state.n_confirmed - 1
     confirmed = state.states[place]
+    counted = state.sets.sample_ids[state.sets.set_places <= place][: confirmed.n_asked]
     by_people, judge = terms.aspect is not None, state.sets.eligible.scorers.get(JUDGE)
     return {
         "errors_at_most": terms.limit,
@@ -131,7 +132,9 @@ def _build_promise(connection: Connection, dataset: Dataset, state: PromiseState
         "answered_by": find_answer_source(state.sets.eligible, terms),
         "models": None if by_people or judge is None else judge.models,
         "only_answer": None if by_people or judge is None else find_only_answer(connection, dataset, judge.scorer_id),
-        "raters": list_raters(connection, dataset, terms.aspect) if terms.aspect is not None else None,
+        "raters": None
+        if terms.aspect is None
+        else list_raters(connection, dataset, terms.aspect, terms.n_raters, counted),
         "n_raters": terms.n_raters if by_people else None,
         "n_asked": confirmed.n_asked,
         "n_wrong": confirmed.n_wrong,

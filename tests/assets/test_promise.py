@@ -91,6 +91,10 @@ def test_the_largest_confirmed_set_is_frozen_with_its_promise(engine: Engine, cl
     ranked = order_by_score(engine)
     bad = set(ranked[-60:])
     rate(engine, clips, {sample_id: 1 if sample_id in bad else 5 for sample_id in draw_order(engine, clips)})
+    # Those who rated later, or other captions only, are no raters of this set.
+    rate(engine, clips, dict.fromkeys(ranked[:5], 2.0), "bob")
+    with engine.begin() as connection:
+        connection.execute(sa.update(rating).where(rating.c.sample_id == ranked[-1]).values(rater="cleo"))
     made = select(engine, clips)
     assert made.selection.n == 120
     assert [state.is_confirmed for state in made.state.states] == [True, True, False]
