@@ -245,6 +245,7 @@ def make_population(kind: str, cheap: str, random: np.random.Generator, size: in
         "good": values + 0.3 * values.std() * noise,
         "useless": noise,
         "adverse": -values + 0.7 * values.std() * noise,
+        "equal but for 1 %": np.where(random.random(size) < 0.01, 1 - values, values),
     }[cheap]
     return values, helper
 
@@ -253,7 +254,7 @@ def measure_coverage(draws: int, seed: int) -> list[Coverage]:
     """Draw many samples of every population, and count how often the interval holds its mean."""
     outcomes = []
     for kind in ("share .02", "share .1", "share .5", "skewed", "nine zeros in ten"):
-        for cheap in ("good", "useless", "adverse"):
+        for cheap in ("good", "useless", "adverse", "equal but for 1 %"):
             random = np.random.default_rng([seed, len(kind), len(cheap)])
             values, helper = make_population(kind, cheap, random)
             truth, cheap_mean = float(values.mean()), float(helper.mean())
@@ -293,10 +294,10 @@ def main() -> None:
     outcomes = [row for world in list_worlds() for row in simulate(world, given.worlds, given.seed)]
     print("\n".join(list_lines(outcomes)), flush=True)
     coverage = measure_coverage(given.worlds, given.seed)
-    print(f"{'values':<20}{'cheap':<10}{'n':>5}{'covered':>9}{'width':>8}{'gain':>7}")
+    print(f"{'values':<20}{'cheap':<18}{'n':>5}{'covered':>9}{'width':>8}{'gain':>7}")
     for row in coverage:
         gain = "" if row.gain is None else f"{row.gain:.2f}"
-        print(f"{row.values:<20}{row.cheap:<10}{row.n:>5}{row.covered:>9.3f}{row.width:>8.3f}{gain:>7}")
+        print(f"{row.values:<20}{row.cheap:<18}{row.n:>5}{row.covered:>9.3f}{row.width:>8.3f}{gain:>7}")
     result: dict[str, Any] = {
         "worlds": given.worlds,
         "seed": given.seed,

@@ -22,7 +22,7 @@ from db.reports.estimated_means import list_estimated_means, list_newest_selecti
 from db.reports.mean_ratings import list_rated_aspects, load_mean_ratings
 from db.scores.scorers import StoredScorer, list_scorers, load_value_arrays
 from db.selection.draws import list_draws
-from db.selection.promises import list_selected_ids, load_score_answers
+from db.selection.promises import list_changed_samples, list_selected_ids, load_score_answers
 from db.selection.recipes import convert_rule, parse_recipe
 from metrics_core.arrays import BoolArray, FloatArray, IntArray, find_values
 from metrics_core.promise import MeanEstimate, count_further_answers, estimate_mean
@@ -90,7 +90,8 @@ def estimate_means(connection: Connection, dataset: Dataset, helpers: Sequence[S
     """Estimate the means of all expensive scores over the captions of a dataset, of each system and of the newest
     selections, where FEWEST_ANSWERS (10) answers or more count: one for every helper that has a value for all captions
     of the group, and one without correction where none has. Expensive scores that all captions have are left out, and
-    so are selections that were made by the answers. Reads one state of the database in a transaction that sees one.
+    so are selections that were made by the answers, and groups with captions that were changed after they were asked.
+    Reads one state of the database in a transaction that sees one.
     """
     systems = sorted(load_caption_systems(connection, dataset))
     loaded: list[tuple[StoredScorer, list[npt.NDArray[Any]]]] = []
@@ -102,10 +103,12 @@ def estimate_means(connection: Connection, dataset: Dataset, helpers: Sequence[S
         is_answered = np.isin(ids, dear.sample_ids)[order]
         if is_answered.all():
             continue
+        is_changed = np.isin(ids, list_changed_samples(connection, dataset, dear.seed))[order]
         groups = [
             (group, n)
             for group in _list_groups(connection, dataset, dear, ids[order], systems, places)
             if (n := _count_drawn(is_answered[group.is_member], is_of_all=dear.is_of_all)) >= FEWEST_ANSWERS
+            and not is_changed[group.is_member].any()
         ]
         if not groups:
             continue

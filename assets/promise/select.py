@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection, Engine
 from assets.promise.sentences import explain_refusal
 from assets.promise.state import (
     PromiseState,
+    check_unchanged,
     compute_promise_state,
     find_answer_source,
     load_promise_answers,
@@ -103,6 +104,7 @@ def _load_state(
                 "captions: run the same reelsieve select --promise again, which begins a new attempt"
             )
         attempt = Attempt(promise_id, row["attempt"])
+    check_unchanged(connection, eligible, terms, sets.sample_ids)
     answers = load_promise_answers(connection, eligible, terms, sets.sample_ids)
     return compute_promise_state(terms, sets, attempt, answers)
 
@@ -121,6 +123,7 @@ def _build_promise(connection: Connection, dataset: Dataset, state: PromiseState
     """Return what is promised about the largest confirmed set, as the passport shows it."""
     terms, place = state.terms, state.n_confirmed - 1
     confirmed = state.states[place]
+    counted = state.sets.sample_ids[state.sets.set_places <= place][: confirmed.n_asked]
     by_people, judge = terms.aspect is not None, state.sets.eligible.scorers.get(JUDGE)
     return {
         "errors_at_most": terms.limit,
@@ -129,7 +132,9 @@ def _build_promise(connection: Connection, dataset: Dataset, state: PromiseState
         "answered_by": find_answer_source(state.sets.eligible, terms),
         "models": None if by_people or judge is None else judge.models,
         "only_answer": None if by_people or judge is None else find_only_answer(connection, dataset, judge.scorer_id),
-        "raters": list_raters(connection, dataset, terms.aspect) if terms.aspect is not None else None,
+        "raters": None
+        if terms.aspect is None
+        else list_raters(connection, dataset, terms.aspect, terms.n_raters, counted),
         "n_raters": terms.n_raters if by_people else None,
         "n_asked": confirmed.n_asked,
         "n_wrong": confirmed.n_wrong,

@@ -14,13 +14,14 @@ from assets.promise.terms import JUDGE, PromiseTerms
 from assets.selection.pick import pick_sizes
 from assets.sources.base import LineWriter
 from db.scores.sample_scores import ActiveScorer
-from db.selection.candidates import load_candidates
+from db.selection.candidates import NothingToSelect, load_candidates
 from db.selection.chosen_table import PickedSamples
 from db.selection.eligible import EligibleSamples
 from db.selection.promises import (
     Attempt,
     DrawNumbers,
     SampleAnswers,
+    list_changed_samples,
     load_draw_numbers,
     load_people_answers,
     load_score_answers,
@@ -118,8 +119,8 @@ def load_promise_sets(
     encoder: TextEncoder | None,
     tell: LineWriter,
 ) -> PromiseSets:
-    """Load the nested sets of a recipe: what it would take for every share of the terms. Sets that are no larger than
-    the one before are left out. encoder, tell: as in `pick_samples`. Raises what `pick_samples` raises, and
+    """Load the nested sets of a recipe: what it would take for every share of the terms. Sets that are empty or no
+    larger than the one before are left out. encoder, tell: as in `pick_samples`. Raises what `pick_samples` raises, and
     SelectionError for question-answer pairs where people are to answer, since people rate captions.
     """
     if terms.aspect is not None and eligible.kind != "caption":
@@ -128,8 +129,14 @@ def load_promise_sets(
     recipes = [eligible.recipe.model_copy(update={"keep": share}) for share in terms.shares]
     shares: list[float] = []
     picked: list[PickedSamples] = []
-    for share, taken in zip(terms.shares, pick_sizes(connection, candidates, recipes, encoder, tell), strict=True):
-        if not picked or len(taken.sample_ids) > len(picked[-1].sample_ids):
+    try:
+        sets = pick_sizes(connection, candidates, recipes, encoder, tell)
+    except NothingToSelect:
+        raise NothingToSelect(
+            f"not even share {terms.shares[-1]:g} of the order takes a sample: give a larger one with --shares"
+        ) from None
+    for share, taken in zip(terms.shares, sets, strict=True):
+        if taken is not None and (not picked or len(taken.sample_ids) > len(picked[-1].sample_ids)):
             shares.append(share)
             picked.append(taken)
     draws = load_draw_numbers(connection, eligible.dataset, terms.seed)
@@ -153,6 +160,19 @@ def load_promise_answers(
     # NaN is not at least anything: what cannot be judged is an error.
     answers = np.where(known.values >= terms.error_below, RIGHT, WRONG).astype(np.int8)
     return find_values(sample_ids, known.sample_ids, answers, UNANSWERED)
+
+
+def check_unchanged(
+    connection: Connection, eligible: EligibleSamples, terms: PromiseTerms, sample_ids: npt.NDArray[np.int64]
+) -> None:
+    """Raise SelectionError if some of the samples were changed after they were asked in the order of the draw."""
+    n_changed = int(np.isin(list_changed_samples(connection, eligible.dataset, terms.seed), sample_ids).sum())
+    if n_changed:
+        changed = "1 caption was" if n_changed == 1 else f"{n_changed:,} captions were"
+        raise SelectionError(
+            f"{changed} changed after captions were asked, so that the answers are no random sample any more: use "
+            "another --seed"
+        )
 
 
 def compute_promise_state(

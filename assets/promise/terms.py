@@ -13,6 +13,9 @@ from metrics_core.promise import DEFAULT_SHARES
 
 JUDGE = "judge"
 """The metric that answers in place of people."""
+_OF_JUDGE = frozenset({JUDGE, f"{JUDGE}_status", f"{JUDGE}_models"})
+# With less, no number of captions is enough, and rounding decides.
+_LEAST = 1e-9
 _PROMISE = re.compile(r"\s*errors\s*<=\s*([0-9]*\.?[0-9]+)\s*")
 
 
@@ -77,8 +80,18 @@ def check_terms(terms: PromiseTerms, recipe: Recipe) -> None:
     """
     if not 0 < terms.confidence < 1:
         raise SelectionError(f"--confidence is {terms.confidence:g}: give a chance above 0 and below 1, such as 0.95")
+    if terms.level < _LEAST:
+        raise SelectionError(f"--confidence is {terms.confidence}: give a chance of at most {1 - _LEAST}")
+    if terms.limit < _LEAST:
+        raise SelectionError(f"the promise allows a share of {terms.limit:g} errors: give at least {_LEAST:g}")
     if not math.isfinite(terms.error_below):
         raise SelectionError("--error-below is no number: give the least answer that is no error, such as 3")
+    least, most = (0, 1) if terms.aspect is None else (1, 5)
+    if not least < terms.error_below <= most:
+        raise SelectionError(
+            f"--error-below is {terms.error_below:g}: give a number above {least} and at most {most}, since "
+            + (f"scores of {JUDGE} go from 0 to 1" if terms.aspect is None else "ratings go from 1 to 5")
+        )
     _check_shares(terms.shares)
     if recipe.keep is not None or recipe.count is not None or recipe.quotas:
         raise SelectionError("a promise sets the size of a selection: leave keep, count and quotas out")
@@ -93,13 +106,13 @@ def check_terms(terms: PromiseTerms, recipe: Recipe) -> None:
 
 def uses_answers(recipe: Recipe, aspect: str | None) -> bool:
     """Whether a recipe chooses by ratings for this aspect or by a threshold that was made from them; by scores of the
-    judge where aspect is None.
+    judge, their status or their models where aspect is None.
 
     >>> uses_answers(parse_recipe({"by": "vcs", "at_least": {"vcs": "good overall"}}), "overall")
     True
     """
     if aspect is None:
-        return JUDGE in recipe.column_names
+        return not {name.lower() for name in recipe.column_names}.isdisjoint(_OF_JUDGE)
     is_good = any(least == f"good {aspect}" for least in recipe.at_least.values())
     return is_good or f"rating_{aspect}".lower() in {name.lower() for name in recipe.column_names}
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from assets.promise.state import load_promise_answers
@@ -13,6 +14,7 @@ from assets.promise.terms import JUDGE, PromiseTerms, parse_record
 from assets.reports.text import format_count
 from db.manifest.datasets import Dataset
 from db.selection.candidates import NothingToSelect, load_candidates
+from db.selection.conditions import FilterError
 from db.selection.eligible import EligibleSamples, find_eligible_samples
 from db.selection.promises import (
     find_promised_selection,
@@ -20,6 +22,7 @@ from db.selection.promises import (
     load_draw_numbers,
     require_attempt,
 )
+from db.selection.recipes import SelectionError
 from metrics_core.promise import SetState, collect_set_answers, walk_sets
 
 
@@ -68,10 +71,13 @@ def watch_promise(engine: Engine, dataset: Dataset) -> WatchedPromise | None:
     with engine.begin() as connection:
         # A score that is stale meanwhile decides nothing.
         watched = recipe.model_copy(update={"stale": "leave_out"})
-        eligible = find_eligible_samples(connection, dataset, watched, lock=False)
+        try:
+            eligible = find_eligible_samples(connection, dataset, watched, lock=False)
+        except (SelectionError, FilterError) as error:
+            return WatchedPromise(number, terms, None, f"its rule cannot be used any more ({error})")
         if terms.aspect is None and not _has_same_judge(eligible, selection["promise"]["answered_by"]):
             return WatchedPromise(number, terms, None, "the judge is another one by now")
-        later = _list_later_ids(connection, eligible, number, selection["cutoff"])
+        later = _list_later_ids(connection, eligible, selection)
         if not later.size:
             return WatchedPromise(number, terms, None, "no caption came later that its rule would take")
         draws = load_draw_numbers(connection, dataset, terms.seed)
@@ -88,13 +94,17 @@ def _has_same_judge(eligible: EligibleSamples, answered_by: str) -> bool:
 
 
 def _list_later_ids(
-    connection: Connection, eligible: EligibleSamples, selection_id: int, cutoff: float
+    connection: Connection, eligible: EligibleSamples, selection: sa.RowMapping
 ) -> npt.NDArray[np.int64]:
-    """List the ids of eligible samples with at least the cutoff that a selection lacks, in order of ids."""
+    """List the ids of eligible samples with at least the cutoff that a selection lacks, in order of ids. Where it left
+    samples out that are tied at its cutoff, later ones there count no more than these.
+    """
     try:
         candidates = load_candidates(connection, eligible)
     except NothingToSelect:
         return np.empty(0, dtype=np.int64)
-    passing = candidates.sample_ids[candidates.values[:, 0] >= cutoff]
-    later: npt.NDArray[np.int64] = np.setdiff1d(passing, list_selected_ids(connection, selection_id))
+    values, cutoff = candidates.values[:, 0], selection["cutoff"]
+    is_tied = eligible.recipe.ties == "random" and bool(selection["n_tied_left"])
+    passing = candidates.sample_ids[values > cutoff if is_tied else values >= cutoff]
+    later: npt.NDArray[np.int64] = np.setdiff1d(passing, list_selected_ids(connection, selection["selection_id"]))
     return later

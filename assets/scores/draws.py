@@ -13,6 +13,7 @@ from db.selection.draws import (
     Draw,
     count_unscored_samples,
     extend_draws,
+    list_coming_samples,
     list_drawn_samples,
     list_wanted_samples,
     take_draw,
@@ -74,16 +75,17 @@ def extend_stored_draws(engine: Engine, dataset: Dataset, scorer: Scorer) -> int
 
 
 def forecast_draw(engine: Engine, dataset: Dataset, scorer: Scorer, draw: Draw) -> tuple[int, list[Forecast]]:
-    """Return (number of samples without a score yet that this draw wants or that draws have reached before, forecasts
-    of the requests for them): what scoring asks after the draw. Asks no model, and stores nothing but the scorer.
-    Raises as `store_draw` does.
+    """Return (number of samples without a score yet that this draw wants, or that draws have reached or now reach in
+    newer samples, forecasts of the requests for them): what scoring asks after the draw. Asks no model, and stores
+    nothing but the scorer. Raises as `store_draw` does.
     """
     check_drawable(scorer, draw)
     scorer_id = store_scorer(engine, scorer)
     with engine.connect() as connection:
         wanted = list_wanted_samples(connection, dataset, draw)
         drawn = list_drawn_samples(connection, dataset, scorer.metric)
-        others = sorted(set(drawn).difference(wanted))
+        coming = list_coming_samples(connection, dataset, scorer.metric)
+        others = sorted(coming.union(drawn).difference(wanted))
         n_pending = count_unscored_samples(connection, scorer_id, [*wanted, *others])
     parts = []
     for sample_ids, n_answers in ((wanted, draw.n_answers), (others, 1)):

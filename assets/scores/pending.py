@@ -14,16 +14,19 @@ from assets.scores.base import Refusing, Scorer
 from assets.sources.base import BATCH_SIZE, Forecast, Order, Source, walk_sources
 from db.evidence.models import compute_fingerprint
 from db.manifest.datasets import Dataset
+from db.schema.inputs import DRAW_NAME
 from db.scores.pending import (
     PENDING_STATUSES,
     PendingSample,
     list_pending_samples,
+    list_shard_samples,
     load_samples,
     load_shard_counts,
     split_ids,
 )
 from db.scores.quality import count_statuses_with_reasons
 from db.scores.store import activate_scorer, find_scorer, register_scorer
+from db.selection.draws import list_coming_samples
 from db.server.conflicts import retry_conflicts
 
 
@@ -105,8 +108,9 @@ def make_evidence(scorer: Scorer, kind: type[Source[Any]], orders: Sequence[Orde
 
 def forecast_shard(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> tuple[int, list[Forecast]]:
     """Return (number of samples that the scorer has to score on the shard, forecasts of the requests to models that may
-    cost money). A source gives a forecast for every role in which it will ask a model; the list is empty if it need not
-    ask any. Asks no model, but stores the scorer if it is new.
+    cost money), with samples that draws reach as soon as it is scored. A source gives a forecast for every role in
+    which it will ask a model; the list is empty if it need not ask any. Asks no model, but stores the scorer if it is
+    new. Raises FilterError and SelectionError for the condition of a draw that can no longer be used.
     """
     order = Order(engine, dataset, shard, store_scorer(engine, scorer), run_id="")
     forecasts = [
@@ -114,7 +118,10 @@ def forecast_shard(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int)
         for source, list_pending in list_source_requests(scorer, order)
         for forecast in source.forecast(order, list_pending())
     ]
-    return len(list_samples_to_score(engine, scorer, dataset, shard)), forecasts
+    pending = list_samples_to_score(engine, scorer, dataset, shard)
+    if coming := _list_coming_samples(order, scorer):
+        forecasts += [part for source in walk_sources(scorer.sources) for part in source.forecast(order, coming)]
+    return len({*pending, *coming}), forecasts
 
 
 RefusalCounts = Counter[tuple[str, str | None]]
@@ -219,6 +226,16 @@ def update_active_scorer_if_complete(
         scorer_id = find_scorer_id(connection, scorer)
     if scorer_id is not None and not any(counts.values()):
         update_active_scorer(engine, scorer_id, datasets)
+
+
+def _list_coming_samples(order: Order, scorer: Scorer) -> list[int]:
+    """List the ids of the shard's samples that draws reach as soon as it is scored, ascending."""
+    if all(needed.name != DRAW_NAME for needed in scorer.inputs):
+        return []
+    with order.engine.connect() as connection:
+        coming = list_coming_samples(connection, order.dataset, scorer.metric)
+        of_shard = list_shard_samples(connection, order.dataset.dataset_id, order.shard) if coming else ()
+    return sorted(coming.intersection(of_shard))
 
 
 def _walk_sources(

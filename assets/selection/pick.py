@@ -59,6 +59,7 @@ def pick_samples(
     met where the candidates are fewer than it asks for, or only keys would choose between equal values.
     """
     (picked,) = pick_sizes(connection, candidates, [recipe], encoder, tell)
+    assert picked is not None
     return picked
 
 
@@ -68,9 +69,10 @@ def pick_sizes(
     recipes: Sequence[Recipe],
     encoder: TextEncoder | None,
     tell: LineWriter,
-) -> list[PickedSamples]:
-    """Return what `pick_samples` would for recipes that differ only in their size, in the same order. Candidates are
-    ranked, and near-duplicates dropped, only once. recipes: at least one.
+) -> list[PickedSamples | None]:
+    """Return what `pick_samples` would for recipes that differ only in their size, in the same order; None where one
+    takes no sample, but the last one raises NothingToSelect. Candidates are ranked, and near-duplicates dropped, only
+    once. recipes: at least one, the largest last.
     """
     recipe = recipes[0]
     values = combine_values(candidates, recipe)
@@ -79,7 +81,15 @@ def pick_sizes(
         order = _rank_positions(connection, candidates, recipe, values, order)
     order, units, n_duplicates = _drop_duplicates(connection, candidates, recipe, encoder, order, tell)
     ranked = _RankedCandidates(candidates, values, order, units, n_duplicates)
-    return [_take_size(connection, ranked, recipe, encoder, tell) for recipe in recipes]
+    picked: list[PickedSamples | None] = []
+    for sized in recipes:
+        try:
+            picked.append(_take_size(connection, ranked, sized, encoder, tell))
+        except NothingToSelect:
+            if sized is recipes[-1]:
+                raise
+            picked.append(None)
+    return picked
 
 
 def _take_size(

@@ -151,6 +151,8 @@ sample = sa.Table(
         sa.Computed("CASE WHEN segments IS NOT NULL THEN sha256(utf8(CAST(segments AS text))) END", persisted=True),
     ),
     key_copy_column("sample"),
+    # Set by a trigger: when the text last changed after people or the judge had answered about it.
+    sa.Column("changed_at", sa.DateTime(timezone=True), nullable=True),
     sa.UniqueConstraint("dataset_id", "kind", "key"),
     sa.Index("ix_sample_dataset_id_shard", "dataset_id", "shard"),
     sa.Index("ix_sample_video_id", "video_id"),
@@ -168,6 +170,7 @@ rating = sa.Table(
     json_column("extra"),
     digest_column("row_sha256"),
     digest_column("text_sha256"),
+    time_column("stored_at"),
 )
 
 # A preference between two captions of a video. It counts while both have the texts that were compared.

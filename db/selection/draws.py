@@ -90,16 +90,21 @@ def take_draw(connection: Connection, dataset: Dataset, metric: str, scorer_id: 
 
 
 def extend_draws(connection: Connection, dataset: Dataset, metric: str, scorer_id: int) -> int:
-    """Take the draws of a metric again for which the dataset has newer samples; return how many samples they reach that
-    no draw had reached before. Samples that were drawn stay so. Raises as `list_wanted_samples` does.
+    """Take the draws of a metric again for which the dataset has newer samples, and those with a condition, which may
+    hold for other samples by now; return how many samples they reach that no draw had reached before. Samples that were
+    drawn stay so. Raises as `list_wanted_samples` does.
     """
-    newest = sa.select(sa.func.max(sample.c.sample_id)).where(sample.c.dataset_id == dataset.dataset_id)
-    last = connection.scalar(newest) or 0
-    return sum(
-        take_draw(connection, dataset, metric, scorer_id, Draw(row.n_wanted, row.seed, row.condition))
-        for row in list_draws(connection, dataset, metric)
-        if row.last_sample_id < last
-    )
+    draws = _list_growing_draws(connection, dataset, metric)
+    return sum(take_draw(connection, dataset, metric, scorer_id, draw) for draw in draws)
+
+
+def list_coming_samples(connection: Connection, dataset: Dataset, metric: str) -> set[int]:
+    """List the ids of the samples that `extend_draws` would reach and that no draw has reached before. Changes settings
+    of the transaction, see `prepare_for_joins`. Raises as `list_wanted_samples` does.
+    """
+    draws = _list_growing_draws(connection, dataset, metric)
+    wanted = {sample_id for draw in draws for sample_id in list_wanted_samples(connection, dataset, draw)}
+    return wanted.difference(list_drawn_samples(connection, dataset, metric)) if wanted else wanted
 
 
 def list_draws(connection: Connection, dataset: Dataset, metric: str) -> list[Any]:
@@ -182,6 +187,17 @@ def count_unscored_samples(connection: Connection, scorer_id: int, sample_ids: C
     )
     query = sa.select(sa.func.count()).select_from(score).where(*is_settled)
     return len(sample_ids) - (connection.scalar(query, {"ids": list(sample_ids)}) or 0)
+
+
+def _list_growing_draws(connection: Connection, dataset: Dataset, metric: str) -> list[Draw]:
+    """List the draws of a metric that may reach other samples by now, oldest first."""
+    newest = sa.select(sa.func.max(sample.c.sample_id)).where(sample.c.dataset_id == dataset.dataset_id)
+    last = connection.scalar(newest) or 0
+    return [
+        Draw(row.n_wanted, row.seed, row.condition)
+        for row in list_draws(connection, dataset, metric)
+        if row.last_sample_id < last or row.condition is not None
+    ]
 
 
 def _keep_scored_samples(connection: Connection, dataset: Dataset, metric: str, scorer_id: int) -> None:

@@ -16,6 +16,12 @@ from db.selection.recipes import SelectionError
 from db.server.arrays import read_arrays
 
 _MOST = 2**63 - 1
+_FIRST_RATINGS = (
+    "SELECT sample_id, rater, value FROM (SELECT sample_id, rater, value, count(*) OVER (PARTITION BY sample_id) AS n, "
+    "row_number() OVER (PARTITION BY sample_id ORDER BY stored_at, r.extra ->> 'rated_at' NULLS FIRST, rater) AS place "
+    "FROM current_rating r JOIN sample USING (sample_id) WHERE dataset_id = :dataset_id AND aspect = :aspect) "
+    "AS rated WHERE n >= :n_raters AND place <= :n_raters"
+)
 
 
 class DrawNumbers(NamedTuple):
@@ -56,25 +62,40 @@ def load_draw_numbers(connection: Connection, dataset: Dataset, seed: int) -> Dr
 
 def load_people_answers(connection: Connection, dataset: Dataset, aspect: str, n_raters: int) -> SampleAnswers:
     """Load the mean of the first `n_raters` ratings of every caption of a dataset that has so many for this aspect, on
-    its present text. Ratings without a time, those of a manifest, come before those of a browser; then by rater.
+    its present text, in the order in which they were stored: what comes later never replaces an answer. Ratings that
+    were stored at once, such as those of a manifest, go by their own time, if any, and then by rater.
     """
-    query = (
-        "SELECT sample_id, avg(value) AS value FROM (SELECT sample_id, value, count(*) OVER (PARTITION BY sample_id) "
-        "AS n, row_number() OVER (PARTITION BY sample_id ORDER BY r.extra ->> 'rated_at' NULLS FIRST, rater) AS place "
-        "FROM current_rating r JOIN sample USING (sample_id) WHERE dataset_id = :dataset_id AND aspect = :aspect) "
-        "AS rated WHERE n >= :n_raters AND place <= :n_raters GROUP BY sample_id ORDER BY sample_id"
-    )
+    query = f"SELECT sample_id, avg(value) AS value FROM ({_FIRST_RATINGS}) g GROUP BY sample_id ORDER BY sample_id"
     values = {"dataset_id": dataset.dataset_id, "aspect": aspect, "n_raters": n_raters}
     return SampleAnswers(*read_arrays(connection, {"sample_id": "i8", "value": "f8"}, query, values))
 
 
-def list_raters(connection: Connection, dataset: Dataset, aspect: str) -> list[str]:
-    """List the names of the people whose ratings for an aspect count in a dataset, sorted."""
+def list_changed_samples(connection: Connection, dataset: Dataset, seed: int) -> npt.NDArray[np.int64]:
+    """List the ids of samples whose text changed after they had an answer and after samples were asked in the order
+    of this seed, as an array (n,) in no order. The person who changed them may have known the answers, so that those
+    in this order are no random sample any more. Samples are rated in the order of seed 0 if nobody names another.
+    """
     query = (
-        "SELECT DISTINCT rater FROM current_rating JOIN sample USING (sample_id) "
-        "WHERE dataset_id = :dataset_id AND aspect = :aspect"
+        "SELECT sample_id FROM sample WHERE dataset_id = :dataset_id AND changed_at >= (SELECT min(at) FROM ("
+        "SELECT CAST('-infinity' AS timestamptz) AS at WHERE :seed = 0 "
+        "UNION ALL SELECT created_at FROM promise WHERE dataset_id = :dataset_id "
+        "AND terms ->> 'seed' = CAST(:seed AS text) "
+        "UNION ALL SELECT drawn_at FROM sample_draw WHERE dataset_id = :dataset_id AND seed = :seed "
+        "UNION ALL SELECT r.stored_at FROM rating r JOIN sample USING (sample_id) WHERE dataset_id = :dataset_id "
+        "AND r.extra ->> 'seed' = CAST(:seed AS text)) used)"
     )
-    return sorted(connection.scalars(sa.text(query), {"dataset_id": dataset.dataset_id, "aspect": aspect}))
+    values = {"dataset_id": dataset.dataset_id, "seed": seed}
+    (ids,) = read_arrays(connection, {"sample_id": "i8"}, query, values)
+    return ids
+
+
+def list_raters(
+    connection: Connection, dataset: Dataset, aspect: str, n_raters: int, sample_ids: npt.NDArray[np.int64]
+) -> list[str]:
+    """List the names of the people whose ratings of these captions count as in `load_people_answers`, sorted."""
+    query = f"SELECT DISTINCT rater FROM ({_FIRST_RATINGS}) g WHERE sample_id = ANY(:ids)"
+    values = {"dataset_id": dataset.dataset_id, "aspect": aspect, "n_raters": n_raters, "ids": sample_ids.tolist()}
+    return sorted(connection.scalars(sa.text(query), values))
 
 
 def load_score_answers(connection: Connection, dataset: Dataset, scorer_id: int) -> SampleAnswers:

@@ -4,6 +4,7 @@ SELECT g.sample_id,
        g.rater,
        g.aspect,
        g.value,
-       g.extra
+       g.extra,
+       g.stored_at
   FROM rating g
   JOIN sample s ON s.sample_id = g.sample_id AND s.text_sha256 = g.text_sha256

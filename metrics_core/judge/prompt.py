@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -107,7 +108,5 @@ def build_judge_request(text: str, question: str | None, video: VideoAsFrames, r
 
 
 def _protect(text: str) -> str:
-    """Return the text without the marks that begin and end it in the prompt."""
-    for name in ("text", "question"):
-        text = text.replace(f"</{name}>", f"<{name}>")
-    return text
+    """Return the text without the marks that end it in the prompt, in whatever spelling a model would read as one."""
+    return re.sub(r"<\s*/\s*(text|question)\s*>", r"<\1>", text, flags=re.IGNORECASE)

@@ -117,9 +117,11 @@ def _count_squares(rows: IntArray, columns: IntArray) -> float:
 def _compute_mean_difference(answers: FloatArray, of_text: IntArray) -> float:
     """Return the mean absolute difference of two answers about one text, of the texts with several."""
     differences = []
-    for text in np.flatnonzero(np.bincount(of_text) > 1):
-        ordered = np.sort(answers[of_text == text])
+    by_text = answers[np.lexsort((answers, of_text))]
+    for ordered in np.split(by_text, np.cumsum(np.bincount(of_text))[:-1]):
         n = ordered.size
+        if n < 2:
+            continue
         # A number is the greater one of as many pairs as there are numbers before it.
         differences.append(float(((2 * np.arange(n) - n + 1) * ordered).sum()) / (n * (n - 1) / 2))
     return float(np.mean(differences))

@@ -20,7 +20,8 @@ from metrics_core.intervals import LEVEL
 FEWEST_ANSWERS = 10
 """The least number of answers for an interval."""
 FEWEST_OTHERS = 15
-"""Where fewer answers than this have another value than the most frequent one, their mean is not corrected."""
+"""Where fewer answers than this have another value than the most frequent one, or are clearly off what the cheap value
+says of most of them, their mean is not corrected."""
 BOOTSTRAP_BELOW = 200
 """With fewer answers, the interval is by a studentised bootstrap."""
 _RESAMPLES = 999
@@ -66,11 +67,14 @@ def estimate_mean(
 
     The interval is by Student's t on n - 1 degrees of freedom, by a studentised bootstrap below BOOTSTRAP_BELOW (200)
     answers, or by Clopper and Pearson's, without correction, where fewer than FEWEST_OTHERS (15) answers differ
-    from the most frequent value, as few errors among many zeros do, and that value is the least or the greatest.
+    from the most frequent value, as few errors among many zeros do, and that value is the least or the greatest. The
+    mean is not corrected either where the cheap value fits all answers but fewer than FEWEST_OTHERS: too few show how
+    far it is off. A cheap value that fits all answers, most of which differ, leaves no width. Where all items are
+    asked, their mean is the value.
 
-    >>> y = np.arange(40) % 4
-    >>> estimate_mean(y, y, 1.4, size=1000).value, estimate_mean(y, size=1000).value
-    (1.4, 1.5)
+    >>> y = np.arange(40) / 10
+    >>> round(estimate_mean(y, y, 1.4, size=1000).value, 9), estimate_mean(y, size=1000).value
+    (1.4, 1.95)
     """
     values = np.asarray(dear, dtype=np.float64)
     n = values.size
@@ -82,10 +86,12 @@ def estimate_mean(
     if n == 0:
         return MeanEstimate(None, None, None, 0, size, 0.0, None, None, None)
     plain = float(values.mean())
-    slopes = _fit_crossed_slopes(values, helper, seed)
+    slopes = _fit_crossed_slopes(values, helper, seed) if n < size else np.zeros(n)
     residuals = values - slopes * helper
     n_others = _count_others(values)
-    is_exact = float(np.ptp(residuals)) < _ROUNDING and n_others != 0
+    is_exact = float(np.ptp(residuals)) < _ROUNDING and 2 * np.unique(values).size > n + 1
+    if not is_exact and _count_off(residuals) < FEWEST_OTHERS:
+        slopes, residuals = np.zeros(n), values
     if n_others is not None and n_others < FEWEST_OTHERS and not is_exact:
         low, high = _compute_rare_limits(values, size, level) if n >= FEWEST_ANSWERS else (None, None)
         return MeanEstimate(plain, low, high, n, size, 0.0, plain, 1.0, None)
@@ -136,6 +142,14 @@ def _count_others(values: FloatArray) -> int | None:
     counts = np.unique(values, return_counts=True)[1]
     most = int(counts.argmax())
     return values.size - int(counts[most]) if most in (0, counts.size - 1) else None
+
+
+def _count_off(residuals: FloatArray) -> int:
+    """Count the residuals that are off the middle one by more than a quarter of what the farthest is: few where a cheap
+    value fits all answers but some, and most where it fits none exactly.
+    """
+    distances = np.abs(residuals - np.median(residuals))
+    return int((distances > max(float(distances.max()) / 4, _ROUNDING)).sum())
 
 
 def _compute_rare_limits(values: FloatArray, size: int, level: float) -> tuple[float, float] | tuple[None, None]:

@@ -8,6 +8,7 @@ so that all attempts together err with at most the whole level.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -66,7 +67,7 @@ def compute_attempt_level(level: float, attempt: int) -> float:
     >>> compute_attempt_level(0.05, 1), compute_attempt_level(0.05, 3)
     (0.025, 0.00625)
     """
-    return level / 2.0**attempt
+    return math.ldexp(level, -attempt)
 
 
 def collect_set_answers(

@@ -43,7 +43,9 @@ def score(
     draw: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Ask the metric only about so many samples, drawn at random; a larger number adds some."
+            min=1,
+            max=2**63 - 1,
+            help="Ask the metric only about so many samples, drawn at random; a larger number adds some.",
         ),
     ] = None,
     seed: Annotated[

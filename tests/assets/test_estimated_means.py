@@ -37,7 +37,7 @@ N_VIDEOS = 120
 
 
 def truth(sample_id: int) -> float:
-    return 1.0 + sample_id * 7 % 5
+    return 1.0 + 4 * (sample_id * 97 % 241) / 240
 
 
 def fill(engine: Engine) -> Dataset:
@@ -88,10 +88,10 @@ def test_a_perfect_metric_gives_the_mean_of_all_captions(engine: Engine, clips: 
 
 def test_a_useless_metric_leaves_about_the_plain_mean(engine: Engine, clips: Dataset) -> None:
     drawn = list_drawn(engine, clips)
-    rate(engine, {sample_id: (truth(sample_id),) for sample_id, _ in drawn[:100]}, "fun")
+    rate(engine, {sample_id: (truth(sample_id),) for sample_id, _ in drawn[:60]}, "fun")
     mean = estimate(engine, clips, "evqa")[None]
     made = mean.estimate
-    assert made.value == pytest.approx(made.plain, abs=0.1)
+    assert made.value == pytest.approx(made.plain, abs=0.2)
     assert made.low < np.mean([truth(sample_id) for sample_id, _ in drawn]) < made.high
     assert 0.8 < made.gain < 1.2
     assert mean.half_width == 0.2
@@ -106,6 +106,21 @@ def test_ratings_after_a_gap_do_not_count(engine: Engine, clips: Dataset) -> Non
     gap = drawn[20][1]
     before = sum(system == gap for _, system in drawn[:20])
     assert gap not in means if before < 10 else means[gap].estimate.n == before
+
+
+def test_a_group_with_a_caption_that_was_changed_after_its_answer_has_no_mean(engine: Engine, clips: Dataset) -> None:
+    drawn = list_drawn(engine, clips)
+    rate(engine, {sample_id: (truth(sample_id),) for sample_id, _ in drawn[:80]}, "fun")
+    judge(engine, clips, Draw(60, seed=7))
+    changed_id = next(i for i, system in drawn if system == "poor")
+    with engine.begin() as connection:
+        connection.execute(sa.delete(score).where(score.c.sample_id == changed_id))
+        is_it = sample.c.sample_id == changed_id
+        connection.execute(sa.update(sample).where(is_it).values(text="new", text_sha256=b"new"))
+        connection.execute(sa.update(rating).values(text_sha256=b"new").where(rating.c.sample_id == changed_id))
+    set_scores(engine, {changed_id: truth(changed_id) / 5})
+    # The judge's seed was drawn before, too.
+    assert set(estimate(engine, clips, "vcs")) == {"good"}
 
 
 def test_too_few_ratings_give_no_mean(engine: Engine, clips: Dataset) -> None:

@@ -22,7 +22,7 @@ from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
 from db.manifest.draws import build_draw_order
 from db.manifest.rating import Rater, store_rating
-from db.schema import promise, sample, score
+from db.schema import promise, rating, sample, score
 from db.selection.eligible import find_eligible_samples
 from db.selection.exports import find_frozen_selection
 from db.selection.promises import Attempt
@@ -91,6 +91,10 @@ def test_the_largest_confirmed_set_is_frozen_with_its_promise(engine: Engine, cl
     ranked = order_by_score(engine)
     bad = set(ranked[-60:])
     rate(engine, clips, {sample_id: 1 if sample_id in bad else 5 for sample_id in draw_order(engine, clips)})
+    # Those who rated later, or other captions only, are no raters of this set.
+    rate(engine, clips, dict.fromkeys(ranked[:5], 2.0), "bob")
+    with engine.begin() as connection:
+        connection.execute(sa.update(rating).where(rating.c.sample_id == ranked[-1]).values(rater="cleo"))
     made = select(engine, clips)
     assert made.selection.n == 120
     assert [state.is_confirmed for state in made.state.states] == [True, True, False]
@@ -190,7 +194,7 @@ def test_another_order_limit_or_list_is_a_new_attempt_with_half_the_level(engine
     assert attempts == [(1, 0.025), (1, 0.025), (2, 0.0125), (3, 0.00625), (1, 0.025), (1, 0.025)]
 
 
-def test_a_changed_text_loses_its_answers_and_begins_a_new_attempt(engine: Engine, clips: Dataset) -> None:
+def test_captions_that_are_repaired_after_their_answer_are_no_random_sample(engine: Engine, clips: Dataset) -> None:
     drawn, strict = draw_order(engine, clips), set(order_by_score(engine)[:60])
     changed_id = next(sample_id for sample_id in drawn if sample_id in strict)
     rate(engine, clips, dict.fromkeys(drawn, 5.0))
@@ -202,13 +206,37 @@ def test_a_changed_text_loses_its_answers_and_begins_a_new_attempt(engine: Engin
         connection.execute(sa.update(score).values(is_stale=False))
     with pytest.raises(SelectionError, match="an order of captions that has changed since"):
         load_promise_state(engine, clips, promise_id, no_encoder, never)
-    with pytest.raises(PromiseUnconfirmed) as refused:
+    refusal = "1 caption was changed after captions were asked, so that the answers are no random sample any more: use"
+    with pytest.raises(SelectionError, match=refusal):
         select(engine, clips)
-    state = refused.value.state
-    assert (state.attempt.attempt, state.states[0].n_asked) == (2, 0)
-    assert state.states[2].n_asked == drawn.index(changed_id)
+    # The repaired caption is asked again, and found good: its answers still are no random sample.
+    rate(engine, clips, {changed_id: 5.0}, text="a cat")
+    with pytest.raises(SelectionError, match=refusal):
+        select(engine, clips)
+    fresh = PromiseTerms(0.1, 3, "overall", shares=TERMS.shares, seed=5)
+    assert [select(engine, clips, fresh).state.attempt.attempt for _ in range(2)] == [2, 2]
+    with engine.begin() as connection:
+        changed = {"text": "a cow", "text_sha256": text_sha256("a cow")}
+        connection.execute(sa.update(sample).where(sample.c.sample_id == changed_id).values(changed))
+        connection.execute(sa.update(score).values(is_stale=False))
+    with pytest.raises(SelectionError, match=refusal):
+        select(engine, clips, fresh)
     with pytest.raises(SelectionError, match=r"clips has no promise 99: reelsieve select --promise makes one"):
         load_promise_state(engine, clips, 99, no_encoder, never)
+
+
+def test_an_empty_share_is_left_out(engine: Engine, clips: Dataset) -> None:
+    rate(engine, clips, dict.fromkeys(draw_order(engine, clips), 5.0))
+    with engine.begin() as connection:
+        connection.execute(sa.update(score).values(value=1.0).where(score.c.value > 0.5))
+    # A quarter lies within the ties, none of which is taken then.
+    recipe = Recipe(by={"vcs": 1.0}, ties="exclude")
+    made = select(engine, clips, PromiseTerms(0.1, 3, "overall", shares=(0.25, 0.5)), recipe)
+    assert (list(made.state.sets.shares), made.selection.n) == ([0.5], 120)
+    with pytest.raises(
+        SelectionError, match=r"not even share 0\.25 of the order takes a sample: give a larger one wit"
+    ):
+        select(engine, clips, PromiseTerms(0.1, 3, "overall", shares=(0.125, 0.25)), recipe)
 
 
 def test_the_mean_of_the_first_raters_decides_and_later_ones_change_nothing(engine: Engine, clips: Dataset) -> None:
@@ -222,6 +250,16 @@ def test_the_mean_of_the_first_raters_decides_and_later_ones_change_nothing(engi
     # Means 3.5 and 2.5; the third caption has one rating only.
     (state,) = refused.value.state.states
     assert (state.n_asked, state.n_wrong) == (2, 1)
+
+
+def test_a_rating_that_is_stored_later_replaces_no_answer(engine: Engine, clips: Dataset) -> None:
+    drawn = draw_order(engine, clips)
+    rate(engine, clips, dict.fromkeys(drawn, 1.0), "zoe")
+    with engine.begin() as connection:
+        row = {"rater": "ann", "aspect": "overall", "value": 5.0, "row_sha256": b"m"}
+        connection.execute(sa.insert(rating), [{"sample_id": sample_id, **row} for sample_id in drawn])
+    with pytest.raises(PromiseUnconfirmed, match="too many errors"):
+        select(engine, clips)
 
 
 def test_scores_of_the_judge_are_answers(engine: Engine, clips: Dataset) -> None:
@@ -248,6 +286,12 @@ def test_scores_of_the_judge_are_answers(engine: Engine, clips: Dataset) -> None
     with pytest.raises(PromiseUnconfirmed) as failed:
         select(engine, clips, terms)
     assert failed.value.state.states[0].n_wrong == 7
+    with engine.begin() as connection:
+        repaired = {"text": "a cat", "text_sha256": text_sha256("a cat")}
+        connection.execute(sa.update(sample).where(sample.c.sample_id.in_(strict[:7])).values(repaired))
+        connection.execute(sa.update(score).values(is_stale=False))
+    with pytest.raises(SelectionError, match="7 captions were changed after captions were asked"):
+        select(engine, clips, terms)
 
 
 @pytest.mark.parametrize(
@@ -257,9 +301,15 @@ def test_scores_of_the_judge_are_answers(engine: Engine, clips: Dataset) -> None
         (TERMS, Recipe(by={"vcs": 1.0}, where="rating_overall > 2"), "the recipe uses ratings of overall"),
         (TERMS, Recipe(by={"vcs": 1.0}, at_least={"vcs": "good overall"}), "the recipe uses ratings of overall"),
         (PromiseTerms(0.1, 0.5), Recipe(by={"judge": 1.0}), "the recipe names judge, whose scores"),
+        (PromiseTerms(0.1, 0.5), Recipe(by={"vcs": 1.0}, where="Judge_Status != 'refused'"), "the recipe names judge"),
+        (PromiseTerms(0.1, 0.5), Recipe(by={"vcs": 1.0}, per="judge_models"), "the recipe names judge"),
+        (PromiseTerms(0.1, 3), RECIPE, "--error-below is 3: give a number above 0 and at most 1, since scores of"),
+        (PromiseTerms(0.1, 1, "overall"), RECIPE, "--error-below is 1: give a number above 1 and at most 5, since rat"),
         (PromiseTerms(0.1, 3, "overall", shares=(0.5, 0.25)), RECIPE, "--shares 0.5,0.25: give shares above 0"),
         (PromiseTerms(0.1, 3, "overall", shares=(0.5, 2)), RECIPE, "--shares 0.5,2: give shares above 0"),
         (PromiseTerms(0.1, 3, "overall", confidence=1), RECIPE, "--confidence is 1: give a chance"),
+        (PromiseTerms(0.1, 3, "overall", confidence=1 - 1e-12), RECIPE, "give a chance of at most 0.999999999"),
+        (PromiseTerms(1e-12, 3, "overall"), RECIPE, "the promise allows a share of 1e-12 errors: give at least 1e-09"),
         (PromiseTerms(0.1, float("nan"), "overall"), RECIPE, "--error-below is no number"),
         (TERMS, Recipe(by={"vcs": 1.0}, kind="qa"), r"no sample|people rate captions only"),
     ],
@@ -330,6 +380,31 @@ def test_a_rule_that_compares_samples_is_not_watched(engine: Engine, clips: Data
     assert watched is not None
     assert watched.is_kept
     assert "strata, near-duplicates or a draw decide what its rule takes" in watched.explain()
+
+
+def test_a_rule_that_no_longer_fits_is_not_watched(engine: Engine, clips: Dataset) -> None:
+    rate(engine, clips, dict.fromkeys(draw_order(engine, clips), 5.0))
+    with engine.begin() as connection:
+        connection.execute(sa.update(sample).values(extra={"genre": "news"}))
+        connection.execute(sa.update(score).values(is_stale=False))
+    select(engine, clips, TERMS, Recipe(by={"vcs": 1.0}, where="extra_genre = 'news'"))
+    with engine.begin() as connection:
+        connection.execute(sa.update(sample).values(extra=None))
+    watched = watch_promise(engine, clips)
+    assert watched is not None
+    assert (watched.is_kept, watched.state) == (True, None)
+    assert "its rule cannot be used any more (" in watched.explain()
+
+
+def test_captions_that_a_tie_left_out_did_not_come_later(engine: Engine, clips: Dataset) -> None:
+    rate(engine, clips, dict.fromkeys(draw_order(engine, clips), 5.0))
+    with engine.begin() as connection:
+        connection.execute(sa.update(score).values(value=0.5))
+    terms = PromiseTerms(0.1, 3, "overall", shares=(0.25,))
+    assert select(engine, clips, terms, Recipe(by={"vcs": 1.0}, ties="random")).selection.n == 60
+    watched = watch_promise(engine, clips)
+    assert watched is not None
+    assert "no caption came later" in watched.explain()
 
 
 def test_another_judge_does_not_answer_for_the_first(engine: Engine, clips: Dataset) -> None:

@@ -20,13 +20,24 @@ from db.selection.draws import (
     count_unscored_samples,
     extend_draws,
     filter_asked_samples,
+    list_coming_samples,
     list_draws,
     list_wanted_samples,
     load_answer_counts,
     store_undrawn_scores,
     take_draw,
 )
-from tests.db.builders import add_sample, add_video, change_text, make_dataset, ok, register, undefined, write_fresh
+from tests.db.builders import (
+    activate,
+    add_sample,
+    add_video,
+    change_text,
+    make_dataset,
+    ok,
+    register,
+    undefined,
+    write_fresh,
+)
 
 N = 60
 
@@ -152,6 +163,16 @@ def test_a_dataset_that_grows_gives_new_samples_their_places(engine: Engine, dat
     assert drawn(engine) == before | wanted
     assert n_new == len(wanted - before) > 0
     assert extend(engine, dataset) == 0
+
+
+def test_a_condition_that_is_met_later_gives_samples_their_places(engine: Engine, dataset: Dataset) -> None:
+    take(engine, dataset, Draw(4, where="vcs > 0.5"))
+    assert drawn(engine) == set()
+    write_fresh(engine, activate(engine, "vcs"), [ok(sample_id, 0.9) for sample_id in order(engine, dataset)])
+    with engine.connect() as connection:
+        assert list_coming_samples(connection, dataset, "judge") == set(order(engine, dataset)[:4])
+    assert (extend(engine, dataset), extend(engine, dataset)) == (4, 0)
+    assert drawn(engine) == set(order(engine, dataset)[:4])
 
 
 def test_only_the_drawn_are_asked_and_without_a_draw_everybody(engine: Engine, dataset: Dataset) -> None:

@@ -13,11 +13,19 @@ from metrics_core.promise import count_further_answers, estimate_mean
 
 
 def test_a_perfect_helper_leaves_no_width() -> None:
-    dear = np.arange(60) % 7 / 6
+    dear = np.arange(60) / 60
     made = estimate_mean(dear, dear, 0.4, size=1000)
     assert made.value == pytest.approx(0.4)
     assert made.low == made.high == pytest.approx(0.4)
     assert made.slope == pytest.approx(1.0)
+
+
+def test_a_helper_that_fits_few_values_hides_rare_differences() -> None:
+    dear = np.arange(60) % 2
+    # Nothing in the part shows how often yes and no differ from it elsewhere.
+    made = estimate_mean(dear, dear, 0.4, size=1000)
+    assert (made.value, made.slope, made.gain) == (0.5, 0.0, 1.0)
+    assert made == estimate_mean(dear, size=1000)
 
 
 def test_without_a_helper_it_is_the_plain_mean_with_its_finite_variance() -> None:
@@ -46,6 +54,9 @@ def test_asking_everybody_leaves_no_doubt() -> None:
     dear = np.array([0.0] * 30 + [1.0] * 3)
     made = estimate_mean(dear, size=33)
     assert made.low == made.high == made.value == pytest.approx(1 / 11)
+    values, helper = np.random.default_rng(8).normal(size=(2, 60))
+    made = estimate_mean(values, values + helper, float((values + helper).mean()), size=60)
+    assert made.low == made.high == made.value == pytest.approx(values.mean())
 
 
 def test_few_errors_have_the_interval_of_a_share() -> None:
@@ -94,12 +105,18 @@ def test_limits_surround_the_value(values: list[float], unasked: int) -> None:
 
 @pytest.mark.parametrize("n", [50, 100])
 @pytest.mark.parametrize("rate", [0.02, 0.1, 0.5])
-@pytest.mark.parametrize("cheap", ["good", "useless", "adverse"])
+@pytest.mark.parametrize("cheap", ["good", "useless", "adverse", "equal but for 1 %", "equal but for 10 %"])
 def test_intervals_cover_the_mean(n: int, rate: float, cheap: str) -> None:
     random = np.random.default_rng(5)
     dear = np.repeat(random.random(500) < rate, 4) & (random.random(2000) < 0.9)
     noise = random.normal(size=2000)
-    helper = {"good": dear + 0.3 * noise, "useless": noise, "adverse": -2 * dear + noise}[cheap]
+    helper = {
+        "good": dear + 0.3 * noise,
+        "useless": noise,
+        "adverse": -2 * dear + noise,
+        "equal but for 1 %": dear ^ (random.random(2000) < 0.01),
+        "equal but for 10 %": dear ^ (random.random(2000) < 0.1),
+    }[cheap]
     truth, covered, draws = dear.mean(), 0, 400
     for seed in range(draws):
         part = random.choice(2000, n, replace=False)

@@ -123,6 +123,7 @@ def test_limits_are_decimal_numbers() -> None:
 
 
 def test_attempts_never_use_more_than_the_level() -> None:
+    assert compute_attempt_level(0.05, 2000) == 0
     assert sum(compute_attempt_level(0.05, attempt) for attempt in range(1, 60)) <= 0.05
 
 

@@ -88,7 +88,11 @@ def test_a_part_is_asked_and_a_larger_part_keeps_it(server: Loopback, folder: Pa
     # A dataset that grows: new captions take their places among the first.
     write(folder, 5 * N)
     run_successfully("ingest", str(folder), "-d", "clips")
+    for options in ((), ("--draw", "2")):
+        forecast = json.loads(run_successfully(*SCORE, *options, "--dry-run", "--json").stdout)
+        assert sum(row["calls at most"] for row in forecast) > 0
     run_successfully(*SCORE)
+    assert forecast[0]["calls at most"] == len(server.asked) - n_asked
     assert list(statuses().values())[:6] == ["ok"] * 6
     assert len(statuses()) == 5 * N
     assert n_asked < len(server.asked) <= n_asked + 6 + 3
@@ -123,6 +127,7 @@ def test_a_part_is_asked_several_times(server: Loopback, folder: Path) -> None:
         (("--metric", "judge", "--draw", "5", "--shard", "0"), "leave out --shard"),
         (("--metric", "judge", "--draw", "5", "--where", "wrds > 5"), "did you mean 'words'?"),
         (("--metric", "judge", "--draw", "0"), "0"),
+        (("--metric", "judge", "--draw", str(2**63)), str(2**63)),
     ],
 )
 def test_options_that_do_not_fit_end_with_one_sentence(
