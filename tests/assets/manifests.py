@@ -22,7 +22,7 @@ Row = dict[str, Any]
 TABLE_NAMES = {kind: table.name for kind, table in MANIFEST_TABLES.items()}
 
 _INGESTED = ("dataset", "video", "reference", "keypoint", "sample", "rating", "keypoint_label", "ingest_reject")
-_TIMES = {"created_at", "ingested_at"}
+_TIMES = {"created_at", "ingested_at", "stored_at"}
 
 
 def candidate(key: str, video: str, text: str, **more: Any) -> Row:
