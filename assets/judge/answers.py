@@ -215,10 +215,7 @@ class JudgeAnswers(Source[Answers]):
         MissingEvidence where a video changed during the run.
         """
         asked = [sample for sample in samples if self._is_asked(sample)]
-        videos = self.material.compute_digests(files, asked)
-        if changed := [sample.key for sample in asked if sample.video_id not in videos]:
-            have = "sample has" if len(changed) == 1 else "samples have"
-            raise self.missing(f"{len(changed):,} {have} a video that changed during the run, such as {changed[0]!r}")
+        videos = self.material.require_digests(files, asked, self.missing)
         return {sample.sample_id: _compute_context(sample, videos[sample.video_id]) for sample in asked}
 
     def _ask_missing(

@@ -269,10 +269,7 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
     ) -> Iterator[QuestionToAnswer]:
         # An empty summary answers no question.
         chosen = [sample for sample in samples if sample.sample_id in sets and not is_empty_summary(sample.text)]
-        digests = self._material.compute_digests(files, chosen)
-        if changed := [sample.key for sample in chosen if sample.video_id not in digests]:
-            have = "sample has" if len(changed) == 1 else "samples have"
-            raise self.missing(f"{len(changed):,} {have} a video that changed during the run, such as {changed[0]!r}")
+        digests = self._material.require_digests(files, chosen, self.missing)
         for sample in chosen:
             for question_set in sets[sample.sample_id].values():
                 dimension = question_set.key.dimension

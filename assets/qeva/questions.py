@@ -424,10 +424,7 @@ class QuestionSource(Source[SetsBySample]):
         Raises MissingEvidence if a video has changed meanwhile.
         """
         chosen = [sample for sample in samples if self.is_wanted(sample)]
-        digests = self.material.compute_digests(files, chosen)
-        if changed := [sample.key for sample in chosen if sample.video_id not in digests]:
-            have = "sample has" if len(changed) == 1 else "samples have"
-            raise self.missing(f"{len(changed):,} {have} a video that changed during the run, such as {changed[0]!r}")
+        digests = self.material.require_digests(files, chosen, self.missing)
         keys: dict[QuestionSetKey, None] = {}
         for sample in chosen:
             keys |= {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from io import BytesIO
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from assets.media.files import IngestedFileUnreadable, hold_ingested_file
 from assets.models.settings import HUMAN_NOTES
 from assets.scores.base import Outcome
+from assets.sources.base import MissingEvidence
 from db.evidence.frames import LoadVideos, StoredVideo
 from db.schema.inputs import KEYPOINTS, REFERENCES, SEGMENTS, VIDEO, Input, KeypointText, ReferenceText, TimedText
 from db.scores.pending import PendingSample
@@ -70,6 +71,18 @@ class VideoMaterial(ABC):
         """Return the digest of what models are shown of every sample's video, by video_id. A video that has no such
         material, or that `files` does not return, has no entry.
         """
+
+    def require_digests(
+        self, files: LoadVideos, samples: Sequence[PendingSample], missing: Callable[[str], MissingEvidence]
+    ) -> dict[int, bytes]:
+        """Return what `compute_digests` does for samples whose videos could all be shown when the run began. missing:
+        as `Source.missing`. Raises MissingEvidence where a video changed during the run.
+        """
+        digests = self.compute_digests(files, samples)
+        if changed := [sample.key for sample in samples if sample.video_id not in digests]:
+            have = "sample has" if len(changed) == 1 else "samples have"
+            raise missing(f"{len(changed):,} {have} a video that changed during the run, such as {changed[0]!r}")
+        return digests
 
     @abstractmethod
     def load(
