@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from assets.selection.partial_file import open_partial_file
 from assets.trial.arms import TrialRun
 from assets.trial.parts import TrialParts
 from db.selection.recipes import SelectionError
@@ -70,9 +71,8 @@ def _write_files(folder: Path, parts: TrialParts, run: TrialRun) -> None:
     budget = {"rows": len(samples), "steps": settings.steps, "batch": settings.batch}
     # Last: a folder with this file is complete.
     named = {"run": run.rows_sha256.hex(), "arm": run.arm, "seed": run.seed, "budget": budget}
-    partial = folder / "trial.partial"
-    partial.write_text(json.dumps(named, indent=2), encoding="utf-8")
-    partial.replace(written)
+    with open_partial_file(written) as file:
+        file.write(json.dumps(named, indent=2).encode())
 
 
 def read_result(folder: Path, parts: TrialParts) -> TrainedRun:
@@ -87,9 +87,8 @@ def read_result(folder: Path, parts: TrialParts) -> TrainedRun:
 
 def write_result(folder: Path, printed: str) -> None:
     """Write what a trainer printed as the result of a run, whole or not at all."""
-    partial = folder / f"{RESULT}.partial"
-    partial.write_text(printed, encoding="utf-8")
-    partial.replace(folder / RESULT)
+    with open_partial_file(folder / RESULT) as file:
+        file.write(printed.encode())
 
 
 def parse_result(text: str, test_keys: Sequence[str]) -> TrainedRun:

@@ -9,7 +9,8 @@ from pathlib import Path
 from sqlalchemy.engine import Connection, Engine
 
 from assets.scores.base import Scorer
-from assets.selection.select import choose_samples, embed_for_recipe
+from assets.selection.pick import pick_sizes
+from assets.selection.select import embed_for_recipe
 from assets.selection.vectors import find_text_encoder
 from assets.sources.base import BATCH_SIZE, LineWriter
 from assets.sources.frames import SampledFrames
@@ -21,7 +22,8 @@ from assets.trial.trainer import Trainer
 from db.evidence.frames import load_frames
 from db.manifest.datasets import Dataset
 from db.scores.pending import split_ids
-from db.selection.candidates import NothingToSelect
+from db.selection.candidates import NothingToSelect, load_candidates
+from db.selection.eligible import find_eligible_samples
 from db.selection.recipes import Recipe, SelectionError
 from db.selection.stored_selections import require_selection
 from db.selection.trial_rows import (
@@ -152,19 +154,25 @@ def _build_curve(
     tell: LineWriter,
 ) -> Iterator[Arm]:
     """Yield an arm for every share of the samples that the recipe takes, and for all of them."""
-    for share in sorted({*(float(f"{share:g}") for share in shares), 1.0}) if shares else ():
-        ties = "random" if recipe.ties == "refuse" and recipe.choose == "best" else recipe.ties
-        sized = recipe.model_copy(
-            update={"keep": share, "ties": ties, "count": None, "quotas": {}, "at_least": {}, "stale": "leave_out"}
-        )
-        encoder = embed_for_recipe(engine, dataset, sized, lambda: find_text_encoder(scorers), tell)
-        with engine.begin() as connection:
-            try:
-                chosen = choose_samples(connection, dataset, sized, encoder, tell, lock=False)[1].sample_ids.tolist()
-            except NothingToSelect:
-                chosen = []  # as where all candidates are equal and ties are left out
-        places = parts.captions.positions_by_id
-        keys = [parts.captions.keys[places[number]] for number in chosen if number in places]
+    if not shares:
+        return
+    ties = "random" if recipe.ties == "refuse" and recipe.choose == "best" else recipe.ties
+    whole = recipe.model_copy(
+        update={"keep": 1.0, "ties": ties, "count": None, "quotas": {}, "at_least": {}, "stale": "leave_out"}
+    )
+    tried = sorted({*(float(f"{share:g}") for share in shares), 1.0})
+    recipes = [whole.model_copy(update={"keep": share}) for share in tried]
+    encoder = embed_for_recipe(engine, dataset, whole, lambda: find_text_encoder(scorers), tell)
+    with engine.begin() as connection:
+        try:
+            candidates = load_candidates(connection, find_eligible_samples(connection, dataset, whole, lock=False))
+            sets = pick_sizes(connection, candidates, recipes, encoder, tell)
+        except NothingToSelect:
+            sets = [None] * len(tried)
+    places = parts.captions.positions_by_id
+    for share, picked in zip(tried, sets, strict=True):
+        numbers = [] if picked is None else picked.sample_ids.tolist()
+        keys = [parts.captions.keys[places[number]] for number in numbers if number in places]
         yield build_fixed_arm(f"share {share:g}", parts.find_positions(keys), share)
 
 
