@@ -30,6 +30,7 @@ from db.selection.trials import (
     store_trial,
 )
 from tests.assets.reporting import add_captions, report_on
+from tests.assets.trials import build_trial
 from tests.db.builders import make_dataset, set_scores
 
 BETTER: dict[str, Any] = {
@@ -62,24 +63,7 @@ def make_trial(selection_id: int) -> Trial:
         ArmResult(NOISY, 200, b"f", value=0.3, compared_with=name, **BETTER),
         ArmResult(COPY, 200, b"g", value=0.5, compared_with=name, **open_),
     ]
-    return Trial(
-        selection_id=selection_id,
-        dataset="clips",
-        trial_sha256=b"trial",
-        trainer="a small head on frozen vectors",
-        measure="mrr",
-        n_seeds=5,
-        n_train_videos=400,
-        n_left_out_videos=2,
-        n_test_videos=100,
-        n_changed=0,
-        test_sha256=b"test",
-        video_side="references",
-        chance=0.05,
-        detectable=0.04,
-        settings={"steps": 250},
-        arms=tuple(arms),
-    )
+    return build_trial(arms, selection_id=selection_id)
 
 
 def no_encoder() -> Any:

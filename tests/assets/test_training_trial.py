@@ -17,6 +17,7 @@ from db.selection.trials import ArmResult, Trial
 from metrics_core.trial import is_test_video
 from metrics_core.trial.comparison import Conclusion
 from metrics_core.trial.latent import LatentEncoder
+from tests.assets.trials import build_trial
 
 N = 300
 WORDS = ("dog", "cat", "boat", "tree", "car", "ball", "house", "river", "bird", "lamp", "door", "horse", "apple")
@@ -188,24 +189,7 @@ def make_trial(**conclusions: tuple[float, float, float, Conclusion, int]) -> Tr
                 name, 200, b"", value=0.4, compared_with="selection 3", difference=value, low=low, high=high
             )
             arms.append(replace(arm, conclusion=conclusion, n_more_videos=more))
-    return Trial(
-        selection_id=3,
-        dataset="clips",
-        trial_sha256=b"t",
-        trainer="a small head on frozen vectors",
-        measure="mrr",
-        n_seeds=5,
-        n_train_videos=400,
-        n_left_out_videos=0,
-        n_test_videos=100,
-        n_changed=1,
-        test_sha256=b"v",
-        video_side="references",
-        chance=0.05,
-        detectable=0.04,
-        settings={},
-        arms=tuple(arms),
-    )
+    return build_trial(arms, n_changed=1)
 
 
 def test_sentences_say_which_arm_is_better_and_under_which_terms() -> None:
