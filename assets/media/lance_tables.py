@@ -87,8 +87,9 @@ def open_table(place: Path | Address, settings: MediaSettings) -> Any:
         raise
     except Exception as error:
         raise _explain_error(place, error) from None
-    if isinstance(place, Path):
-        _check_links(place, _format_version(table))
+    # Manifests name paths without links, so a link on this one was made later.
+    if isinstance(place, Path) and (place.resolve() != place or _has_links(place, _format_version(table))):
+        raise MediaUnavailable("escape", _ELSEWHERE)
     return table
 
 
@@ -102,6 +103,12 @@ def is_blob(field: pa.Field) -> bool:
     if getattr(field.type, "extension_name", None) == _BLOB:
         return True
     return (field.metadata or {}).get(b"lance-encoding:blob") == b"true"
+
+
+def check_size(size_bytes: int) -> None:
+    """Raise MediaUnavailable for a file of so many bytes that it is not held in memory."""
+    if size_bytes > MAX_MEMBER_BYTES:
+        raise MediaUnavailable("unusable", _TOO_LARGE)
 
 
 def _choose_column(schema: pa.Schema, given: str) -> str:
@@ -123,8 +130,7 @@ def _read_blob(table: Any, column: str, row: int, described: Any, write: Callabl
     blob = table.take_blobs(column, ids=[row])[0]
     if blob is None:
         raise MediaUnavailable("unusable", _NULL)
-    if blob.size() > MAX_MEMBER_BYTES:
-        raise MediaUnavailable("unusable", _TOO_LARGE)
+    check_size(blob.size())
     with blob:
         while block := blob.read(BLOCK_BYTES):
             write(block)
@@ -134,8 +140,7 @@ def _read_bytes(table: Any, column: str, row: int, cell: Any, write: Callable[[b
     buffer = cell.as_buffer()
     if buffer is None:
         raise MediaUnavailable("unusable", _NULL)
-    if buffer.size > MAX_MEMBER_BYTES:
-        raise MediaUnavailable("unusable", _TOO_LARGE)
+    check_size(buffer.size)
     for start in range(0, buffer.size, BLOCK_BYTES):
         write(buffer.slice(start, min(BLOCK_BYTES, buffer.size - start)).to_pybytes())
 
@@ -147,13 +152,11 @@ def _format_version(table: Any) -> str:
 
 
 @lru_cache(maxsize=64)
-def _check_links(folder: Path, _version: str) -> None:
-    """Raise MediaUnavailable where a link on the path of a table, or inside it, may lead anywhere. A version that was
-    checked is not checked again.
-    """
-    inside = (Path(at, name) for at, folders, files in os.walk(folder) for name in (*folders, *files))
-    if folder.resolve() != folder or any(path.is_symlink() for path in inside):
-        raise MediaUnavailable("escape", _ELSEWHERE)
+def _has_links(folder: Path, _version: str) -> bool:
+    """Return whether a table has links inside it, which may lead anywhere. A version is looked at once."""
+    return any(
+        os.path.islink(os.path.join(at, name)) for at, folders, files in os.walk(folder) for name in (*folders, *files)
+    )
 
 
 def _choose_store_options(address: Address, settings: MediaSettings) -> dict[str, str]:

@@ -49,7 +49,7 @@ _HUGGING_FACE = re.compile(r"(.*/)?(metadata\.(csv|jsonl|parquet)|[^/]+\.arrow|d
 _NO_NAME = re.compile(r"^[^A-Za-z0-9]+|[^A-Za-z0-9_.-]+")
 _TELL_EVERY = 1000
 _OTHER = "a file that is neither video, caption file, table nor tar shard"
-_LANCE = "a Lance table: give its folder with --from lance"
+_LANCE = "a Lance table, which is read with --from lance"
 # Why an unread file is left out, by how the source was understood.
 _UNREAD_REASONS: Mapping[str, Mapping[FileKind, str]] = {
     "captions": {
@@ -260,6 +260,8 @@ def _recognise_source(source: Path, tables: TableReader, shards: TarShardReader)
             "or .srt next to clip.mp4, or put a table with columns video and caption into the folder"
             f"{left_out}"
         )
+    if files := listing.list_files("lance"):
+        raise NoManifest(f"{source}: {format_count(len(files), 'Lance table')}, such as {files[0]}: add --from lance")
     raise NoManifest(
         f"{source}: no videos with caption files, no table ({', '.join(TABLE_SUFFIXES)}) and no tar shards: "
         f"give a folder that holds one of these{left_out}"
