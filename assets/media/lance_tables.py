@@ -146,7 +146,7 @@ def _read_bytes(table: Any, column: str, row: int, cell: Any, write: Callable[[b
 
 
 def _format_version(table: Any) -> str:
-    """Return what tells a version from all others, also from those of a table that was here before."""
+    """Return a name that no other version has, nor one of a table that was at this place before."""
     version = table.get_version()
     return f"version {version['version']} of {version['timestamp'].isoformat()}"
 

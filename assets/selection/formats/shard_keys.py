@@ -14,10 +14,10 @@ from db.selection.recipes import SelectionError
 
 def write_shard_keys(file: BinaryIO, columns: Sequence[ExportColumn], batches: Iterable[Batch]) -> None:
     """Write a JSON object for every tar file that holds a video of the rows: `tar`, its path or address, and `keys`,
-    the sorted keys of the samples in it, once each. Likewise for every column of a Lance table: `lance`, the path or
-    address of the table, `column`, null where the addresses name none, and `rows`, the sorted ids of the rows. Tables
-    come first, and both are in the order of their names. batches: rows with a value for every column, in their order.
-    Raises SelectionError where a row's video is in no tar file and no table.
+    the sorted keys of the samples in it, once each. Write one for every column of a Lance table, too: `lance`, the path
+    or address of the table, `column`, null where the addresses name none, and `rows`, the sorted ids of the rows.
+    Tables come first, and both are in the order of their names. batches: rows with a value for every column, in their
+    order. Raises SelectionError where a row's video is in no tar file and no table.
     """
     place = [column.name for column in columns].index("media")
     keys: dict[str, set[str]] = {}
