@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _ROW_ID = "_rowid"
 _VIDEO_FIELDS = frozenset(VideoRow.model_fields)
+# Lists of numbers with a fraction, of a fixed length or of any.
+_EMBEDDINGS = re.compile(r"(fixed_size_|large_)?list<\w+: (halffloat|float|double)( not null)?>(\[\d+\])?")
 
 
 def read_lance_tables(
@@ -124,10 +127,12 @@ def _read_rows(
 
 
 def _list_read_columns(schema: pa.Schema, columns: Columns, table: str, findings: Findings) -> list[str]:
-    """List the columns that hold neither files nor embeddings; others than the videos are left out with the reason."""
+    """List the columns that hold neither files nor embeddings. Those, except the videos, are left out with the reason:
+    a row with large embeddings would be too long for a manifest.
+    """
     files, read = list_file_columns(schema), []
     for field in schema:
-        if str(field.type).startswith("fixed_size_list<"):
+        if field.name not in columns.meanings and _EMBEDDINGS.fullmatch(str(field.type)):
             findings.leave_out(f"column {field.name!r} of embeddings, which are not read", table)
         elif field.name not in files:
             read.append(field.name)

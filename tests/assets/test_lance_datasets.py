@@ -68,6 +68,8 @@ def test_rows_become_videos_with_the_other_columns_as_fields(tmp_path: Path, cli
     more = {
         "motion": [{"mean": n / 4, "all": [n]} for n in range(N)],
         "embedding": pa.array([[float(n)] * 3 for n in range(N)], pa.list_(pa.float32(), 3)),
+        # Written as JSON, a row with these would be too long.
+        "long": pa.array([[n / 3] * 300_000 for n in range(N)], pa.list_(pa.float64())),
         "poster": [b"jpeg"] * N,
         "licence": ["CC0-1.0"] * (N - 1) + [None],
         "model": ["qwen"] * N,
@@ -93,6 +95,7 @@ def test_rows_become_videos_with_the_other_columns_as_fields(tmp_path: Path, cli
     assert read_rows(made, "captions")[0] == candidate("t/0__qwen", "t/0", "Clip 0.") | {"system": "qwen"}
     assert left_out(made) == {
         "column 'embedding' of embeddings, which are not read": (1, "t.lance"),
+        "column 'long' of embeddings, which are not read": (1, "t.lance"),
         "column 'poster', since its cells hold files that are not the videos": (1, "t.lance"),
         "field 'motion_all' of the tool, since it is a list": (N, "t.lance#0"),
         "field 'path' of the tool, since a manifest has one with another meaning": (N, "t.lance#0"),
