@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,10 @@ _NO_TABLE = "there is no Lance table: give the path of its folder"
 _UNREADABLE = (
     "the table cannot be read: put the complete table there, or upgrade the package pylance if a newer one wrote it"
 )
+_NO_ANSWER = (
+    "the store or the table in it cannot be read: check the network, the credentials in the environment, and whether "
+    "the table is complete"
+)
 _ELSEWHERE = "the table has files outside its own folder: copy the whole table into one"
 _OTHER_STORE = "a Lance table is read on this machine and in s3:// stores: put a copy there"
 _NO_ROW = (
@@ -50,24 +55,22 @@ def fetch_table_state(place: Path | Address, settings: MediaSettings) -> FileSta
     return FileState(0, None, None, None, _format_version(open_table(place, settings)))
 
 
-def read_row(place: Path | Address, name: str, settings: MediaSettings, write: Callable[[bytes], object]) -> None:
-    """Read the bytes of a row of a Lance table, as its newest version has them, and pass them to `write` in order, in
-    blocks. name: the column and the id of the row, or only the id, as in "video/7" and "7". Raises MediaUnavailable,
-    also where the row has no bytes.
+def read_row(place: Path | Address, name: str, settings: MediaSettings) -> Iterator[bytes]:
+    """Yield the bytes of a row of a Lance table in blocks, as the newest version of the table has them. name: the
+    column and the id of the row, or only the id, as in "video/7" and "7". Raises MediaUnavailable, also where the row
+    has no bytes.
     """
     table = open_table(place, settings)
     given, _, row = name.rpartition("/")
     column = _choose_column(table.schema, given)
-    try:
+    with _convert_errors(place):
         cells = table.scanner(columns=[column], filter=f"_rowid = {int(row)}").to_table().column(0)
         if not len(cells):
             raise MediaUnavailable("missing", _NO_ROW)
-        read = _read_blob if is_blob(table.schema.field(column)) else _read_bytes
-        read(table, column, int(row), cells[0], write)
-    except MediaUnavailable:
-        raise
-    except Exception as error:
-        raise _explain_error(place, error) from None
+        if is_blob(table.schema.field(column)):
+            yield from _read_blob(table, column, int(row), cells[0])
+        else:
+            yield from _read_bytes(cells[0])
 
 
 def open_table(place: Path | Address, settings: MediaSettings) -> Any:
@@ -78,19 +81,16 @@ def open_table(place: Path | Address, settings: MediaSettings) -> Any:
         import lance
     except ImportError:
         raise MediaUnavailable("trouble", _NO_READER) from None
-    options = {} if isinstance(place, Path) else _choose_store_options(place, settings)
-    try:
+    with _convert_errors(place):
+        options = {} if isinstance(place, Path) else _choose_store_options(place, settings)
         table = lance.dataset(str(place), storage_options=options)
-        if table.base_paths():
+        is_elsewhere = bool(table.base_paths())
+        if isinstance(place, Path):
+            # The path that ingest stored has no links, so a link on it was made later.
+            is_elsewhere |= place.resolve() != place or _has_links(place, _format_version(table))
+        if is_elsewhere:
             raise MediaUnavailable("escape", _ELSEWHERE)
-    except MediaUnavailable:
-        raise
-    except Exception as error:
-        raise _explain_error(place, error) from None
-    # Manifests name paths without links, so a link on this one was made later.
-    if isinstance(place, Path) and (place.resolve() != place or _has_links(place, _format_version(table))):
-        raise MediaUnavailable("escape", _ELSEWHERE)
-    return table
+        return table
 
 
 def list_file_columns(schema: pa.Schema) -> list[str]:
@@ -124,7 +124,7 @@ def _choose_column(schema: pa.Schema, given: str) -> str:
     return columns[0]
 
 
-def _read_blob(table: Any, column: str, row: int, described: Any, write: Callable[[bytes], object]) -> None:
+def _read_blob(table: Any, column: str, row: int, described: Any) -> Iterator[bytes]:
     if (described.as_py() or {}).get("blob_uri"):
         raise MediaUnavailable("escape", _NAMED_ONLY)
     blob = table.take_blobs(column, ids=[row])[0]
@@ -133,16 +133,16 @@ def _read_blob(table: Any, column: str, row: int, described: Any, write: Callabl
     check_size(blob.size())
     with blob:
         while block := blob.read(BLOCK_BYTES):
-            write(block)
+            yield block
 
 
-def _read_bytes(table: Any, column: str, row: int, cell: Any, write: Callable[[bytes], object]) -> None:
+def _read_bytes(cell: Any) -> Iterator[bytes]:
     buffer = cell.as_buffer()
     if buffer is None:
         raise MediaUnavailable("unusable", _NULL)
     check_size(buffer.size)
     for start in range(0, buffer.size, BLOCK_BYTES):
-        write(buffer.slice(start, min(BLOCK_BYTES, buffer.size - start)).to_pybytes())
+        yield buffer.slice(start, min(BLOCK_BYTES, buffer.size - start)).to_pybytes()
 
 
 def _format_version(table: Any) -> str:
@@ -167,11 +167,7 @@ def _choose_store_options(address: Address, settings: MediaSettings) -> dict[str
         raise MediaUnavailable("trouble", _OTHER_STORE)
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
     parts = urlsplit(endpoint)
-    try:
-        found = socket.getaddrinfo(parts.hostname, parts.port) if parts.hostname else []
-    except OSError as error:
-        raise _explain_error(address, error) from None
-    for *_, (host, *_) in found:
+    for *_, (host, *_) in socket.getaddrinfo(parts.hostname, parts.port) if parts.hostname else ():
         if not is_allowed_address(str(host), settings.media_private_networks):
             raise explain_store_error(address, PrivateAddressRefused(str(host)))
     patience = f"{settings.media_patience_s:g}s"
@@ -179,13 +175,16 @@ def _choose_store_options(address: Address, settings: MediaSettings) -> dict[str
     return options | ({"aws_endpoint": endpoint, "allow_http": str(parts.scheme == "http").lower()} if endpoint else {})
 
 
-def _explain_error(place: Path | Address, error: Exception) -> MediaUnavailable:
-    if "was not found" in str(error):
-        return MediaUnavailable("missing", _NO_TABLE)
-    if isinstance(place, Path):
-        return MediaUnavailable("unusable", _UNREADABLE)
-    return MediaUnavailable(
-        "trouble",
-        f"the store or the table in it cannot be read ({type(error).__name__}): check the network, the credentials in "
-        "the environment, and whether the table is complete",
-    )
+@contextmanager
+def _convert_errors(place: Path | Address) -> Iterator[None]:
+    """Raise MediaUnavailable in place of any other error about a table."""
+    try:
+        yield
+    except MediaUnavailable:
+        raise
+    except Exception as error:
+        if "was not found" in str(error):
+            raise MediaUnavailable("missing", _NO_TABLE) from None
+        if isinstance(place, Path):
+            raise MediaUnavailable("unusable", _UNREADABLE) from None
+        raise MediaUnavailable("trouble", _NO_ANSWER) from None

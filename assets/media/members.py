@@ -65,7 +65,12 @@ def hold_member(
     there is no such member to be read, and OSError for a file of this machine.
     """
     if address.scheme == "lance":
-        with _hold_bytes(lambda write: read_row(place, address.name, settings, write), None) as copy:
+
+        def read(write: Callable[[bytes], object]) -> None:
+            for block in read_row(place, address.name, settings):
+                write(block)
+
+        with _hold_bytes(read, None) as copy:
             yield copy
         return
     with hold_range(place, find_member(place, state, address.name, settings), settings) as copy:
