@@ -20,7 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.ingest.rejects import Code, Reject
-from assets.media.address import AddressRefused, MemberAddress, can_name_members, parse_member_address
+from assets.media.address import (
+    AddressRefused,
+    MemberAddress,
+    can_name_members,
+    hide_address_credentials,
+    parse_member_address,
+)
 from assets.media.errors import MediaUnavailable
 from assets.media.files import IngestedFileUnreadable, hold_ingested_file
 from assets.media.lance_tables import check_size, read_row
@@ -192,7 +198,8 @@ def refused(folder: Path, address: str) -> tuple[Code, str]:
     looked = look(folder, address)
     assert isinstance(looked, Reject), looked
     assert "\n" not in looked.reason
-    return looked.code, looked.reason.removeprefix(f"field 'path' is {address!r}: ")
+    assert "secret@" not in looked.reason
+    return looked.code, looked.reason.removeprefix(f"field 'path' is {hide_address_credentials(address)!r}: ")
 
 
 def write_hostile_tables(folder: Path, clips: Sequence[bytes]) -> None:
@@ -246,6 +253,7 @@ def test_bad_rows_and_tables_are_refused_in_one_sentence(tmp_path: Path, clips: 
         f"../{tmp_path.name}/t.lance#0": ("path_escape", ""),
         "/etc/t.lance#0": ("path_absolute", ""),
         "root://nowhere/t.lance#0": ("media_unavailable", "this machine has no media root 'nowhere'"),
+        "https://ann:secret@host.example/t.lance#0": ("path_url", "it holds a user or a password"),
         "https://host.example/t.lance#0": ("media_unavailable", "a Lance table is read on this machine and in s3://"),
         "gs://bucket/t.lance#0": ("media_unavailable", "a Lance table is read on this machine and in s3:// stores"),
     }
