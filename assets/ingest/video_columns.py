@@ -125,7 +125,7 @@ def _inspect_member(folder: Path, address: MemberAddress, stored: Any | None) ->
     now = fetch_container_state(address, place, settings)
     if stored is not None and stored.uri == uri and _is_unchanged(place, now, FileState.build_from_video_row(stored)):
         return {name: getattr(stored, name) for name in (*PLACE_COLUMNS, *PROBED_COLUMNS)}
-    with hold_member(address, place, now, settings) as copy:
+    with hold_member(address, place, settings, now) as copy:
         if fetch_container_state(address, place, settings) != now:
             raise MediaUnavailable("trouble", CHANGED_MEANWHILE)
         state = asdict(replace(now, size_bytes=copy.size_bytes))

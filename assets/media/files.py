@@ -19,7 +19,7 @@ from assets.media.address import (
 from assets.media.cache import CachedCopy, MediaCache
 from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable
 from assets.media.lance_tables import TABLE_SUFFIX
-from assets.media.members import ContainerPlace, MemoryFile, fetch_container_state, hold_member, hold_range
+from assets.media.members import ContainerPlace, MemoryFile, hold_member, hold_range
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectState, ObjectStore
 from assets.media.tar_index import Member
@@ -158,8 +158,7 @@ def _hold_ingested_member(
         try:
             copy = _find_ingested_copy(place, video, content, settings, stack)
             if copy is None:
-                state = fetch_container_state(address, place, settings)
-                copy = stack.enter_context(hold_member(address, place, state, settings))
+                copy = stack.enter_context(hold_member(address, place, settings))
         except OSError as error:
             raise IngestedFileChanged((error.strerror or str(error)).lower()) from error
         if copy.sha256 != content:

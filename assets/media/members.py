@@ -58,11 +58,11 @@ def fetch_container_state(address: MemberAddress, place: ContainerPlace, setting
 
 @contextmanager
 def hold_member(
-    address: MemberAddress, place: ContainerPlace, state: FileState, settings: MediaSettings
+    address: MemberAddress, place: ContainerPlace, settings: MediaSettings, state: FileState | None = None
 ) -> Iterator[MemoryFile]:
     """Read a member of a tar file or Lance table into memory, and yield it as a file, which is gone after the block.
-    place, state: where the container of the address is, and its present state. Raises MediaUnavailable, also where
-    there is no such member to be read, and OSError for a file of this machine.
+    place, state: where the container of the address is, and its present state, None if it is not known. Raises
+    MediaUnavailable, also where there is no such member to be read, and OSError for a file of this machine.
     """
     if address.scheme == "lance":
 
@@ -73,7 +73,8 @@ def hold_member(
         with _hold_bytes(read, None) as copy:
             yield copy
         return
-    with hold_range(place, find_member(place, state, address.name, settings), settings) as copy:
+    now = fetch_tar_state(place, settings) if state is None else state
+    with hold_range(place, find_member(place, now, address.name, settings), settings) as copy:
         yield copy
 
 
