@@ -23,9 +23,9 @@ from db.evidence.facts import (
 )
 from db.evidence.frames import Status, StoredVideo
 from db.manifest.datasets import Dataset
-from metrics_core.facts.languages import detect_language
+from metrics_core.facts.languages import detect_languages
 from metrics_core.facts.pictures import PICTURE_FACTS_VERSION
-from metrics_core.facts.texts import TEXT_FACTS_VERSION, measure_text
+from metrics_core.facts.texts import TEXT_FACTS_VERSION, compute_text_facts
 from metrics_core.frames import DecodingWorker, FrameReadError
 from metrics_core.frames.features import MAX_DECODERS, TIMEOUT_PER_SECOND_OF_VIDEO, TIMEOUT_S
 from metrics_core.frames.records import DecoderFailed
@@ -45,9 +45,10 @@ def measure_texts(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter
             texts = list_undescribed_texts(connection, TEXT_FACTS_VERSION, dataset.dataset_id, shard, TEXTS_PER_WRITE)
         if not texts:
             return n
-        facts = {key: asdict(measure_text(text, split, detect_language)) for key, text in texts.items()}
-        store_text_facts(engine, TEXT_FACTS_VERSION, facts)
-        n += len(facts)
+        facts = compute_text_facts(list(texts.values()), split, detect_languages)
+        rows = {key: measured._asdict() for key, measured in zip(texts, facts, strict=True)}
+        store_text_facts(engine, TEXT_FACTS_VERSION, rows)
+        n += len(rows)
         tell(f"{n} texts described")
 
 
