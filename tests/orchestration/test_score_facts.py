@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,14 +23,15 @@ def run(*arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_score_with_facts_leaves_nothing_to_measure(installation: Installation, tmp_path: Path) -> None:
+def test_score_with_facts_leaves_nothing_to_measure(installation: Installation) -> None:
     names = ("first", "second", "without a caption")
+    # The demo's encoder scores only the demo's dataset, which lies there.
+    folder = installation.home / DEMO_DATASET
     for number in range(len(names)):
-        write_clip(tmp_path / f"{number}.avi", n_frames=12 + number, brightness=40 + 60 * number)
+        write_clip(folder / f"{number}.avi", n_frames=12 + number, brightness=40 + 60 * number)
     videos: list[Any] = [{"video_id": name, "path": f"{number}.avi"} for number, name in enumerate(names)]
     captions = [candidate(name, name, f"A red circle of the {name} clip slides left.") for name in names[:2]]
-    # The demo's encoder scores only the demo's dataset.
-    run_ingest(get_installation(), write_manifest(tmp_path, videos, captions=captions), DEMO_DATASET, None, 1)
+    run_ingest(get_installation(), write_manifest(folder, videos, captions=captions), DEMO_DATASET, None, 1)
     scored = run("score", "--dataset", DEMO_DATASET, "--metric", "evqa", "--facts")
     assert sum(shard["evqa"] for shard in scored["shards"]) == 2
     assert run("facts", "--dataset", DEMO_DATASET)["described"] == {"text_fact": 0, "video_fact": 0}
