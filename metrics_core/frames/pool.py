@@ -67,7 +67,7 @@ def _use_decoder(free: SimpleQueue[DecodingWorker], decode: Callable[[DecodingWo
 
 
 def compute_time_limit(duration_s: float | None) -> float:
-    """Return the seconds that decoding a video of this duration may take: a minute, and four for each of its own.
+    """Return the seconds that decoding a video may take: a minute, and four times its own duration in seconds.
 
     >>> compute_time_limit(30.0), compute_time_limit(None)
     (180.0, 60.0)

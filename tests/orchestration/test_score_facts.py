@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from assets.home import DEMO_DATASET
+from assets.media.settings import MediaSettings
+from assets.settings import read_settings
+from orchestration.cluster.worker import RayWorker
 from orchestration.installation import get_installation
 from orchestration.launch import run_ingest
 from tests.assets.manifests import candidate, write_clip, write_manifest
@@ -45,3 +48,16 @@ def test_score_with_facts_leaves_nothing_to_measure(installation: Installation) 
         ("second", "ok", True),
         ("without a caption", "ok", None),
     ]
+
+
+def test_an_actor_decodes_by_its_cores_where_no_setting_says_otherwise(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REELSIEVE_DECODERS", "5")
+    RayWorker(3)
+    assert read_settings(MediaSettings).decoders == 5
+    monkeypatch.delenv("REELSIEVE_DECODERS")
+    RayWorker()
+    assert read_settings(MediaSettings).decoders is None
+    RayWorker(3)
+    assert read_settings(MediaSettings).decoders == 3
