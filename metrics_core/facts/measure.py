@@ -108,10 +108,11 @@ def measure_and_read(
     """Measure the frames of a video file and read its sampled frames, in one pass over the stream. The results are
     those of `measure_video` and of `PyAVReader.read` with the same arguments. Raises FrameReadError where either does.
     """
-    from metrics_core.frames.container import open_video
-    from metrics_core.frames.pyav_reader import collect_frames, complete_frames, decode_frames, list_wanted
+    from metrics_core.frames.container import open_video, read_timeline
+    from metrics_core.frames.pyav_reader import collect_frames, complete_frames, decode_frames
+    from metrics_core.frames.sampling import choose_frame_indices
 
-    wanted = list_wanted(path, every, cap)
+    wanted = choose_frame_indices(len(read_timeline(path).times_s), every, cap)
     with open_video(path) as (container, stream):
         measurer = _make_measurer(stream)
         frames = _measure_on_the_way(measurer, decode_frames(container, stream))

@@ -75,13 +75,6 @@ def decode_whole_stream(
         return collect_frames(path, stream, decode_frames(container, stream), wanted, fit)
 
 
-def list_wanted(path: Path, every: int, cap: int | None) -> NDArray[np.int64]:
-    """List the numbers of the sampled frames of a video, if all of its packets decode. Reads its packets. Raises as
-    `read_timeline`.
-    """
-    return choose_frame_indices(len(read_timeline(path).times_s), every, cap)
-
-
 def collect_frames(
     path: Path, stream: VideoStream, frames: Iterable[VideoFrame], wanted: NDArray[np.int64], fit: PictureFit | None
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
