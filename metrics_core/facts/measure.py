@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -96,10 +95,11 @@ def measure_video(path: Path) -> VideoMeasurement:
 
     with open_video(path) as (container, stream):
         measurer = _make_measurer(stream)
-        deque(_measure_on_the_way(measurer, decode_frames(container, stream)), maxlen=0)
-        if (measurement := _finish(measurer, container)) is None:
+        for frame in decode_frames(container, stream):
+            measurer.add_frame(frame)
+        if not measurer.n_frames:
             raise FrameReadError(path, "no frame of the video can be decoded")
-        return measurement
+        return VideoMeasurement(measurer.compute_facts(), bool(container.streams.audio))
 
 
 def measure_and_read(
@@ -117,8 +117,7 @@ def measure_and_read(
         measurer = _make_measurer(stream)
         frames = _measure_on_the_way(measurer, decode_frames(container, stream))
         pixels, times_s = collect_frames(path, stream, frames, wanted, fit)
-        measurement = _finish(measurer, container)
-    assert measurement is not None, "without a frame, collect_frames raises"
+        measurement = VideoMeasurement(measurer.compute_facts(), bool(container.streams.audio))
     return measurement, complete_frames(path, every, cap, fit, wanted, pixels, times_s)
 
 
@@ -134,7 +133,3 @@ def _measure_on_the_way(measurer: FrameMeasurer, frames: Iterable[VideoFrame]) -
     for frame in frames:
         measurer.add_frame(frame)
         yield frame
-
-
-def _finish(measurer: FrameMeasurer, container: InputContainer) -> VideoMeasurement | None:
-    return VideoMeasurement(measurer.compute_facts(), bool(container.streams.audio)) if measurer.n_frames else None
