@@ -12,7 +12,6 @@ import numpy as np
 from metrics_core.facts.pictures import FrameScan, Luma, PictureFacts, VideoMeasurement
 
 if TYPE_CHECKING:
-    from av.container import InputContainer
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
 

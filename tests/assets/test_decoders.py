@@ -35,6 +35,18 @@ def test_the_setting_decides_and_else_the_default_up_to_the_number_of_videos(mon
         choose_decoder_pool(64, videos, print)
 
 
+def test_too_many_decoders_are_named_before_any_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REELSIEVE_DECODERS", "10000")
+    lines: list[str] = []
+    # As many pictures of this size take 22 TB.
+    pool = choose_decoder_pool(1, [video("film", 8192, 4352)] * 10_000, lines.append)
+    assert [line.partition(" decode")[2].partition(" at once")[0] for line in lines] in (
+        ["rs instead of 10000 can decode pictures of 8192 x 4352"],
+        ["r instead of 10000 can decode pictures of 8192 x 4352"],
+    )
+    assert pool.n * PROCESS_BYTES <= max(pool.memory_bytes, PROCESS_BYTES)
+
+
 @pytest.mark.parametrize(("n_gpus", "cores", "n"), [(8, 192, 24), (1, 16, 16), (0, 16, 8), (0, 1, 1), (8, 4, 1)])
 def test_an_encoder_has_the_cores_of_its_gpu_or_half_of_all(tmp_path: Path, n_gpus: int, cores: int, n: int) -> None:
     for number in range(n_gpus):
