@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import floor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +102,13 @@ class PictureFacts:
     letterbox: float | None = None
     signature: str | None = None
     repeated_share: float | None = None
+
+
+class VideoMeasurement(NamedTuple):
+    """The facts about the pictures of a video file, and whether it has a sound track, even a silent one."""
+
+    facts: PictureFacts
+    has_sound: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from metrics_core.facts.pictures import PictureFacts
+from metrics_core.facts.pictures import PictureFacts, VideoMeasurement
 from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.probe import UNKNOWN_FIELDS
 from metrics_core.frames.process import WorkerFailed, WorkerProcess
@@ -80,15 +80,13 @@ class DecodingWorker:
         reasons: list[str] = []
         error = FrameReadError
         for name in names:
-            request = {"task": "read", "path": str(path.absolute()), "reader": name, "every": every, "cap": cap}
-            request["fit"] = asdict(fit) if fit else None
+            request = _build_read_request("read", path, every, cap, fit) | {"reader": name}
             try:
                 answer, arrays = self._request(request, timeout_s)
             except WorkerFailed as failure:
                 answer, arrays = {"unexpected": str(failure)}, []
             if arrays:
-                indices, times_s, pixels = arrays
-                return DecodedFrames(indices, times_s, pixels, answer["n_frames"], answer["reader"])
+                return _build_frames(answer, arrays)
             if "unexpected" in answer:
                 error = DecoderFailed
             (reason,) = answer.values()
@@ -115,16 +113,32 @@ class DecodingWorker:
             facts = answer.get("facts") or {**UNKNOWN_FIELDS, "status": "undecodable", "error": answer["unexpected"]}
         return VideoProbe(**facts, content_sha256=compute_content_sha256(path))
 
-    def measure_video(self, path: Path, *, timeout_s: float = 60.0) -> tuple[PictureFacts, bool]:
-        """Return (picture facts, whether the video has a sound track), measured in the child process on all frames that
-        decode. Raises FrameReadError where no frame decodes, DecoderFailed after a crash or `timeout_s` seconds.
+    def measure_video(self, path: Path, *, timeout_s: float = 60.0) -> VideoMeasurement:
+        """Return the picture facts of a video and whether it has a sound track, measured in the child process on all
+        frames that decode. Raises FrameReadError where no frame decodes, DecoderFailed after a crash or `timeout_s`
+        seconds.
 
         Raises:
             FrameReadError: no frame decodes, or as `DecoderFailed`, the decoder crashed or ran out of time.
         """
+        return self._measure({"task": "measure", "path": str(path.absolute())}, path, timeout_s)[0]
+
+    def measure_and_read(
+        self, path: Path, *, every: int = 30, cap: int | None = None, fit: PictureFit | None, timeout_s: float = 60.0
+    ) -> tuple[VideoMeasurement, DecodedFrames]:
+        """Return what `measure_video` and, with PyAV as reader, `read_frames` return, from one pass over the video.
+        Raises FrameReadError or DecoderFailed where either of them does.
+        """
+        request = _build_read_request("measure_and_read", path, every, cap, fit)
+        measurement, answer, arrays = self._measure(request, path, timeout_s)
+        return measurement, _build_frames(answer, arrays)
+
+    def _measure(
+        self, request: Mapping[str, object], path: Path, timeout_s: float
+    ) -> tuple[VideoMeasurement, dict[str, Any], list[NDArray[Any]]]:
         _check_file(path)
         try:
-            answer, _ = self._request({"task": "measure", "path": str(path.absolute())}, timeout_s)
+            answer, arrays = self._request(request, timeout_s)
         except WorkerFailed as failure:
             raise DecoderFailed(path, str(failure)) from failure
         if "unexpected" in answer:
@@ -132,7 +146,7 @@ class DecodingWorker:
         if "facts" not in answer:
             (reason,) = answer.values()
             raise FrameReadError(path, reason)
-        return PictureFacts(**answer["facts"]), answer["has_sound"]
+        return VideoMeasurement(PictureFacts(**answer["facts"]), answer["has_sound"]), answer, arrays
 
     def _request(self, header: Mapping[str, object], timeout_s: float) -> tuple[dict[str, Any], list[NDArray[Any]]]:
         if not 0 < timeout_s < math.inf:
@@ -200,6 +214,18 @@ def _make_process_worker(process_id: int) -> DecodingWorker:
     worker = DecodingWorker()
     atexit.register(worker.close)
     return worker
+
+
+def _build_read_request(
+    task: str, path: Path, every: int, cap: int | None, fit: PictureFit | None
+) -> dict[str, object]:
+    sampling = {"every": every, "cap": cap, "fit": asdict(fit) if fit else None}
+    return {"task": task, "path": str(path.absolute()), **sampling}
+
+
+def _build_frames(answer: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> DecodedFrames:
+    indices, times_s, pixels = arrays
+    return DecodedFrames(indices, times_s, pixels, answer["n_frames"], answer["reader"])
 
 
 def _check_file(path: Path) -> None:

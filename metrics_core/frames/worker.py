@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from metrics_core.facts.measure import measure_video
+from metrics_core.facts.measure import measure_and_read, measure_video
 from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.messages import receive_message, send_message
 from metrics_core.frames.pictures import check_frames
@@ -53,7 +53,7 @@ def _answer_request(channel: socket.socket, request: dict[str, Any]) -> None:
             facts, has_sound = measure_video(path)
             send_message(channel, {"facts": asdict(facts), "has_sound": has_sound})
             return
-        frames = _read_frames(path, request)
+        header, frames = _read_frames(path, request)
     except NotAVideo as error:
         send_message(channel, {"not_a_video": error.reason})
     except FrameReadError as error:
@@ -61,15 +61,20 @@ def _answer_request(channel: socket.socket, request: dict[str, Any]) -> None:
     except Exception as error:  # any error of a reader is sent as the answer, and the caller reports it
         send_message(channel, {"unexpected": f"unexpected {type(error).__name__}: {error}"})
     else:
-        header = {"n_frames": frames.n_frames, "reader": frames.reader}
+        header |= {"n_frames": frames.n_frames, "reader": frames.reader}
         send_message(channel, header, frames.indices, frames.times_s, frames.pixels)
 
 
-def _read_frames(path: Path, request: dict[str, Any]) -> DecodedFrames:
+def _read_frames(path: Path, request: dict[str, Any]) -> tuple[dict[str, Any], DecodedFrames]:
+    """Return the sampled frames, and the facts of the same pass if the request asks for them."""
     fit = PictureFit(**request["fit"]) if request["fit"] else None
-    frames = make_reader(request["reader"]).read(path, request["every"], request["cap"], fit)
+    sampling = request["every"], request["cap"], fit
+    if request["task"] == "measure_and_read":
+        measured, frames = measure_and_read(path, *sampling)
+        return {"facts": asdict(measured.facts), "has_sound": measured.has_sound}, frames
+    frames = make_reader(request["reader"]).read(path, *sampling)
     check_frames(path, frames)
-    return frames
+    return {}, frames
 
 
 if __name__ == "__main__":
