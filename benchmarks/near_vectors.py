@@ -31,7 +31,9 @@ class Planted:
 def plant(n: int, dimensions: int, share: float, seed: int) -> Planted:
     """Random directions, of which a share are near another one, by the cosines of COSINES."""
     random = np.random.default_rng(seed)
-    units = unit(random.normal(size=(n, dimensions)))
+    # Of a million rows there is room for one copy only.
+    units = random.standard_normal((n, dimensions), dtype=np.float32)
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
     places = random.permutation(n)
     copies, originals = places[: int(share * n)], places[int(share * n) :]
     of = random.choice(originals, size=len(copies))
@@ -39,7 +41,7 @@ def plant(n: int, dimensions: int, share: float, seed: int) -> Planted:
     aside = random.normal(size=(len(copies), dimensions))
     aside -= np.einsum("ij,ij->i", aside, units[of])[:, None] * units[of]
     units[copies] = unit(cosines[:, None] * units[of] + np.sqrt(1 - cosines**2)[:, None] * unit(aside))
-    return Planted(units.astype(np.float32), np.sort(np.stack([of, copies], axis=1), axis=1), cosines)
+    return Planted(units, np.sort(np.stack([of, copies], axis=1), axis=1), cosines)
 
 
 def unit(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -103,10 +103,17 @@ def _sum_batches(rows: Iterable[SampleBatch], n_systems: int) -> Iterator[tuple[
     """Yield sums and counts (videos, columns, systems) of the values, some videos at a time."""
     for batch in rows:
         _, video = np.unique(batch.video_ids, return_inverse=True)
-        shape = (int(video[-1]) + 1, n_systems, batch.values.shape[1])
-        sums, counts = np.zeros(shape), np.zeros(shape)
         chosen = batch.system_places >= 0
-        cells, values = (video[chosen], batch.system_places[chosen]), batch.values[chosen]
-        np.add.at(sums, cells, np.nan_to_num(values))
-        np.add.at(counts, cells, np.isfinite(values))
-        yield sums.swapaxes(1, 2), counts.swapaxes(1, 2)
+        n_videos, cells = int(video[-1]) + 1, (video * n_systems + batch.system_places)[chosen]
+        values = batch.values[chosen]
+        sums, counts = (
+            np.stack(
+                [
+                    np.bincount(cells, weights, n_videos * n_systems).reshape(n_videos, n_systems)
+                    for weights in columns.T
+                ],
+                axis=1,
+            )
+            for columns in (np.nan_to_num(values), np.isfinite(values))
+        )
+        yield sums, counts

@@ -7,9 +7,11 @@ WITH chosen AS (
            s.dataset_id,
            s.shard,
            s.video_id,
-           {input_sha256} AS input_sha256
+           w.status,
+           w.sample_id IS NULL OR w.input_sha256 <> {input_sha256} AS is_changed
     FROM sample s
     JOIN video v USING (video_id)
+    LEFT JOIN verdict_set w ON w.scorer_id = CAST(:scorer_id AS bigint) AND w.sample_id = s.sample_id
     WHERE s.dataset_id = :dataset_id
       AND s.shard = ANY(:shards)
       AND s.kind = 'caption'),
@@ -22,25 +24,28 @@ keypoints AS (
 verdicts AS (
     SELECT c.sample_id,
            count(*) AS n,
+           -- Few verdicts are lower bounds, so that their thresholds are looked up one by one.
            bool_or(e.is_lower_bound
                    AND (CAST(:default_threshold AS float8) IS NULL
-                        OR (e.probability >= COALESCE(t.threshold, CAST(:default_threshold AS float8))) IS NOT TRUE))
+                        OR (e.probability >= COALESCE(
+                                (SELECT t.threshold
+                                 FROM keypoint k
+                                 JOIN threshold_in_force t USING (dimension)
+                                 WHERE k.keypoint_id = e.keypoint_id
+                                   AND t.scorer_id = e.scorer_id
+                                   AND t.dataset_id = c.dataset_id),
+                                CAST(:default_threshold AS float8))) IS NOT TRUE))
                AS is_lower_bound
     FROM chosen c
     JOIN ecs_verdict e ON e.scorer_id = CAST(:scorer_id AS bigint) AND e.sample_id = c.sample_id
-    LEFT JOIN keypoint k ON e.is_lower_bound AND k.keypoint_id = e.keypoint_id
-    LEFT JOIN threshold_in_force t
-           ON t.scorer_id = e.scorer_id AND t.dataset_id = c.dataset_id AND t.dimension = k.dimension
     GROUP BY c.sample_id)
 SELECT c.sample_id,
        c.dataset_id,
        c.shard
 FROM chosen c
 JOIN keypoints k USING (video_id)
-LEFT JOIN verdict_set w ON w.scorer_id = CAST(:scorer_id AS bigint) AND w.sample_id = c.sample_id
 LEFT JOIN verdicts e ON e.sample_id = c.sample_id
-WHERE w.sample_id IS NULL
-   OR w.input_sha256 <> c.input_sha256
-   OR (w.status = 'ok' AND e.n IS DISTINCT FROM k.n)
+WHERE c.is_changed
+   OR (c.status = 'ok' AND e.n IS DISTINCT FROM k.n)
    OR e.is_lower_bound
 ORDER BY c.sample_id
