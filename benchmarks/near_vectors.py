@@ -96,3 +96,25 @@ def one_by_one(units: Rows, n: int) -> npt.NDArray[np.intp]:
         np.maximum(nearest, units @ units[chosen[place]], out=nearest)
         nearest[chosen[: place + 1]] = np.inf
     return chosen
+
+
+def walk_on(device: str, units: Rows, at_least: float) -> npt.NDArray[np.bool_]:
+    """Which rows stay by an exact walk on a device of torch, all rows in its memory, by products in float32."""
+    import torch
+
+    rows = torch.from_numpy(units).to(device)
+    kept, n_kept = torch.empty_like(rows), 0
+    keep = np.zeros(len(units), dtype=np.bool_)
+    for start in range(0, len(units), _BLOCK):
+        block = rows[start : start + _BLOCK]
+        is_left = torch.ones(len(block), dtype=torch.bool, device=device)
+        for first in range(0, n_kept, 16 * _BLOCK):
+            others = kept[first : min(first + 16 * _BLOCK, n_kept)]
+            is_left &= ~(block @ others.T >= at_least - 1e-6).any(dim=1)
+        (left,) = torch.nonzero(is_left, as_tuple=True)
+        alike = torch.triu(block[left] @ block[left].T >= at_least - 1e-6, diagonal=1).nonzero().cpu().numpy()
+        stays = left[torch.from_numpy(keep_by(len(left), alike)).to(device)]
+        kept[n_kept : n_kept + len(stays)] = block[stays]
+        n_kept += len(stays)
+        keep[start + stays.cpu().numpy()] = True
+    return keep
