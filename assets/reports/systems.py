@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sqlalchemy.engine import Connection
 
 from assets.agreement.estimated_means import EstimatedMean
@@ -104,16 +106,12 @@ def _sum_batches(rows: Iterable[SampleBatch], n_systems: int) -> Iterator[tuple[
     for batch in rows:
         _, video = np.unique(batch.video_ids, return_inverse=True)
         chosen = batch.system_places >= 0
-        n_videos, cells = int(video[-1]) + 1, (video * n_systems + batch.system_places)[chosen]
+        cells, shape = (video * n_systems + batch.system_places)[chosen], (int(video[-1]) + 1, n_systems)
         values = batch.values[chosen]
-        sums, counts = (
-            np.stack(
-                [
-                    np.bincount(cells, weights, n_videos * n_systems).reshape(n_videos, n_systems)
-                    for weights in columns.T
-                ],
-                axis=1,
-            )
-            for columns in (np.nan_to_num(values), np.isfinite(values))
-        )
-        yield sums, counts
+        yield _add(cells, np.nan_to_num(values), shape), _add(cells, np.isfinite(values), shape)
+
+
+def _add(cells: npt.NDArray[np.int64], values: npt.NDArray[Any], shape: tuple[int, int]) -> FloatArray:
+    """Return the sums (videos, columns, systems) of values (n, columns) whose places in `shape` are `cells` (n,)."""
+    sums = [np.bincount(cells, column, shape[0] * shape[1]) for column in values.T]
+    return np.array(sums, dtype=np.float64).reshape(-1, *shape).swapaxes(0, 1)
