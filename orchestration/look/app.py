@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any
 
 import yaml
+from markupsafe import Markup
 from sqlalchemy.engine import Connection, Engine
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
@@ -92,7 +93,7 @@ class LookPages:
     """The pages below /look for samples, videos and selections, as methods from a request to a response. They read the
     database of one installation. make_scorers: makes one scorer for every metric. has_lineage: whether Dagster's pages
     are served too. draws: a cache of draws of captions for rating; None for a new one. explain_lock: lets one score be
-    explained at a time.
+    explained at a time. guidelines: for raters, as HTML by aspect.
 
     Methods raise errors for addresses that cannot be answered; `make_app` wraps them so that errors become responses.
     """
@@ -101,6 +102,7 @@ class LookPages:
     make_scorers: Callable[[], Mapping[str, Scorer]]
     has_lineage: bool
     draws: DrawCache | None = None
+    guidelines: Mapping[str, Markup] = field(default_factory=dict)
     explain_lock: Lock = field(default_factory=Lock, init=False)
 
     @cached_property
@@ -130,7 +132,7 @@ class LookPages:
         routes.append(Route(f"{dataset_path}/selection", catch_page_errors(self.freeze_selection), methods=["POST"]))
         draws = self.draws or DrawCache(self.engine)
         promises = PromiseCache(self.engine, lambda: find_text_encoder(self.scorers))
-        routes += RatePages(self.engine, draws, promises).list_routes(dataset_path)
+        routes += RatePages(self.engine, draws, promises, self.guidelines).list_routes(dataset_path)
         routes += LabelPages(self.engine).list_routes(dataset_path)
         routes.append(Route("/", lambda _: RedirectResponse("/look")))
         files = Mount("/look/files", StaticFiles(directory=FILES))

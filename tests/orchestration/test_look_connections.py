@@ -89,6 +89,7 @@ def requests(shown: Shown) -> dict[tuple[str, str], str]:
         ("POST", f"{own}/rate"): f"/look/clips/rate?{answer}",
         ("POST", f"{own}/rate/undo"): f"/look/clips/rate/undo?{urlencode(named)}",
         ("GET", f"{own}/rate/progress"): f"/look/clips/rate/progress?{urlencode(named)}",
+        ("GET", f"{own}/rate/raters"): f"/look/clips/rate/raters?{urlencode(named)}",
         ("GET", f"{own}/rate/facts"): "/look/clips/rate/facts?rater=ann",
         ("POST", f"{own}/rate/facts"): f"/look/clips/rate/facts?{label}",
         ("POST", f"{own}/rate/facts/undo"): "/look/clips/rate/facts/undo?rater=ann",

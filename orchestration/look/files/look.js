@@ -32,7 +32,7 @@ const sight = new IntersectionObserver(entries => {
   next();
 });
 document.querySelectorAll("[data-load], img[data-src]").forEach(part => sight.observe(part));
-if (matchMedia("(max-width: 860px)").matches) document.querySelector(".side")?.removeAttribute("open");
+if (matchMedia("(max-width: 860px)").matches) document.querySelector(".side, .guidelines")?.removeAttribute("open");
 
 // A range of bars: from the bar where the pointer goes down to the bar where it goes up.
 const barAt = event => document.elementFromPoint(event.clientX, event.clientY)?.closest(".bars g");
@@ -153,6 +153,14 @@ points?.addEventListener("submit", event => {
   event.preventDefault();
   choose(points.elements.points.value);
 });
+// While people answer, the browser loads the video of the next caption: the page to which Skip leads shows it.
+const ahead = document.createElement("video");
+const loadAhead = async address => {
+  const answer = await fetch(address), page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const next = page.querySelector("video")?.getAttribute("src");
+  if (next) Object.assign(ahead, {preload: "auto", muted: true, src: next});
+};
+addEventListener("load", () => { if (rate) loadAhead(document.getElementById("skip").href).catch(() => {}); });
 // The content of a fold is computed when it is opened.
 const unfold = async fold => {
   const part = fold.querySelector("div"), answer = await fetch(fold.dataset.fold).catch(() => null);
