@@ -79,6 +79,7 @@ def requests(shown: Shown) -> dict[tuple[str, str], str]:
         ("GET", own): "/look/clips",
         ("GET", f"{own}/histogram"): "/look/clips/histogram?column=vcs",
         ("GET", f"{own}/sample/{{sample_id:row}}"): f"/look/clips/sample/{shown.ids[0]}",
+        ("GET", f"{own}/sample/{{sample_id:row}}/similar"): f"/look/texts/sample/{shown.text_ids[0]}/similar",
         ("GET", video): f"/look/clips/video/{PLAYING + 1}",
         ("GET", f"{video}/file"): f"/look/clips/video/{PLAYING + 1}/file",
         ("GET", f"{video}/frames.jpg"): f"/look/clips/video/{PLAYING + 1}/frames.jpg",

@@ -106,9 +106,13 @@ addEventListener("error", async event => {
   if (answer.ok && media.dataset.frames) film.before(Object.assign(new Image(), {src: media.dataset.frames, alt: "Frames"}));
 }, true);
 
-// j and k go from card to card.
+// j and k go from card to card, and with the arrows from sample to sample; Escape leads back to the cards.
+const WALK = {j: "next", ArrowRight: "next", k: "prev", ArrowLeft: "prev"};
 addEventListener("keydown", event => {
-  if (!["j", "k"].includes(event.key) || event.target.matches("input, select, textarea, video")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea, video, .table")) return;
+  if (event.key === "Escape") document.querySelector("a.back[aria-keyshortcuts]")?.click();
+  document.querySelector(`.top [rel=${WALK[event.key]}]`)?.click();
+  if (!["j", "k"].includes(event.key)) return;
   const cards = [...document.querySelectorAll(".card .open")];
   const now = cards.findIndex(each => each.closest(".card").contains(document.activeElement));
   cards[Math.min(cards.length - 1, Math.max(0, now + (event.key === "j" ? 1 : -1)))]?.focus();
