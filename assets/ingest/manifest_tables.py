@@ -97,7 +97,7 @@ _TABLES = (
         row_model=RatingRow,
         id_fields=("caption_id", "rater", "aspect"),
         database_tables=("rating",),
-        field_types={"value": int},
+        field_types={"value": int, "mean_of": int},
     ),
 )
 
