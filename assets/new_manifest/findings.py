@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from assets.ingest.rejects import CODES, Code, Reject
 from assets.ingest.rows import MAX_ID, RawRow
+from assets.ingest.scales import NO_SCALES, Scale
 from assets.ingest.validate import validate_row
 
 # The system of a caption whose source names none.
@@ -25,11 +26,18 @@ class NoManifest(ValueError):
 
 
 class Rating(NamedTuple):
-    """A person's number for one aspect of a caption, a whole number from 1 to 5. `rater` and `aspect` are names."""
+    """A person's number for one aspect of a caption, or the mean of `mean_of` people's. `rater` and `aspect` are names,
+    and `value` is what the source has.
+    """
 
     rater: str
     aspect: str
-    value: int
+    value: Any
+    mean_of: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields of a row of table `ratings` without the caption's id."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +106,15 @@ class LeftOut:
 class Findings:
     """A record of the guesses about a source, as sentences, and of the things that were left out, by reason.
     `possible_ratings` are fields that may be ratings, with their least and greatest number and whether all are whole.
-    `rating_columns` are the columns of ratings, in small letters.
+    `rating_columns` are the columns of ratings, in small letters, and `rating_scales` the names of declared scales by
+    aspect.
     """
 
     guesses: list[str] = field(default_factory=list)
     left_out: dict[str, LeftOut] = field(default_factory=dict)
     possible_ratings: dict[str, tuple[float, float, bool]] = field(default_factory=dict)
     rating_columns: set[str] = field(default_factory=set)
+    rating_scales: dict[str, str] = field(default_factory=dict)
 
     def add_guess(self, sentence: str) -> None:
         """Add a guess about the source, a sentence, unless it is there already."""
@@ -129,23 +139,26 @@ class Findings:
 
     def explain_possible_ratings(self) -> list[str]:
         """List a sentence for every column that may hold ratings: its range, and the option that makes them ratings.
-        Where they are no whole numbers from 1 to 5, the sentence says that the column stays an extra field.
+        Where they are no whole numbers from 1 to 5, the sentence shows how a scale and means are named.
         """
         return [
             f"column {column!r} holds numbers from {least:g} to {most:g}: "
             + (
                 f"--rating {column} makes them ratings of people, of aspect {column!r} on the scale from 1 to 5"
                 if are_whole and least >= 1 and most <= 5
-                else "it stays an extra field, since ratings of people are whole numbers from 1 to 5"
+                else f"--rating '{column}=0-100' makes them ratings of people on that scale, and "
+                f"--rating '{column}=1-5, mean of 3' means of three; name your own scale"
             )
             for column, (least, most, are_whole) in self.possible_ratings.items()
         ]
 
-    def accept_row(self, kind: str, row: Mapping[str, Any], where: str) -> bool:
+    def accept_row(
+        self, kind: str, row: Mapping[str, Any], where: str, scales: Mapping[str, Scale] = NO_SCALES
+    ) -> bool:
         """Return whether a row of a manifest's table is valid for ingest by itself; if not, count it as left out, with
-        the reason of ingest. kind: of the row. where: how people find it.
+        the reason of ingest. kind: of the row. where: how people find it. scales: of ratings, by aspect.
         """
-        checked = validate_row(RawRow("", 0, kind, dict(row), None, ""))
+        checked = validate_row(RawRow("", 0, kind, dict(row), None, ""), scales=scales)
         if isinstance(checked, Reject):
             self.leave_out_refused(kind, checked.code, where)
         return not isinstance(checked, Reject)

@@ -105,8 +105,8 @@ def check_terms(terms: PromiseTerms, recipe: Recipe) -> None:
 
 
 def check_scale(terms: PromiseTerms, scale: Scale) -> None:
-    """Raise SelectionError where the ratings that a promise counts cannot be told apart by `error_below` on the scale
-    of their aspect, or the lowest number of this scale is best.
+    """Raise SelectionError where `error_below` does not divide the scale of the ratings that a promise counts, and
+    where the lowest number of this scale is best.
     """
     least, most = scale.least, scale.most
     if scale.lowest_is_best:

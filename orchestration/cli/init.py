@@ -34,7 +34,9 @@ def init(
     rating: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="COLUMN", help="Column of ratings by people, whole numbers from 1 to 5; may be given several times."
+            metavar="COLUMN[=SCALE]",
+            help="Column of ratings by people, such as score, 'score=0-100' or 'mos=1-5, mean of 3' (default: from 1 "
+            "to 5); may be given several times.",
         ),
     ] = None,
     tool: Annotated[
@@ -49,12 +51,12 @@ def init(
     It reads videos with captions next to them (.txt, .json, .vtt, .srt), tables with columns of videos and of captions
     (.csv, .tsv, .jsonl, .parquet), folders of Hugging Face datasets, and WebDataset shards. It overwrites nothing.
     """
-    from assets.new_manifest.columns import ColumnNames
+    from assets.new_manifest.columns import ColumnNames, parse_rating_columns
     from assets.new_manifest.make import create_manifest
 
     # A wrong setting ends the command before it writes anything.
     _ = installation.settings
-    named = ColumnNames(video_column, caption_column, tuple(rating or ()))
+    named = ColumnNames(video_column, caption_column, *parse_rating_columns(rating or ()))
     with show_progress() as tell:
         made = create_manifest(source, to, column_names=named, tool=tool, is_trial=dry_run, tell=tell)
     if as_json:

@@ -120,7 +120,7 @@ class RatingSession:
 
     @property
     def legend(self) -> str:
-        """What the ends of the scale mean, such as "1 is worst, 5 best"; "" where the answers explain themselves."""
+        """The meaning of the scale's ends, such as "1 is worst, 5 best"; "" where the answers explain themselves."""
         scale = self.declared or parse_scale(self.scale or "")
         if scale is None or scale.is_yes_no:
             return ""
