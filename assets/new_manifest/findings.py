@@ -142,14 +142,9 @@ class Findings:
         Where they are no whole numbers from 1 to 5, the sentence shows how a scale and means are named.
         """
         return [
-            f"column {column!r} holds numbers from {least:g} to {most:g}: "
-            + (
-                f"--rating {column} makes them ratings of people, of aspect {column!r} on the scale from 1 to 5"
-                if are_whole and least >= 1 and most <= 5
-                else f"--rating '{column}=0-100' makes them ratings of people on that scale, and "
-                f"--rating '{column}=1-5, mean of 3' means of three; name your own scale"
-            )
-            for column, (least, most, are_whole) in self.possible_ratings.items()
+            f"column {column!r} holds numbers from {numbers[0]:g} to {numbers[1]:g}: "
+            + _explain_rating_option(column, *numbers)
+            for column, numbers in self.possible_ratings.items()
         ]
 
     def accept_row(
@@ -180,6 +175,15 @@ class Findings:
         `first` the name of the first.
         """
         return [{"left out": reason, "n": things.n, "first": things.first} for reason, things in self.left_out.items()]
+
+
+def _explain_rating_option(column: str, least: float, most: float, are_whole: bool) -> str:
+    """Return how the option --rating reads a column of such numbers."""
+    if least < 1 or most > 5:
+        return f"--rating '{column}=0-100' makes them ratings of people; name the scale that people had for 0-100"
+    if not are_whole:
+        return f"--rating '{column}=1-5, mean of 3' makes them mean ratings of people; name the number of raters for 3"
+    return f"--rating {column} makes them ratings of people, of aspect {column!r} on the scale from 1 to 5"
 
 
 def shorten_id(wanted: str) -> str:

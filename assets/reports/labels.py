@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from assets.models.settings import DEMO_ENCODER, HUMAN_NOTES
-from assets.reports.text import format_name
+from assets.reports.text import format_name, join_names
 from db.manifest.rating_scales import load_turned_aspects
 from db.reports.summary import count_excluded_ratings, count_old_ratings, has_synthetic_ratings
 from db.scores.store import list_active_models
@@ -104,10 +104,10 @@ def explain_turned_aspects(turned: Mapping[str, float]) -> str:
     number minus the rating.
 
     >>> explain_turned_aspects({"errors": 20.0, "z": 0.0})
-    'the lowest rating is best: statistics use 20 minus the rating of errors, and 0 minus the rating of z'
+    'statistics use 20 minus the rating of errors and 0 minus the rating of z, since the lowest is best'
     """
     parts = [f"{total:g} minus the rating of {aspect}" for aspect, total in turned.items()]
-    return f"the lowest rating is best: statistics use {', and '.join(parts)}"
+    return f"statistics use {join_names(parts)}, since the lowest is best"
 
 
 def explain_old_ratings(n: int) -> str:

@@ -198,7 +198,8 @@ def list_notices(
     if data.synthetic_ratings:
         yield "The ratings are synthetic: made by a program, not by people."
     if data.turned_aspects:
-        yield f"Where {explain_turned_aspects(data.turned_aspects)}."
+        sentence = explain_turned_aspects(data.turned_aspects)
+        yield f"{sentence[0].upper()}{sentence[1:]}."
     if data.n_drawn_apart:
         yield f"{explain_drawn_ratings(data.n_drawn_apart)}."
     if n_old := data.counts["old_ratings"]:

@@ -112,6 +112,7 @@ def print_findings(made: NewManifest) -> None:
 
 
 def _print(installation: Installation, made: NewManifest, dry_run: bool) -> None:
+    from assets.ingest.scales import SCALES_FILE
     from orchestration.forecasts import build_holdings_plan
 
     print_findings(made)
@@ -120,8 +121,9 @@ def _print(installation: Installation, made: NewManifest, dry_run: bool) -> None
     if dry_run:
         console.print("nothing was written: the same command without --dry-run writes the manifest")
         return
-    tables = ", ".join(f"{table}.jsonl" for table in made.tables.table_names)
-    console.print(f"written: {tables} in {made.folder}", markup=False, soft_wrap=True)
+    files = [f"{table}.jsonl" for table in made.tables.table_names]
+    files += [SCALES_FILE] if made.findings.rating_scales else []
+    console.print(f"written: {', '.join(files)} in {made.folder}", markup=False, soft_wrap=True)
     for command in list_next_commands(made):
         console.print(f"next: {command}", markup=False, soft_wrap=True)
 

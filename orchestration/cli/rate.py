@@ -27,7 +27,7 @@ def rate(
     rater: Annotated[str | None, typer.Option(help="Name of the rater (default: the page asks).")] = None,
     rater_links: Annotated[
         int | None,
-        typer.Option(min=1, max=100, help="Print an address for each of so many raters: rater-1, rater-2 and so on."),
+        typer.Option(min=1, max=100, help="Print addresses for so many raters: rater-1, rater-2 and so on."),
     ] = None,
     scale: Annotated[
         str | None, typer.Option(help="1-5, 0-100 or yes-no (default: as the aspect was rated before, else 1-5).")

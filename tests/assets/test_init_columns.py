@@ -109,8 +109,8 @@ def test_a_csv_loses_no_column(tmp_path: Path) -> None:
     assert captions[0]["segments"] == [{"start_s": 0, "end_s": 1}]
     assert left_out(made) == {"a column without a name": 1}
     assert made.findings.explain_possible_ratings() == [
-        "column 'score' holds numbers from 2.5 to 4: --rating 'score=0-100' makes them ratings of people on that "
-        "scale, and --rating 'score=1-5, mean of 3' means of three; name your own scale"
+        "column 'score' holds numbers from 2.5 to 4: --rating 'score=1-5, mean of 3' makes them mean ratings of "
+        "people; name the number of raters for 3"
     ]
 
 
@@ -118,6 +118,11 @@ def test_means_and_other_scales_become_ratings_as_they_are(tmp_path: Path, engin
     source = put(
         tmp_path, {"t.csv": "video,caption,mos,Slips,old\nv1,A dog runs.,4.5,12,3\nv2,A cat sleeps.,6,21,3.5\n"}
     )
+    offered = create_manifest(source, is_trial=True).findings.explain_possible_ratings()
+    assert offered == [
+        "column 'mos' holds numbers from 4.5 to 6: --rating 'mos=0-100' makes them ratings of people; name the scale "
+        "that people had for 0-100"
+    ]
     names, rules = parse_rating_columns(["mos=1-5, mean of 3", "slips=0-20, lowest is best", "old"])
     made = create_manifest(source, column_names=ColumnNames(ratings=names, rating_rules=rules))
     assert json.loads((made.folder / "scales.json").read_text()) == {

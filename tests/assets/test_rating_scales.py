@@ -180,7 +180,7 @@ def test_ratings_are_stored_as_declared_and_statistics_take_the_highest_for_the_
         note = load_ratings_note(connection, dataset.dataset_id)
         means = connection.scalar(sa.text("SELECT mean_ratings FROM sample_scores WHERE sample = 'c1'"))
     assert note["lowest is best"] == (
-        "the lowest rating is best: statistics use 20 minus the rating of errors, and 0 minus the rating of z"
+        "statistics use 20 minus the rating of errors and 0 minus the rating of z, since the lowest is best"
     )
     assert means == {"errors": 3, "fluency": 4.5, "overall": 6, "z": -2.5}
 
