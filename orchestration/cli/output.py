@@ -18,12 +18,13 @@ from rich.markup import escape
 from rich.text import Text
 
 from assets.progress import throttle_lines
-from orchestration.cli.table_layout import PrintedColumn, print_table_or_records
+from orchestration.cli.table_layout import PrintedColumn, compute_table_widths, print_table_or_records
 
 if TYPE_CHECKING:
     from assets.plan import Plan
 
 
+Wide = Annotated[bool, typer.Option("--wide", help="Show all columns, also those that the terminal has no room for.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 DatasetName = Annotated[str, typer.Option("--dataset", "-d", help="Name of the dataset.")]
 # Control characters except tab and line feed, separators of lines and paragraphs, marks that turn the direction of
@@ -102,12 +103,49 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, empty: str, right: Collecti
     if not rows:
         console.print(empty, markup=False)
         return
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    fields, cells = _format_table(rows, right)
+    print_table_or_records(fields, cells, console)
+
+
+def print_fitting_rows(
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    empty: str,
+    right: Collection[str] = (),
+    kept: Collection[str] = (),
+    wide: bool = False,
+) -> None:
+    """Print rows as `print_rows` does, without the last columns that the terminal has no room for, and name these in a
+    line. kept: columns that are always shown. wide: print all columns, and no such line.
+    """
+    names = list(rows[0]) if rows else []
+    left_out: list[str] = []
+    while not wide and rows and not _fits([{name: row[name] for name in names} for row in rows], right):
+        droppable = [name for name in names if name not in kept]
+        if not droppable:
+            break
+        names.remove(droppable[-1])
+        left_out.insert(0, droppable[-1])
+    print_rows([{name: row[name] for name in names} for row in rows], empty=empty, right=right)
+    if left_out:
+        console.print(f"--wide also shows {', '.join(left_out)}", markup=False)
+
+
+def _fits(rows: Sequence[Mapping[str, Any]], right: Collection[str]) -> bool:
+    fields, cells = _format_table(rows, right)
+    return compute_table_widths(fields, [[cell or Text() for cell in row] for row in cells], console.width) is not None
+
+
+def _format_table(
+    rows: Sequence[Mapping[str, Any]], right: Collection[str]
+) -> tuple[list[PrintedColumn], list[list[Text | None]]]:
+    """Return the columns and the cells of a table; the keys of the first row are the columns."""
+    names = list(rows[0])
     fields = [
-        PrintedColumn(make_plain_text(name), name in right or all(map(_is_number, values)))
-        for name, values in columns.items()
+        PrintedColumn(make_plain_text(name), name in right or all(_is_number(row[name]) for row in rows))
+        for name in names
     ]
-    print_table_or_records(fields, ([format_cell(row[name]) for name in columns] for row in rows), console)
+    return fields, [[format_cell(row[name]) for name in names] for row in rows]
 
 
 def print_plan(plan: Plan) -> None:
