@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from assets.ingest.files import open_file
+from assets.ingest.files import open_text_file
 from assets.ingest.hygiene import format_raw_row, format_value, has_safe_text
 from assets.ingest.lines import MAX_ROW_BYTES, Block, Line, read_blocks, split_block
 from assets.ingest.manifest_tables import MANIFEST_TABLES
@@ -23,7 +23,7 @@ def read_file_blocks(path: Path) -> Iterator[Block]:
     """Yield the lines of a file in blocks, in order. Raises ManifestError if the file cannot be read, or changes before
     the last block is read.
     """
-    with open_file(path) as file:
+    with open_text_file(path) as file:
         yield from read_blocks(file)
 
 

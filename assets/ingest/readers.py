@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from assets.ingest.csv_reader import read_csv_rows
-from assets.ingest.files import OpenFile, open_file
+from assets.ingest.files import OpenFile, open_file, open_text_file
 from assets.ingest.json_lines import JSON_LINES, list_nonblank_lines, read_json_rows
 from assets.ingest.label_studio import SUFFIX as LABEL_STUDIO
 from assets.ingest.label_studio import read_rating_rows
@@ -34,7 +34,7 @@ def read_table(path: Path, kind: str) -> Iterator[RawRow]:
     if path.suffix == JSON_LINES:
         yield from read_json_rows(path, kind)
         return
-    with open_file(path) as file:
+    with open_file(path) if path.suffix == ".parquet" else open_text_file(path) as file:
         for line, content, raw in _READERS[path.suffix](file, path.name, MANIFEST_TABLES[kind].field_types):
             if isinstance(content, Reject):
                 yield RawRow(path.name, line, kind, None, content, raw)

@@ -21,12 +21,19 @@ CAPTION_SUFFIXES = (".txt", ".json", ".vtt", ".srt")
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".arrow")
 SHARD_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 
+PICTURE_SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic"))
+
 FileKind = Literal["video", "caption", "table", "shard", "other"]
 
 
 def is_video_name(path: str | PurePosixPath) -> bool:
     """Return whether a file name or path has a suffix of video files, such as `.mp4`, in small or capital letters."""
     return PurePosixPath(path).suffix.lower() in VIDEO_SUFFIXES
+
+
+def is_picture_name(path: str) -> bool:
+    """Return whether a path has a suffix of pictures, such as `.jpg`, in small or capital letters."""
+    return PurePosixPath(path).suffix.lower() in PICTURE_SUFFIXES
 
 
 def drop_suffix(path: str) -> str:

@@ -6,8 +6,10 @@ import json
 import logging
 import math
 import re
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.status import Status
 from rich.text import Text
 
 from assets.progress import throttle_lines
@@ -71,16 +74,36 @@ class SafeConsole(Console):
 console = SafeConsole()
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of a command on standard error: a call shows a sentence in place of the one before."""
+
+    status: Status
+    tell: Callable[[str], None]
+
+    def __call__(self, line: str) -> None:
+        """Show a sentence as progress."""
+        self.tell(line)
+
+    def confirm(self, sentence: str, question: str) -> bool:
+        """Print a sentence, ask the question on the terminal, and return the answer; True where nobody can answer."""
+        self.status.stop()
+        print_error(sentence)
+        answer = not sys.stdin.isatty() or typer.confirm(question, err=True)
+        self.status.start()
+        return answer
+
+
 @contextmanager
-def show_progress() -> Iterator[Callable[[str], None]]:
-    """Yield a function that prints its sentence on standard error as progress. On a terminal a sentence replaces the
-    one before; elsewhere lines are printed only now and then.
+def show_progress() -> Iterator[Progress]:
+    """Yield a function that prints its sentence on standard error as progress, and can ask. On a terminal a sentence
+    replaces the one before; elsewhere lines are printed only now and then.
     """
     with SafeConsole(stderr=True).status("") as status:
         if status.console.is_terminal:
-            yield lambda line: status.update(escape_controls(escape(line)))
+            yield Progress(status, lambda line: status.update(escape_controls(escape(line))))
         else:
-            yield throttle_lines(lambda line: typer.echo(escape_controls(line), err=True))
+            yield Progress(status, throttle_lines(lambda line: typer.echo(escape_controls(line), err=True)))
 
 
 def print_error(sentence: str) -> None:
