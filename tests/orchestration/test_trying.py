@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import shlex
 import shutil
+import sys
 import wave
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -267,6 +270,21 @@ def test_ratings_are_named_before_the_manifest_is_written(folder: Path) -> None:
     assert done.stderr.startswith("ratings: no number counts as a rating of people, unless you give --rating score\n")
     wrong = run_command("init", "rated", "--column", "referense=x")
     assert (wrong.returncode, "write FIELD=COLUMN, where FIELD is one of video, caption" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 1), (b"y\n", 0)])
+def test_on_a_terminal_the_manifest_waits_for_the_answer(folder: Path, answer: bytes, code: int) -> None:
+    source = folder / f"asked_{code}"
+    source.mkdir()
+    (source / "t.csv").write_text("video,caption,score\na,A dog runs.,4\n")
+    person, terminal = pty.openpty()
+    os.write(person, answer)
+    with open(terminal, encoding="utf-8") as keyboard, patch.object(sys, "stdin", keyboard):
+        done = run_command("init", source.name)
+    os.close(person)
+    assert (done.returncode, (source / "videos.jsonl").exists()) == (code, code == 0)
+    assert "Write the manifest without these ratings?" in done.stderr
+    assert ("no manifest was written, as you wished" in done.stderr) == (code == 1)
 
 
 def _write_sound(path: Path) -> None:
