@@ -12,7 +12,16 @@ import typer
 
 from assets.new_manifest.tool_names import Tool
 from orchestration.cli.column_options import Columns, Ratings, parse_column_names
-from orchestration.cli.output import AsJson, Progress, console, print_json, print_plan, print_rows, show_progress
+from orchestration.cli.output import (
+    AsJson,
+    Progress,
+    console,
+    print_json,
+    print_plan,
+    print_rows,
+    print_sentence,
+    show_progress,
+)
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
@@ -104,18 +113,18 @@ def print_findings(made: NewManifest) -> None:
     systems, holdings, extracted = made.tables.systems, made.holdings, made.extractor
     console.print(f"found: {made.source_description}", markup=False, soft_wrap=True)
     for guess in made.findings.guesses:
-        console.print(f"guessed: {guess}", markup=False, soft_wrap=True)
+        print_sentence(f"guessed: {guess}")
     captions = [f"{format_count(n, 'caption')} of system {system!r}" for system, n in systems.most_common(5)]
     captions += [format_count(n_more, "more system")] if (n_more := len(systems) - 5) > 0 else []
     captions += [format_count(holdings.references, "reference")] if holdings.references else []
     captions += [format_count(holdings.ratings, "rating")] if holdings.ratings else []
     has = ", ".join([format_count(holdings.videos, "video"), *captions])
-    console.print(f"manifest: {has}", markup=False, soft_wrap=True)
+    print_sentence(f"manifest: {has}")
     if extracted.n_videos:
         size = f"{format_count(extracted.n_videos, 'video')}, {extracted.size_bytes / 1e6:.1f} MB"
         console.print(f"videos: {size}, in {made.folder / 'videos'}", markup=False, soft_wrap=True)
     for offer in made.findings.explain_possible_ratings():
-        console.print(f"ratings: {offer}", markup=False, soft_wrap=True)
+        print_sentence(f"ratings: {offer}")
 
 
 def _print(installation: Installation, made: NewManifest, dry_run: bool) -> None:

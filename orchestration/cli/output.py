@@ -174,7 +174,12 @@ def _format_table(
 def print_plan(plan: Plan) -> None:
     """Print the sentences of a plan on standard output, one a line."""
     for line in plan.format_lines():
-        console.print(f"plan: {line}", markup=False, soft_wrap=True)
+        print_sentence(f"plan: {line}")
+
+
+def print_sentence(sentence: str) -> None:
+    """Print a sentence on standard output: folded between words on a terminal, else on one line."""
+    console.print(sentence, markup=False, soft_wrap=not console.is_terminal)
 
 
 def hide_connection_attempts() -> None:

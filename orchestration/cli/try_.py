@@ -12,7 +12,7 @@ import typer
 from assets.home_files import keep_files_private
 from orchestration.cli.column_options import Columns, Ratings, parse_column_names
 from orchestration.cli.init import ToolOption
-from orchestration.cli.output import Wide, console, print_fitting_rows, print_plan, show_progress
+from orchestration.cli.output import Wide, console, print_fitting_rows, print_plan, print_sentence, show_progress
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.tried_manifest import find_or_make_manifest
 
@@ -95,7 +95,7 @@ def _print_time(installation: Installation, folder: Path, plan: Plan) -> None:
         time_estimate = estimate_time(
             folder, plan.holdings, [installation.curation.scorers[metric] for metric in plan.metrics]
         )
-    console.print(f"plan: {time_estimate.format_line()}", markup=False, soft_wrap=True)
+    print_sentence(f"plan: {time_estimate.format_line()}")
 
 
 def _check_name(installation: Installation, dataset: str, folder: Path, home: Path) -> None:
@@ -170,7 +170,7 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
     silent = dict(explain_unscorable_metrics(installation, dataset, stored.metrics))
     later = {metric: f"{metric} needs {lacks}" for metric, lacks in stored.needs.items() if metric not in named}
     for sentence in (*later.values(), *silent.values()):
-        console.print(f"left out: {sentence}", markup=False, soft_wrap=True)
+        print_sentence(f"left out: {sentence}")
     metrics = [metric for metric in stored.metrics if metric not in silent]
     _stage(
         3, f"score with {', '.join(metrics)}" if metrics else "score: skipped, since no metric can score this dataset"
@@ -192,7 +192,7 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
     for metric in metrics:
         if metric not in defined:
             why = f"{metric} has no value: reelsieve scores --dataset {dataset} shows why"
-            console.print(f"left out: {why}", markup=False, soft_wrap=True)
+            print_sentence(f"left out: {why}")
     return defined
 
 
