@@ -17,11 +17,19 @@ from db.server.bulk import upsert
 from db.server.engine import open_psycopg_transaction
 from db.server.locking import lock_ids_for_copy
 
+# The videos `v` of a dataset without samples, with their present facts `f`.
+_LONE_VIDEOS = """
+    FROM video v
+    JOIN dataset d USING (dataset_id)
+    LEFT JOIN video_fact f ON f.video_id = v.video_id AND f.content_sha256 = v.content_sha256
+    WHERE d.name = :dataset AND NOT EXISTS (SELECT FROM sample s WHERE s.dataset_id = d.dataset_id)
+"""
+
 
 class FactSpread(NamedTuple):
-    """The spread of one fact over the `n` samples of a dataset that have it. A fact that is a number has a least,
-    median and greatest value, and `commonest` is None. Another fact, such as the language, has only its commonest
-    value. All four are None if n is 0.
+    """The spread of one fact over the `n` samples of a dataset that have it; in a dataset without samples, over its
+    videos. A fact that is a number has a least, median and greatest value, and `commonest` is None. Another fact, such
+    as the language, has only its commonest value. All four are None if n is 0.
     """
 
     fact: str
@@ -123,7 +131,7 @@ def store_video_facts(engine: Engine, rule: str, videos: Sequence[VideoFacts]) -
 
 def compute_fact_spreads(connection: Connection, dataset: str) -> list[FactSpread]:
     """Return one spread per fact over all samples of the dataset of this name, in the order of FACT_COLUMNS. A fact of
-    a video counts once for every sample of that video. Runs one query per fact.
+    a video counts once for every sample of that video; in a dataset without samples, once. Runs one query per fact.
     """
     return [_compute_spread(connection, dataset, name) for name in FACT_COLUMNS]
 
@@ -138,6 +146,15 @@ def load_first_samples(
     query = sa.text(
         f'SELECT {names} FROM sample_scores WHERE dataset = :dataset ORDER BY sample COLLATE "C" LIMIT :most'
     )
+    return [dict(row) for row in connection.execute(query, {"dataset": dataset, "most": limit}).mappings()]
+
+
+def load_first_videos(connection: Connection, dataset: str, columns: Sequence[str], limit: int) -> list[dict[str, Any]]:
+    """Load the first `limit` videos of the dataset of this name, ordered by key. Every dict has the key "video", for
+    the video's key, and the given facts of the video. [] if there is no such dataset, or if it has samples.
+    """
+    names = ", ".join(["v.key AS video", *(f"f.{name}" for name in columns)])
+    query = sa.text(f'SELECT {names} {_LONE_VIDEOS} ORDER BY v.key COLLATE "C" LIMIT :most')
     return [dict(row) for row in connection.execute(query, {"dataset": dataset, "most": limit}).mappings()]
 
 
@@ -157,7 +174,10 @@ def _compute_spread(connection: Connection, dataset: str, fact: str) -> FactSpre
         if is_number_column(FACT_COLUMNS[fact])
         else "NULL, mode() WITHIN GROUP (ORDER BY CAST({0} AS text))"
     ).format(fact)
-    query = sa.text(f"SELECT count({fact}), {summary} FROM sample_scores WHERE dataset = :dataset")
+    values = f"SELECT {fact} FROM sample_scores WHERE dataset = :dataset"
+    if fact in VIDEO_FACTS:
+        values += f" UNION ALL SELECT f.{fact} {_LONE_VIDEOS}"
+    query = sa.text(f"SELECT count({fact}), {summary} FROM ({values}) facts")
     n, quantiles, commonest = connection.execute(query, {"dataset": dataset}).one()
     least, median, greatest = quantiles or (None, None, None)
     return FactSpread(fact, n, least, median, greatest, commonest)
