@@ -143,7 +143,8 @@ def test_tables_without_what_a_manifest_needs_are_refused(tmp_path: Path, clips:
     two = {"a": [b"1"], "b": [b"2"], "caption": ["A cup."]}
     write(**two)
     assert refusal() == (
-        "t.lance: no column of files was recognised as the one of videos: choose one of 'a', 'b' with --column video=NAME"
+        "t.lance: no column of files was recognised as the one of videos: choose one of 'a', 'b' "
+        "with --column video=NAME"
     )
     assert "choose one of 'a', 'b' with --column video=NAME" in refusal(column_names=ColumnNames({"video": "caption"}))
     write(a=[b"1"], words=["A cup."])
