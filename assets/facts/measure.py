@@ -51,25 +51,26 @@ def measure_texts(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter
         tell(f"{n} texts described")
 
 
-def measure_videos(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter) -> int:
-    """Measure and store facts about the videos of a shard whose file has none by the present rules; return the number
-    of videos. Several videos are decoded at once, in processes of their own. A video that cannot be measured counts
-    too, and is stored with a status and a reason. tell: takes lines about progress.
+def measure_videos(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter, models: str | None = None) -> int:
+    """Measure and store facts about the videos of a shard whose file has none by the present rules and models; return
+    the number of videos. Several videos are decoded at once, in processes of their own. A video that cannot be measured
+    counts too, and is stored with a status and a reason. tell: takes lines about progress. models: what
+    `find_fact_models` returns; None leaves out text on screen and speech.
 
     The status is "failed" if the file is missing or has changed since it was ingested, or if the decoder died or ran
     out of time; the next run tries it again. It is "unreadable" for a file that does not decode.
     """
     with engine.connect() as connection:
-        videos = list_unmeasured_videos(connection, PICTURE_FACTS_VERSION, dataset.dataset_id, shard)
-    n, measured = 0, _measure_in_order(videos)
+        videos = list_unmeasured_videos(connection, PICTURE_FACTS_VERSION, models, dataset.dataset_id, shard)
+    n, measured = 0, _measure_in_order(videos, models is not None)
     while batch := list(islice(measured, VIDEOS_PER_WRITE)):
-        store_video_facts(engine, PICTURE_FACTS_VERSION, batch)
+        store_video_facts(engine, PICTURE_FACTS_VERSION, models, batch)
         n += len(batch)
         tell(f"{n} of {len(videos)} videos measured")
     return n
 
 
-def _measure_in_order(videos: list[StoredVideo]) -> Iterator[VideoFacts]:
+def _measure_in_order(videos: list[StoredVideo], with_models: bool) -> Iterator[VideoFacts]:
     """Yield the facts about these videos in order; several are measured at once, as many as decoders would run."""
     n_decoders = max(1, min(MAX_DECODERS, (os.cpu_count() or 1) // 2, len(videos)))
     with ExitStack() as stack:
@@ -78,20 +79,20 @@ def _measure_in_order(videos: list[StoredVideo]) -> Iterator[VideoFacts]:
             free.put(stack.enter_context(DecodingWorker()))
         # Entered last, so closed first: a thread that still runs would start its closed worker again.
         pool = stack.enter_context(ThreadPoolExecutor(n_decoders, thread_name_prefix="measurer"))
-        yield from pool.map(lambda video: _measure(video, free), videos)
+        yield from pool.map(lambda video: _measure(video, free, with_models), videos)
 
 
-def _measure(video: StoredVideo, free: SimpleQueue[DecodingWorker]) -> VideoFacts:
+def _measure(video: StoredVideo, free: SimpleQueue[DecodingWorker], with_models: bool) -> VideoFacts:
     worker = free.get()
     limit = TIMEOUT_S + TIMEOUT_PER_SECOND_OF_VIDEO * (video.duration_s or 0.0)
     try:
         with hold_video_file(video) as path:
-            facts, has_sound = worker.measure_video(path, timeout_s=limit)
+            facts, has_sound, by_models = worker.measure_video(path, with_models=with_models, timeout_s=limit)
     except FrameReadError as error:
         status: Status = "failed" if isinstance(error, DecoderFailed) else "unreadable"
         return VideoFacts(video.video_id, video.content_sha256, {}, status, f"{video.uri}: {error.reason}")
     finally:
         free.put(worker)
     signature = None if facts.signature is None else bytes.fromhex(facts.signature)
-    known = {**asdict(facts), "signature": signature, "has_sound": has_sound}
+    known = {**asdict(facts), "signature": signature, "has_sound": has_sound, **asdict(by_models)}
     return VideoFacts(video.video_id, video.content_sha256, known)

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from metrics_core.facts.pictures import FrameScan, Luma, PictureFacts
+from metrics_core.facts.models import ModelFacts
+from metrics_core.facts.pictures import FrameScan, Luma, PictureFacts, compute_frame_durations
 
 if TYPE_CHECKING:
     from av.video.frame import VideoFrame
@@ -19,6 +21,9 @@ FULL_RANGE = 2
 # The number of frames a second that are measured for contrast, sharpness and bars.
 CLOSE_LOOKS = 1.0
 USUAL_FPS = 25.0
+# Seconds between two frames in which text is looked for: few subtitles are shown for less, and looking into a frame
+# takes several times as long as decoding a second.
+TEXT_EVERY_S = 2.0
 
 
 class FrameMeasurer:
@@ -51,6 +56,10 @@ class FrameMeasurer:
         """
         return self._scan.compute_facts()
 
+    def compute_seconds(self) -> float:
+        """Compute how many seconds the frames added so far are shown, the last one as long as the median."""
+        return float(compute_frame_durations(self._scan.start_times).sum())
+
     def _find_start_time(self, frame: VideoFrame) -> float:
         """Return the second from which a frame is shown: by its time stamp, or one frame later where that is missing or
         too early.
@@ -78,9 +87,54 @@ def convert_to_luma(frame: VideoFrame) -> Luma:
     return luma
 
 
-def measure_video(path: Path) -> tuple[PictureFacts, bool]:
-    """Measure the frames of a video file that decode: the facts about its pictures, and whether it has a sound track.
-    Raises FrameReadError where no frame decodes, or `open_video` refuses the file.
+class TextScan:
+    """Looks for text in one frame every two seconds of a video: call `add_frame` with every frame, in order. `areas`
+    has the share of the picture under text, of every frame looked at. fps: frames a second; with None, 25 are assumed.
+    """
+
+    def __init__(self, fps: float | None) -> None:
+        self.areas: list[float] = []
+        self._every = max(1, round((fps or USUAL_FPS) * TEXT_EVERY_S))
+        self._n = 0
+
+    def add_frame(self, frame: VideoFrame) -> None:
+        """Look for text in the next decoded frame, if its turn has come. Needs the extra `facts`."""
+        from metrics_core.facts.screen_text import measure_text_area, read_lines_by_model
+
+        if self._n % self._every == 0:
+            self.areas.append(measure_text_area(convert_to_picture(frame), read_lines_by_model))
+        self._n += 1
+
+
+def convert_to_picture(frame: VideoFrame) -> NDArray[np.uint8]:
+    """Return a decoded frame as an upright picture, uint8 of shape (H, W, 3) in blue, green, red. A frame with a side
+    above 1,280 pixels is made smaller.
+    """
+    from metrics_core.facts.screen_text import LONGEST_SIDE
+    from metrics_core.frames.container import count_quarter_turns
+
+    scale = min(1.0, LONGEST_SIDE / max(frame.width, frame.height))
+    width, height = (max(1, round(side * scale)) for side in (frame.width, frame.height))
+    picture = frame.reformat(width, height, format="bgr24").to_ndarray()
+    return np.ascontiguousarray(np.rot90(picture, count_quarter_turns(frame)))
+
+
+def measure_speech_share(path: Path, shown_s: float) -> float | None:
+    """Measure the share of the time of a video file in which somebody speaks; None without a sound track that decodes.
+    The time is that of the sound, or `shown_s`, the seconds that its pictures are shown, where these are more. Needs
+    the extra `facts`.
+    """
+    from metrics_core.facts.speech import measure_speech
+    from metrics_core.frames.sound import decode_sound
+
+    speech_s, sound_s = measure_speech(decode_sound(path))
+    return speech_s / max(sound_s, shown_s) if sound_s else None
+
+
+def measure_video(path: Path, *, with_models: bool = False) -> tuple[PictureFacts, bool, ModelFacts]:
+    """Measure the frames of a video file that decode: the facts about its pictures, whether it has a sound track, and
+    the facts about text and speech. with_models: whether these are measured, with the models of the extra `facts`;
+    without, they are None. Raises FrameReadError where no frame decodes, or `open_video` refuses the file.
     """
     from metrics_core.frames.container import find_frame_rate, open_video
     from metrics_core.frames.pyav_reader import decode_frames
@@ -88,11 +142,20 @@ def measure_video(path: Path) -> tuple[PictureFacts, bool]:
 
     with open_video(path) as (container, stream):
         rate = find_frame_rate(stream)
-        measurer = FrameMeasurer(float(rate) if rate else None, stream.time_base)
+        fps = float(rate) if rate else None
+        measurer, texts = FrameMeasurer(fps, stream.time_base), TextScan(fps)
         n = 0
         for frame in decode_frames(container, stream):
             measurer.add_frame(frame)
+            if with_models:
+                texts.add_frame(frame)
             n += 1
         if not n:
             raise FrameReadError(path, "no frame of the video can be decoded")
-        return measurer.compute_facts(), bool(container.streams.audio)
+        has_sound = bool(container.streams.audio)
+    by_models = ModelFacts()
+    if with_models:
+        areas = np.array(texts.areas)
+        speech_share = measure_speech_share(path, measurer.compute_seconds())
+        by_models = ModelFacts(float((areas > 0).mean()), float(areas.mean()), speech_share)
+    return measurer.compute_facts(), has_sound, by_models

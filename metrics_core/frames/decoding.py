@@ -17,6 +17,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from metrics_core.facts.models import ModelFacts
 from metrics_core.facts.pictures import PictureFacts
 from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.probe import UNKNOWN_FIELDS
@@ -115,16 +116,21 @@ class DecodingWorker:
             facts = answer.get("facts") or {**UNKNOWN_FIELDS, "status": "undecodable", "error": answer["unexpected"]}
         return VideoProbe(**facts, content_sha256=compute_content_sha256(path))
 
-    def measure_video(self, path: Path, *, timeout_s: float = 60.0) -> tuple[PictureFacts, bool]:
-        """Return (picture facts, whether the video has a sound track), measured in the child process on all frames that
-        decode. Raises FrameReadError where no frame decodes, DecoderFailed after a crash or `timeout_s` seconds.
+    def measure_video(
+        self, path: Path, *, with_models: bool = False, timeout_s: float = 60.0
+    ) -> tuple[PictureFacts, bool, ModelFacts]:
+        """Return (picture facts, whether the video has a sound track, facts about text and speech), measured in the
+        child process on all frames that decode. with_models: whether the last ones are measured, with the models of
+        the extra `facts`; without, they are None. Raises FrameReadError where no frame decodes, DecoderFailed after a
+        crash or `timeout_s` seconds.
 
         Raises:
             FrameReadError: no frame decodes, or as `DecoderFailed`, the decoder crashed or ran out of time.
         """
         _check_file(path)
+        request = {"task": "measure", "path": str(path.absolute()), "with_models": with_models}
         try:
-            answer, _ = self._request({"task": "measure", "path": str(path.absolute())}, timeout_s)
+            answer, _ = self._request(request, timeout_s)
         except WorkerFailed as failure:
             raise DecoderFailed(path, str(failure)) from failure
         if "unexpected" in answer:
@@ -132,7 +138,7 @@ class DecodingWorker:
         if "facts" not in answer:
             (reason,) = answer.values()
             raise FrameReadError(path, reason)
-        return PictureFacts(**answer["facts"]), answer["has_sound"]
+        return PictureFacts(**answer["facts"]), answer["has_sound"], ModelFacts(**answer["by_models"])
 
     def _request(self, header: Mapping[str, object], timeout_s: float) -> tuple[dict[str, Any], list[NDArray[Any]]]:
         if not 0 < timeout_s < math.inf:

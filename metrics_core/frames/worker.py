@@ -50,8 +50,9 @@ def _answer_request(channel: socket.socket, request: dict[str, Any]) -> None:
             send_message(channel, {"facts": collect_probe_fields(path)})
             return
         if request["task"] == "measure":
-            facts, has_sound = measure_video(path)
-            send_message(channel, {"facts": asdict(facts), "has_sound": has_sound})
+            facts, has_sound, by_models = measure_video(path, with_models=request["with_models"])
+            answer = {"facts": asdict(facts), "has_sound": has_sound, "by_models": asdict(by_models)}
+            send_message(channel, answer)
             return
         frames = _read_frames(path, request)
     except NotAVideo as error:

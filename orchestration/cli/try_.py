@@ -136,7 +136,7 @@ def _describe(installation: Installation, dataset: str) -> None:
     from assets.reports.text import format_count
     from orchestration.launch import run_facts
 
-    _stage(2, "facts: captions and videos are measured without a model")
+    _stage(2, "facts: captions and videos are measured")
     described = run_facts(installation, dataset)
     texts, videos = format_count(described["text_fact"], "text"), format_count(described["video_fact"], "video")
     console.print(f"measured: {texts}, {videos} by this run")
