@@ -20,9 +20,9 @@ from assets.sources.frames import hold_video_file
 from assets.unstored_samples import inspect_unstored_video
 from db.evidence.frames import StoredVideo
 from db.scores.pending import PendingSample
-from metrics_core.facts.languages import detect_language
+from metrics_core.facts.languages import detect_languages
 from metrics_core.facts.models import find_fact_models
-from metrics_core.facts.texts import measure_text
+from metrics_core.facts.texts import compute_text_facts
 from metrics_core.frames import DecodingWorker, FrameReadError
 from metrics_core.models.errors import ModelUnusable
 from metrics_core.models.sentence_splitter import RuleSplitter
@@ -140,8 +140,7 @@ def _measure_videos(folder: Path, holdings: Holdings, clock: Clock) -> MeasuredR
 
 
 def _compute_facts(texts: Sequence[str]) -> None:
-    for text in texts:
-        measure_text(text, RuleSplitter().split, detect_language)
+    compute_text_facts(texts, RuleSplitter().split, detect_languages)
 
 
 def _measure_scores(folder: Path, holdings: Holdings, scorer: Scorer, clock: Clock) -> MeasuredRate:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assets.media.decoders import count_cores, count_cores_per_encoder
 from benchmarks.measure import RESULTS, Spread, alternate, save
 from demo.build import make_demo_clips
 from demo.encoder import make_demo_encoder
@@ -26,6 +27,7 @@ from lab.encoder.data import frames_at
 from metrics_core.evqa import evqa_from_prepared_frames, prepare_frames
 from metrics_core.frames import DecodingWorker
 from metrics_core.frames.features import FrameEncoder, FrameFeatures, VideoToEncode, compute_frame_features
+from metrics_core.frames.pool import DecoderPool
 from metrics_core.keywords import RuleKeywords, extract_keywords
 from metrics_core.models.clip_encoder import OpenClipEncoder
 
@@ -83,7 +85,11 @@ def pipeline_calls(encoder: OpenClipEncoder, paths: Sequence[Path]) -> dict[str,
     def score() -> list[float | None]:
         scores = []
         whole, *units = encoder.encode_texts([TEXT, *keywords])
-        for _, encoded in compute_frame_features(frames, [VideoToEncode(path, path, CLIP_SECONDS) for path in paths]):
+        for _, encoded in compute_frame_features(
+            frames,
+            [VideoToEncode(path, path, CLIP_SECONDS) for path in paths],
+            DecoderPool(count_cores_per_encoder(count_cores())),
+        ):
             assert isinstance(encoded, FrameFeatures)
             scores.append(evqa_from_prepared_frames(prepare_frames(encoded.features), units, whole).score)
         return scores

@@ -1,9 +1,10 @@
-"""Times ingest and facts of clips inside tar files against the same clips as files: `python -m benchmarks.members`.
+"""Times ingest and facts of clips inside tar files and a Lance table against files: `python -m benchmarks.members`.
 
-`--clips N` (2,000) clips of two seconds lie in a folder, in 20 tar files, and in the same tar files on an S3 server of
-this machine (moto, in this process). Every repeat measures all three in turn, into fresh databases, so that other load
-on the machine meets all alike; `to_files` is the ratio of a repeat to that of the files in the same repeat. The spread
-is the range of the middle half of the repeats. The clips differ only in their last bytes.
+`--clips N` (2,000) clips of two seconds lie in a folder, in 20 tar files, in a Lance table of as many data files, and
+in the same tar files on an S3 server of this machine (moto, in this process). Every repeat measures all in turn, into
+fresh databases, so that other load on the machine meets all alike; `to_files` is the ratio of a repeat to that of the
+files in the same repeat. The spread is the range of the middle half of the repeats. The clips differ only in their last
+bytes.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def draw_clip() -> bytes:
 def write_sources(folder: Path, n_clips: int, n_tars: int) -> Iterator[tuple[str, Path]]:
     """Write the clips, and yield the name and the manifest's folder of each source."""
     clip = draw_clip()
-    paths: dict[str, list[str]] = {"files": [], "tars": [], "s3": []}
+    paths: dict[str, list[str]] = {"files": [], "tars": [], "lance": [], "s3": []}
     (folder / "files").mkdir()
     (folder / "tars").mkdir()
     for tar_number in range(n_tars):
@@ -68,6 +69,7 @@ def write_sources(folder: Path, n_clips: int, n_tars: int) -> Iterator[tuple[str
                 paths["files"].append(f"{number}.mp4")
                 paths["tars"].append(f"tar://{tar_number}.tar#{number}.mp4")
                 paths["s3"].append(f"tar://s3://{BUCKET}/{tar_number}.tar#{number}.mp4")
+    paths["lance"] = write_table(folder / "lance" / "t.lance", folder / "files", n_clips, n_tars)
     for name, listed in paths.items():
         manifest = folder / name
         manifest.mkdir(exist_ok=True)
@@ -75,6 +77,20 @@ def write_sources(folder: Path, n_clips: int, n_tars: int) -> Iterator[tuple[str
         (manifest / "videos.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         (manifest / "captions.jsonl").write_text("")
         yield name, manifest
+
+
+def write_table(table: Path, files: Path, n_clips: int, n_files: int) -> list[str]:
+    """Write the clips of a folder to a Lance table of so many data files, and list their addresses."""
+    import lance
+    import pyarrow as pa
+
+    schema = pa.schema([lance.blob_field("video")])
+    rows_per_file = -(-n_clips // n_files)
+    for start in range(0, n_clips, rows_per_file):
+        clips = [(files / f"{n}.mp4").read_bytes() for n in range(start, min(start + rows_per_file, n_clips))]
+        lance.write_dataset(pa.table([lance.blob_array(clips)], schema=schema), str(table), mode="append")
+    rows = lance.dataset(str(table)).to_table(columns=[], with_row_id=True)
+    return [f"lance://t.lance#video/{row_id}" for row_id in rows["_rowid"].to_pylist()]
 
 
 @contextmanager

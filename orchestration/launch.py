@@ -20,6 +20,7 @@ from assets.results import RunResults
 from assets.scores.draws import extend_stored_draws
 from assets.scores.pending import count_pending_by_shard, list_incomplete_shards, update_active_scorer_if_complete
 from assets.scores.registry import SCORERS, build_score_asset_name, list_accompanying_scores, list_scoring_assets
+from assets.sources.frames import FACTS
 from db.manifest.datasets import Dataset
 from db.scores.pending import compute_shard_digest
 from db.scores.thresholds import list_metrics_with_thresholds
@@ -62,12 +63,13 @@ def run_scoring(
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """Score the pending samples of a dataset by Dagster runs in this process. Yield (shard key, {metric: number of
     results written}) for every shard that this process completed; a result is a score, or a status without one.
-    options: values of options of sources by name. shards: the numbers of the shards to look at; None for all. Raises
-    UnknownDataset, UnknownShard, and at the end one error for all shards that failed.
+    options: values of options of sources by name; with `facts`, missing facts about the videos that are decoded are
+    measured too. shards: the numbers of the shards to look at; None for all. Raises UnknownDataset, UnknownShard, and
+    at the end one error for all shards that failed.
 
-    Neighbouring shards share one run. Every source that knows an option gets it. Without options, evidence that an
-    earlier run left incomplete because of an option is completed. Other processes that score the dataset share the
-    work: a shard is yielded by every process that scored in it.
+    Neighbouring shards share one run. Every source that knows an option gets it. Without options other than `facts`,
+    evidence that an earlier run left incomplete because of an option is completed. Other processes that score the
+    dataset share the work: a shard is yielded by every process that scored in it.
     """
     with hold_dataset(installation.engine, dataset) as stored_dataset:
         yield from _score_shards(installation, stored_dataset, metrics, options or {}, shards)
@@ -87,7 +89,7 @@ def _score_shards(
     close_dead_runs(installation.instance, installation.database_url)
     config = build_run_config(metrics, options)
     known = installation.instance.get_dynamic_partitions(str(SHARDS.name))
-    incomplete = set() if options else _load_outstanding_shards(installation, dataset, metrics)
+    incomplete = set() if set(options) - {FACTS} else _load_outstanding_shards(installation, dataset, metrics)
     wanted = {
         key: n
         for key, n in _count_wanted_samples(installation, dataset, metrics, incomplete, known).items()

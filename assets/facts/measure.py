@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import asdict
+from functools import partial
 from itertools import islice
-from queue import SimpleQueue
 
 from sqlalchemy.engine import Engine
 
+from assets.facts.rows import build_video_facts
+from assets.media.decoders import choose_decoder_pool, count_cores, count_pixels
 from assets.sources.base import LineWriter
 from assets.sources.frames import VIDEOS_PER_WRITE, hold_video_file
 from db.evidence.facts import (
@@ -21,14 +18,14 @@ from db.evidence.facts import (
     store_text_facts,
     store_video_facts,
 )
-from db.evidence.frames import Status, StoredVideo
+from db.evidence.frames import StoredVideo
 from db.manifest.datasets import Dataset
-from metrics_core.facts.languages import detect_language
+from metrics_core.facts.languages import detect_languages
 from metrics_core.facts.pictures import PICTURE_FACTS_VERSION
-from metrics_core.facts.texts import TEXT_FACTS_VERSION, measure_text
+from metrics_core.facts.texts import TEXT_FACTS_VERSION, compute_text_facts
 from metrics_core.frames import DecodingWorker, FrameReadError
-from metrics_core.frames.features import MAX_DECODERS, TIMEOUT_PER_SECOND_OF_VIDEO, TIMEOUT_S
-from metrics_core.frames.records import DecoderFailed
+from metrics_core.frames.memory import estimate_video_bytes
+from metrics_core.frames.pool import compute_time_limit
 from metrics_core.models.sentence_splitter import RuleSplitter
 
 # Texts between two writes: a crash costs at most so many.
@@ -45,54 +42,53 @@ def measure_texts(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter
             texts = list_undescribed_texts(connection, TEXT_FACTS_VERSION, dataset.dataset_id, shard, TEXTS_PER_WRITE)
         if not texts:
             return n
-        facts = {key: asdict(measure_text(text, split, detect_language)) for key, text in texts.items()}
-        store_text_facts(engine, TEXT_FACTS_VERSION, facts)
-        n += len(facts)
+        facts = compute_text_facts(list(texts.values()), split, detect_languages)
+        rows = {key: measured._asdict() for key, measured in zip(texts, facts, strict=True)}
+        store_text_facts(engine, TEXT_FACTS_VERSION, rows)
+        n += len(rows)
         tell(f"{n} texts described")
 
 
 def measure_videos(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter, models: str | None = None) -> int:
     """Measure and store facts about the videos of a shard whose file has none by the present rules and models; return
-    the number of videos. Several videos are decoded at once, in processes of their own. A video that cannot be measured
-    counts too, and is stored with a status and a reason. tell: takes lines about progress. models: what
-    `find_fact_models` returns; None leaves out text on screen and speech.
+    the number of videos. Videos are decoded in as many processes as there are cores, or as the setting `decoders` says.
+    A video that cannot be measured counts too, and is stored with a status and a reason. tell: takes lines about
+    progress. models: what `find_fact_models` returns; None leaves out text on screen and speech.
 
     The status is "failed" if the file is missing or has changed since it was ingested, or if the decoder died or ran
     out of time; the next run tries it again. It is "unreadable" for a file that does not decode.
     """
     with engine.connect() as connection:
         videos = list_unmeasured_videos(connection, PICTURE_FACTS_VERSION, models, dataset.dataset_id, shard)
-    n, measured = 0, _measure_in_order(videos, models is not None)
-    while batch := list(islice(measured, VIDEOS_PER_WRITE)):
+    pool = choose_decoder_pool(count_cores(), videos, tell, with_models=models is not None)
+    measure = partial(_measure_video, with_models=models is not None)
+    n, measured = 0, pool.decode_in_order(videos, measure, _estimate_bytes)
+    while batch := [facts for _, facts in islice(measured, VIDEOS_PER_WRITE)]:
         store_video_facts(engine, PICTURE_FACTS_VERSION, models, batch)
         n += len(batch)
         tell(f"{n} of {len(videos)} videos measured")
     return n
 
 
-def _measure_in_order(videos: list[StoredVideo], with_models: bool) -> Iterator[VideoFacts]:
-    """Yield the facts about these videos in order; several are measured at once, as many as decoders would run."""
-    n_decoders = max(1, min(MAX_DECODERS, (os.cpu_count() or 1) // 2, len(videos)))
-    with ExitStack() as stack:
-        free: SimpleQueue[DecodingWorker] = SimpleQueue()
-        for _ in range(n_decoders):
-            free.put(stack.enter_context(DecodingWorker()))
-        # Entered last, so closed first: a thread that still runs would start its closed worker again.
-        pool = stack.enter_context(ThreadPoolExecutor(n_decoders, thread_name_prefix="measurer"))
-        yield from pool.map(lambda video: _measure(video, free, with_models), videos)
+def count_unmeasured_videos(engine: Engine, dataset: Dataset, models: str | None = None) -> int:
+    """Count the videos of a dataset that `measure_videos`, with the same models, would measure in all of its shards."""
+    shards = range(dataset.n_shards)
+    with engine.connect() as connection:
+        missing = partial(list_unmeasured_videos, connection, PICTURE_FACTS_VERSION, models, dataset.dataset_id)
+        return sum(len(missing(shard)) for shard in shards)
 
 
-def _measure(video: StoredVideo, free: SimpleQueue[DecodingWorker], with_models: bool) -> VideoFacts:
-    worker = free.get()
-    limit = TIMEOUT_S + TIMEOUT_PER_SECOND_OF_VIDEO * (video.duration_s or 0.0)
+def _estimate_bytes(video: StoredVideo) -> int:
+    # A member of a tar file is read into memory.
+    member = video.size_bytes if video.member_offset is not None else 0
+    return estimate_video_bytes(count_pixels(video), 0, None) + member
+
+
+def _measure_video(worker: DecodingWorker, video: StoredVideo, *, with_models: bool) -> VideoFacts:
     try:
         with hold_video_file(video) as path:
-            facts, has_sound, by_models = worker.measure_video(path, with_models=with_models, timeout_s=limit)
+            limit = compute_time_limit(video.duration_s)
+            measurement = worker.measure_video(path, with_models=with_models, timeout_s=limit)
     except FrameReadError as error:
-        status: Status = "failed" if isinstance(error, DecoderFailed) else "unreadable"
-        return VideoFacts(video.video_id, video.content_sha256, {}, status, f"{video.uri}: {error.reason}")
-    finally:
-        free.put(worker)
-    signature = None if facts.signature is None else bytes.fromhex(facts.signature)
-    known = {**asdict(facts), "signature": signature, "has_sound": has_sound, **asdict(by_models)}
-    return VideoFacts(video.video_id, video.content_sha256, known)
+        return build_video_facts(video, error)
+    return build_video_facts(video, measurement)

@@ -17,7 +17,7 @@ _ROOT_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 class MediaSettings(BaseSettings):
-    """The places of videos on this machine: roots, private networks and the cache. No score depends on them.
+    """The videos on this machine: media roots, private networks, the cache and decoders. No score depends on them.
 
     A field X is the variable REELSIEVE_X.
     """
@@ -39,6 +39,12 @@ class MediaSettings(BaseSettings):
     )
     media_cache_gb: float = Field(
         default=20.0, gt=0, description="the most space that copies of remote videos may take, in 10^9 bytes"
+    )
+
+    decoders: int | None = Field(
+        default=None,
+        ge=1,
+        description="videos decoded at once; default: the cores for facts, the cores per GPU (or half) for frames",
     )
 
     @field_validator("media_roots")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -12,9 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 from sqlalchemy.engine import Engine
 
+from assets.facts.rows import build_video_facts
+from assets.media.decoders import choose_decoder_pool, count_cores, count_cores_per_encoder, count_pixels
 from assets.media.files import IngestedFileUnreadable, hold_ingested_file
 from assets.reports.text import format_portion
-from assets.sources.base import Evidence, Examination, Order, Source
+from assets.sources.base import Evidence, Examination, LineWriter, Order, Source
+from db.evidence.facts import VideoFacts, find_unmeasured_videos, store_video_facts
 from db.evidence.frames import (
     LoadVideos,
     StoredFrames,
@@ -28,6 +31,8 @@ from db.evidence.frames import (
 from db.evidence.models import register_model
 from db.schema.inputs import Input
 from db.scores.pending import PendingSample, list_shard_samples
+from metrics_core.facts.models import find_fact_models
+from metrics_core.facts.pictures import PICTURE_FACTS_VERSION
 from metrics_core.frames.features import FrameEncoder, FrameFeatures, VideoToEncode, compute_frame_features
 from metrics_core.frames.records import DecoderFailed, FrameReadError
 from metrics_core.models.errors import ModelUnusable
@@ -35,6 +40,8 @@ from metrics_core.protocols import ModelIdentity
 
 # Videos between two writes: a crash costs at most so many.
 VIDEOS_PER_WRITE = 32
+# The option that missing facts about a video are measured in the pass that decodes its frames.
+FACTS = "facts"
 
 
 class SampledFrames(Source[Mapping[int, StoredFrames]]):
@@ -48,6 +55,7 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
     )
     group: ClassVar[str] = "embeddings"
     reads: ClassVar[tuple[str, ...]] = ("sample", "video")
+    options: ClassVar[Mapping[str, bool]] = {FACTS: False}
     checks: ClassVar[Mapping[str, str]] = {
         "frames_present": "Every video that a score needs was read, or is known to have no readable frame.",
         "frames_complete": "As many features are stored as frames were sampled.",
@@ -68,15 +76,25 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
         """Decode the samples' videos that have no stored vectors of this encoder, encode their frames, and store the
         vectors. Returns the number of videos, of frames, and of videos without frames, and the encoder's name, by name.
-        A video whose frames cannot be read is stored with a status and a reason.
+        A video whose frames cannot be read is stored with a status and a reason. With option facts, the facts about
+        these videos that are missing are measured in the same pass and stored; a video where this does not succeed is
+        left to the asset video_fact.
 
         Its status is "failed" if its file is missing, has changed or became a link since it was ingested, or if the
         decoder died or ran out of time. The next run tries a failed video again.
         """
         pending = self._unseen(order, sample_ids)
         n_videos = n_frames = n_without = 0
-        rows = _encode_rows(self.encoder, pending)
-        while written := list(islice(rows, VIDEOS_PER_WRITE)):
+        undescribed: Collection[int] = ()
+        models = find_fact_models()
+        if order.options.get(FACTS, False):
+            with order.engine.connect() as connection:
+                ids = [video.video_id for video in pending]
+                undescribed = find_unmeasured_videos(connection, PICTURE_FACTS_VERSION, models, ids)
+        rows = _encode_rows(self.encoder, pending, order.tell, undescribed, with_models=models is not None)
+        while batch := list(islice(rows, VIDEOS_PER_WRITE)):
+            written = [row for row, _ in batch]
+            store_video_facts(order.engine, PICTURE_FACTS_VERSION, models, [facts for _, facts in batch if facts])
             with order.engine.begin() as connection:
                 model_id = register_model(connection, self.encoder.identity.as_dict())
             store_frames(order.engine, model_id, written)
@@ -111,7 +129,7 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
         video_id, as `load`. files: returns the video files for a set of video ids. Stores nothing.
         """
         videos = files({sample.video_id for sample in samples if self._is_wanted(sample)})
-        return {row["video_id"]: _convert_row(row) for row in _encode_rows(self.encoder, videos)}
+        return {row["video_id"]: _convert_row(row) for row, _ in _encode_rows(self.encoder, videos, lambda _: None)}
 
     def try_out(self) -> str:
         """Load the encoder, encode one small grey picture, and return its number of dimensions as text. Raises
@@ -148,15 +166,27 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
         return sorted({sample.video_id for samples in batches for sample in samples if self._is_wanted(sample)})
 
 
-def _encode_rows(encoder: FrameEncoder, videos: Iterable[StoredVideo]) -> Iterator[dict[str, Any]]:
-    for video, encoded in compute_frame_features(encoder, map(_build_video_file, videos)):
-        yield _build_row(video, encoded)
+def _encode_rows(
+    encoder: FrameEncoder,
+    videos: Sequence[StoredVideo],
+    tell: LineWriter,
+    undescribed: Collection[int] = (),
+    *,
+    with_models: bool = False,
+) -> Iterator[tuple[dict[str, Any], VideoFacts | None]]:
+    """Yield the row of every video's frames, with its facts if its id is in `undescribed` and one pass gave both."""
+    with_models = with_models and bool(undescribed)
+    pool = choose_decoder_pool(count_cores_per_encoder(count_cores()), videos, tell, with_models=with_models)
+    files = (_build_video_file(video, video.video_id in undescribed, with_models) for video in videos)
+    for video, encoded in compute_frame_features(encoder, files, pool):
+        measured = encoded.measurement if isinstance(encoded, FrameFeatures) else None
+        yield _build_row(video, encoded), build_video_facts(video, measured) if measured else None
 
 
-def _build_video_file(video: StoredVideo) -> VideoToEncode[StoredVideo]:
-    pixels = video.width * video.height if video.width and video.height else None
+def _build_video_file(video: StoredVideo, wants_facts: bool, with_models: bool) -> VideoToEncode[StoredVideo]:
     held = partial(hold_video_file, video)
-    return VideoToEncode(video, Path(video.uri), video.duration_s, video.n_frames, pixels, held)
+    size = video.duration_s, video.n_frames, count_pixels(video)
+    return VideoToEncode(video, Path(video.uri), *size, held, wants_facts, with_models)
 
 
 @contextmanager

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assets.media.decoders import count_cores, count_cores_per_encoder
 from benchmarks.ecs_data import DEMO_SEED, read_lines, require
 from demo.build import build_manifest_rows, make_demo_clips
 from lab.encoder.data import frames_at
 from metrics_core.arrays import FloatArray
 from metrics_core.evqa import EVQAResult, evqa_from_prepared_frames, prepare_frames, qa_score
 from metrics_core.frames.features import FrameEncoder, FrameFeatures, VideoToEncode, compute_frame_features
+from metrics_core.frames.pool import DecoderPool
 from metrics_core.keywords import RuleKeywords, extract_keywords
 from metrics_core.long_text import average_chunk_features, split_into_chunks
 from metrics_core.models.clip_encoder import OpenClipEncoder
@@ -80,7 +82,11 @@ def clip_pairs() -> Pairs:
     wanted = {row["video_id"] for row in rows}
     videos = [row for row in read_lines(folder / "videos.jsonl") if row["video_id"] in wanted]
     files = [VideoToEncode(row["video_id"], folder / row["path"]) for row in videos]
-    encoded = dict(compute_frame_features(FrameEncoder(encoder(), EVERY), files))
+    encoded = dict(
+        compute_frame_features(
+            FrameEncoder(encoder(), EVERY), files, DecoderPool(count_cores_per_encoder(count_cores()))
+        )
+    )
     return Pairs(rows, {name: each.features for name, each in encoded.items() if isinstance(each, FrameFeatures)})
 
 

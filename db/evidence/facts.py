@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -82,21 +82,33 @@ def list_unmeasured_videos(
     behind FACTS_BY_MODELS; None if there are none, and then facts made with any models count, too.
     """
     columns = [video.c[name.name] for name in fields(StoredVideo)]
+    query = _select_unmeasured(columns, rule, models).where(video.c.dataset_id == dataset_id, video.c.shard == shard)
+    rows = connection.execute(query.order_by(video.c.video_id)).mappings()
+    return [StoredVideo(**{**row, "content_sha256": bytes(row["content_sha256"])}) for row in rows]
+
+
+def find_unmeasured_videos(
+    connection: Connection, rule: str, models: str | None, video_ids: Collection[int]
+) -> set[int]:
+    """Return those ids of the given videos that `list_unmeasured_videos` would list for their shards."""
+    query = _select_unmeasured([video.c.video_id], rule, models).where(video.c.video_id == sa.func.any(list(video_ids)))
+    return set(connection.scalars(query))
+
+
+def _select_unmeasured(columns: Sequence[sa.Column[Any]], rule: str, models: str | None) -> sa.Select[Any]:
+    """Select columns of the decodable videos that have no facts of their present file by these rules and models."""
     is_done = sa.and_(
+        video_fact.c.video_id == video.c.video_id,
         video_fact.c.content_sha256 == video.c.content_sha256,
         video_fact.c.rule == rule,
         video_fact.c.status != "failed",
         sa.true() if models is None else video_fact.c.models == models,
     )
-    query = (
+    return (
         sa.select(*columns)
-        .outerjoin(video_fact, sa.and_(video_fact.c.video_id == video.c.video_id, is_done))
-        .where(video.c.dataset_id == dataset_id, video.c.shard == shard, video.c.status.in_(["ok", "damaged"]))
-        .where(video_fact.c.video_id.is_(None))
-        .order_by(video.c.video_id)
+        .outerjoin(video_fact, is_done)
+        .where(video.c.status.in_(["ok", "damaged"]), video_fact.c.video_id.is_(None))
     )
-    rows = connection.execute(query).mappings()
-    return [StoredVideo(**{**row, "content_sha256": bytes(row["content_sha256"])}) for row in rows]
 
 
 def store_video_facts(engine: Engine, rule: str, models: str | None, videos: Sequence[VideoFacts]) -> None:

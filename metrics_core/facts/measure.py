@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,10 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metrics_core.facts.models import ModelFacts
-from metrics_core.facts.pictures import FrameScan, Luma, PictureFacts, compute_frame_durations
+from metrics_core.facts.pictures import FrameScan, Luma, PictureFacts, VideoMeasurement, compute_frame_durations
 
 if TYPE_CHECKING:
+    from av.container import InputContainer
     from av.video.frame import VideoFrame
+    from av.video.stream import VideoStream
+
+    from metrics_core.frames.fit import PictureFit
+    from metrics_core.frames.records import DecodedFrames
 
 # Formats whose first plane holds the luma in bytes, with black at 16 unless the frame says otherwise.
 PLANAR = ("yuv420p", "yuv422p", "yuv444p", "yuvj420p", "yuvj422p", "yuvj444p", "nv12", "gray")
@@ -29,26 +35,30 @@ TEXT_EVERY_S = 2.0
 class FrameMeasurer:
     """Measures the frames of one video while they are decoded: call `add_frame` with every frame in the order in which
     they are shown, then `compute_facts`. fps: frames a second; None where unknown, and 25 are then assumed. time_base:
-    seconds of a unit of the frames' time stamps; with None, time goes on by 1 / fps a frame.
+    seconds of a unit of the frames' time stamps; with None, time goes on by 1 / fps a frame. n_frames: the number of
+    frames added so far.
     """
 
-    def __init__(self, fps: float | None, time_base: Fraction | None) -> None:
+    def __init__(self, fps: float | None, time_base: Fraction | None, *, with_models: bool = False) -> None:
+        self.texts = TextScan(fps) if with_models else None
         self._scan = FrameScan()
         self._frame_s = 1 / (fps or USUAL_FPS)
         self._tick_s = float(time_base) if time_base else None
         self._every = max(1, round((fps or USUAL_FPS) / CLOSE_LOOKS))
-        self._n = 0
+        self.n_frames = 0
         self._last_s = -self._frame_s
 
     def add_frame(self, frame: VideoFrame) -> None:
         """Measure the next decoded frame for light, change, motion and signature. About one frame a second is also
         measured for contrast, sharpness and bars.
         """
+        if self.texts is not None:
+            self.texts.add_frame(frame)
         luma = convert_to_luma(frame)
         self._scan.add_frame(luma, self._find_start_time(frame))
-        if self._n % self._every == 0:
+        if self.n_frames % self._every == 0:
             self._scan.add_details(luma)
-        self._n += 1
+        self.n_frames += 1
 
     def compute_facts(self) -> PictureFacts:
         """Compute the facts (motion, sharpness, light, cuts and so on) about all frames added so far. A fact that
@@ -67,7 +77,7 @@ class FrameMeasurer:
         time_s = self._last_s + self._frame_s
         if frame.pts is not None and self._tick_s is not None:
             stamped = frame.pts * self._tick_s
-            time_s = stamped if stamped > self._last_s or not self._n else time_s
+            time_s = stamped if stamped > self._last_s or not self.n_frames else time_s
         self._last_s = time_s
         return time_s
 
@@ -131,31 +141,60 @@ def measure_speech_share(path: Path, shown_s: float) -> float | None:
     return speech_s / max(sound_s, shown_s) if sound_s else None
 
 
-def measure_video(path: Path, *, with_models: bool = False) -> tuple[PictureFacts, bool, ModelFacts]:
-    """Measure the frames of a video file that decode: the facts about its pictures, whether it has a sound track, and
-    the facts about text and speech. with_models: whether these are measured, with the models of the extra `facts`;
-    without, they are None. Raises FrameReadError where no frame decodes, or `open_video` refuses the file.
+def measure_video(path: Path, *, with_models: bool = False) -> VideoMeasurement:
+    """Measure the frames of a video file that decode. with_models: whether the models of the extra `facts` measure text
+    on screen and speech. Raises FrameReadError where no frame decodes, or `open_video` refuses the file.
     """
-    from metrics_core.frames.container import find_frame_rate, open_video
+    from metrics_core.frames.container import open_video
     from metrics_core.frames.pyav_reader import decode_frames
     from metrics_core.frames.records import FrameReadError
 
     with open_video(path) as (container, stream):
-        rate = find_frame_rate(stream)
-        fps = float(rate) if rate else None
-        measurer, texts = FrameMeasurer(fps, stream.time_base), TextScan(fps)
-        n = 0
+        measurer = _make_measurer(stream, with_models)
         for frame in decode_frames(container, stream):
             measurer.add_frame(frame)
-            if with_models:
-                texts.add_frame(frame)
-            n += 1
-        if not n:
+        if not measurer.n_frames:
             raise FrameReadError(path, "no frame of the video can be decoded")
-        has_sound = bool(container.streams.audio)
+        return _complete_measurement(measurer, path, container)
+
+
+def measure_and_read(
+    path: Path, every: int, cap: int | None, fit: PictureFit | None = None, *, with_models: bool = False
+) -> tuple[VideoMeasurement, DecodedFrames]:
+    """Measure the frames of a video file and read its sampled frames, in one pass over the stream. The results are
+    those of `measure_video` and of `PyAVReader.read` with the same arguments. Raises FrameReadError where either does.
+    """
+    from metrics_core.frames.container import open_video, read_timeline
+    from metrics_core.frames.pyav_reader import collect_frames, complete_frames, decode_frames
+    from metrics_core.frames.sampling import choose_frame_indices
+
+    wanted = choose_frame_indices(len(read_timeline(path).times_s), every, cap)
+    with open_video(path) as (container, stream):
+        measurer = _make_measurer(stream, with_models)
+        frames = _measure_on_the_way(measurer, decode_frames(container, stream))
+        pixels, times_s = collect_frames(path, stream, frames, wanted, fit)
+        measurement = _complete_measurement(measurer, path, container)
+    return measurement, complete_frames(path, every, cap, fit, wanted, pixels, times_s)
+
+
+def _make_measurer(stream: VideoStream, with_models: bool) -> FrameMeasurer:
+    from metrics_core.frames.container import find_frame_rate
+
+    rate = find_frame_rate(stream)
+    return FrameMeasurer(float(rate) if rate else None, stream.time_base, with_models=with_models)
+
+
+def _complete_measurement(measurer: FrameMeasurer, path: Path, container: InputContainer) -> VideoMeasurement:
     by_models = ModelFacts()
-    if with_models:
-        areas = np.array(texts.areas)
+    if measurer.texts is not None:
+        areas = np.array(measurer.texts.areas)
         speech_share = measure_speech_share(path, measurer.compute_seconds())
         by_models = ModelFacts(float((areas > 0).mean()), float(areas.mean()), speech_share)
-    return measurer.compute_facts(), has_sound, by_models
+    return VideoMeasurement(measurer.compute_facts(), bool(container.streams.audio), by_models)
+
+
+def _measure_on_the_way(measurer: FrameMeasurer, frames: Iterable[VideoFrame]) -> Iterator[VideoFrame]:
+    """Measure decoded frames one by one, and pass them on. Every frame of a clip comes by here once."""
+    for frame in frames:
+        measurer.add_frame(frame)
+        yield frame

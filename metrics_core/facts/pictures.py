@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import floor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metrics_core.facts.models import ModelFacts
 from metrics_core.facts.motion import Motion, measure_motion
 from metrics_core.facts.signatures import SignatureScan
 
@@ -102,6 +103,16 @@ class PictureFacts:
     letterbox: float | None = None
     signature: str | None = None
     repeated_share: float | None = None
+
+
+class VideoMeasurement(NamedTuple):
+    """The facts about the pictures of a video file; whether it has a sound track, even a silent one; and facts about
+    text on screen and speech, None where no model measured them.
+    """
+
+    facts: PictureFacts
+    has_sound: bool
+    by_models: ModelFacts = ModelFacts()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from metrics_core.facts.models import ModelFacts
-from metrics_core.facts.pictures import PictureFacts
+from metrics_core.facts.pictures import PictureFacts, VideoMeasurement
 from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.probe import UNKNOWN_FIELDS
 from metrics_core.frames.process import WorkerFailed, WorkerProcess
@@ -81,15 +81,13 @@ class DecodingWorker:
         reasons: list[str] = []
         error = FrameReadError
         for name in names:
-            request = {"task": "read", "path": str(path.absolute()), "reader": name, "every": every, "cap": cap}
-            request["fit"] = asdict(fit) if fit else None
+            request = _build_read_request("read", path, every, cap, fit) | {"reader": name}
             try:
                 answer, arrays = self._request(request, timeout_s)
             except WorkerFailed as failure:
                 answer, arrays = {"unexpected": str(failure)}, []
             if arrays:
-                indices, times_s, pixels = arrays
-                return DecodedFrames(indices, times_s, pixels, answer["n_frames"], answer["reader"])
+                return _build_frames(answer, arrays)
             if "unexpected" in answer:
                 error = DecoderFailed
             (reason,) = answer.values()
@@ -116,21 +114,40 @@ class DecodingWorker:
             facts = answer.get("facts") or {**UNKNOWN_FIELDS, "status": "undecodable", "error": answer["unexpected"]}
         return VideoProbe(**facts, content_sha256=compute_content_sha256(path))
 
-    def measure_video(
-        self, path: Path, *, with_models: bool = False, timeout_s: float = 60.0
-    ) -> tuple[PictureFacts, bool, ModelFacts]:
-        """Return (picture facts, whether the video has a sound track, facts about text and speech), measured in the
-        child process on all frames that decode. with_models: whether the last ones are measured, with the models of
-        the extra `facts`; without, they are None. Raises FrameReadError where no frame decodes, DecoderFailed after a
-        crash or `timeout_s` seconds.
+    def measure_video(self, path: Path, *, with_models: bool = False, timeout_s: float = 60.0) -> VideoMeasurement:
+        """Return the facts about a video, measured in the child process on all frames that decode. with_models: whether
+        the models of the extra `facts` measure text on screen and speech. Raises FrameReadError where no frame decodes,
+        DecoderFailed after a crash or `timeout_s` seconds.
 
         Raises:
             FrameReadError: no frame decodes, or as `DecoderFailed`, the decoder crashed or ran out of time.
         """
-        _check_file(path)
         request = {"task": "measure", "path": str(path.absolute()), "with_models": with_models}
+        return self._measure(request, path, timeout_s)[0]
+
+    def measure_and_read(
+        self,
+        path: Path,
+        *,
+        every: int = 30,
+        cap: int | None = None,
+        fit: PictureFit | None,
+        with_models: bool = False,
+        timeout_s: float = 60.0,
+    ) -> tuple[VideoMeasurement, DecodedFrames]:
+        """Return what `measure_video` and, with PyAV as reader, `read_frames` return, from one pass over the pictures.
+        Raises FrameReadError or DecoderFailed where either of them does.
+        """
+        request = _build_read_request("measure_and_read", path, every, cap, fit) | {"with_models": with_models}
+        measurement, answer, arrays = self._measure(request, path, timeout_s)
+        return measurement, _build_frames(answer, arrays)
+
+    def _measure(
+        self, request: Mapping[str, object], path: Path, timeout_s: float
+    ) -> tuple[VideoMeasurement, dict[str, Any], list[NDArray[Any]]]:
+        _check_file(path)
         try:
-            answer, _ = self._request(request, timeout_s)
+            answer, arrays = self._request(request, timeout_s)
         except WorkerFailed as failure:
             raise DecoderFailed(path, str(failure)) from failure
         if "unexpected" in answer:
@@ -138,7 +155,8 @@ class DecodingWorker:
         if "facts" not in answer:
             (reason,) = answer.values()
             raise FrameReadError(path, reason)
-        return PictureFacts(**answer["facts"]), answer["has_sound"], ModelFacts(**answer["by_models"])
+        facts, by_models = PictureFacts(**answer["facts"]), ModelFacts(**answer["by_models"])
+        return VideoMeasurement(facts, answer["has_sound"], by_models), answer, arrays
 
     def _request(self, header: Mapping[str, object], timeout_s: float) -> tuple[dict[str, Any], list[NDArray[Any]]]:
         if not 0 < timeout_s < math.inf:
@@ -206,6 +224,18 @@ def _make_process_worker(process_id: int) -> DecodingWorker:
     worker = DecodingWorker()
     atexit.register(worker.close)
     return worker
+
+
+def _build_read_request(
+    task: str, path: Path, every: int, cap: int | None, fit: PictureFit | None
+) -> dict[str, object]:
+    sampling = {"every": every, "cap": cap, "fit": asdict(fit) if fit else None}
+    return {"task": task, "path": str(path.absolute()), **sampling}
+
+
+def _build_frames(answer: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> DecodedFrames:
+    indices, times_s, pixels = arrays
+    return DecodedFrames(indices, times_s, pixels, answer["n_frames"], answer["reader"])
 
 
 def _check_file(path: Path) -> None:

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metrics_core.facts.pictures import VideoMeasurement
 from metrics_core.frames.decoding import DecodingWorker
-from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.memory import estimate_video_bytes
+from metrics_core.frames.pool import DecoderPool, compute_time_limit
 from metrics_core.frames.records import DecodedFrames, DecoderFailed, FrameReadError
 from metrics_core.frames.sampling import choose_frame_indices
 from metrics_core.protocols import ImageEncoder, ModelIdentity
 
-# The most bytes for all videos that are being decoded or wait for the encoder. A video that needs more is decoded by
-# itself.
-MAX_BYTES_IN_FLIGHT = 4 << 30
-
 Key = TypeVar("Key")
-
-# The greatest number of decoders for one encoder.
-MAX_DECODERS = 8
-# Decoding a minute of 720p takes seconds; a film in 4K takes about as long as it plays.
-TIMEOUT_S, TIMEOUT_PER_SECOND_OF_VIDEO = 60.0, 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +50,8 @@ class VideoToEncode(Generic[Key]):
     """One video file to compute features of. key: any value, which is returned with the features. duration_s: limits
     the time of decoding. n_frames, n_pixels (of one picture): estimate the memory; None counts as the greatest
     possible. open_path: makes the file readable where `path` is not enough; it returns a context manager that gives the
-    path to read, or raises FrameReadError.
+    path to read, or raises FrameReadError. wants_facts: whether the pass over its frames also measures its facts;
+    with_models: and then, whether the models of the extra `facts` measure text on screen and speech.
 
     The memory limits the number of videos decoded at once.
     """
@@ -71,13 +62,16 @@ class VideoToEncode(Generic[Key]):
     n_frames: int | None = None
     n_pixels: int | None = None
     open_path: Callable[[], AbstractContextManager[Path]] | None = None
+    wants_facts: bool = False
+    with_models: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameFeatures:
     """Image features of one video's sampled frames, in the order shown: frame numbers `indices` (T,), `times_s` (T,) in
     seconds, and `features` (T, dim) as the encoder gives them. n_frames: the decodable frames of the whole video.
-    reader: the name of the reader that decoded it.
+    reader: the name of the reader that decoded it. measurement: facts about the video from the same pass; None where
+    they were not asked for, or where one pass did not do for both.
     """
 
     indices: NDArray[np.int64]
@@ -85,6 +79,7 @@ class FrameFeatures:
     features: NDArray[np.float32]
     n_frames: int
     reader: str
+    measurement: VideoMeasurement | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,34 +91,37 @@ class _PreparedFrames:
     n_frames: int
     reader: str
     images: list[Any]
+    measurement: VideoMeasurement | None
 
 
 def compute_frame_features(
-    encoder: FrameEncoder, videos: Iterable[VideoToEncode[Key]], *, n_decoders: int | None = None
+    encoder: FrameEncoder, videos: Iterable[VideoToEncode[Key]], pool: DecoderPool | None = None
 ) -> Iterator[tuple[Key, FrameFeatures | FrameReadError]]:
     """Decode and encode the sampled frames of videos, and yield (key, FrameFeatures) in the order of the videos. An
-    error of reading, decoding or preprocessing one video is yielded as (key, FrameReadError). n_decoders: threads that
-    decode, every one with a child process; None for half of the cores, at most 8. Raises the errors of the encoder, and
-    RuntimeError where a decoder process does not start.
+    error of reading, decoding or preprocessing one video is yielded as (key, FrameReadError). pool: the decoders to
+    use; None for a single one. Raises the errors of the encoder, and RuntimeError where a decoder process does not
+    start.
 
-    Decoding and preprocessing run in these threads while the calling thread encodes. A batch is filled with frames of
-    consecutive videos. At most two videos per decoder are in memory, as preprocessed images, and fewer where they would
-    take more than `MAX_BYTES_IN_FLIGHT`. The model loads before the first video is decoded; without a video it does not
-    load.
+    Decoding and preprocessing run in threads of the pool while the calling thread encodes. A batch is filled with
+    frames of consecutive videos. At most two videos per decoder are in memory, as preprocessed images, and fewer where
+    they would take more than the memory of the pool. The model loads before the first video is decoded; without a video
+    it does not load.
     """
     rest = iter(videos)
     first = next(rest, None)
     if first is None:
         return
     encoder.image_encoder.load()
-    n_decoders = n_decoders or max(1, min(MAX_DECODERS, (os.cpu_count() or 1) // 2))
+    pool = pool or DecoderPool()
     waiting: deque[tuple[Key, _PreparedFrames | FrameReadError]] = deque()
     images: list[Any] = []
     rows: deque[NDArray[np.float32]] = deque()
     # Closed explicitly, because the traceback of an encoder's error would keep the decoders alive.
-    with closing(_decode_ahead(encoder, chain([first], rest), n_decoders)) as ahead:
-        for key, decoded in ahead:
-            waiting.append((key, decoded))
+    with closing(
+        pool.decode_in_order(chain([first], rest), partial(_decode_video, encoder), partial(_estimate_bytes, encoder))
+    ) as ahead:
+        for video, decoded in ahead:
+            waiting.append((video.key, decoded))
             if isinstance(decoded, _PreparedFrames):
                 images += decoded.images
                 # The batch holds them now.
@@ -152,56 +150,40 @@ def _pop_complete(
             return
         waiting.popleft()
         features = np.stack([rows.popleft() for _ in decoded.indices])
-        yield key, FrameFeatures(decoded.indices, decoded.times_s, features, decoded.n_frames, decoded.reader)
+        yield (
+            key,
+            FrameFeatures(
+                decoded.indices, decoded.times_s, features, decoded.n_frames, decoded.reader, decoded.measurement
+            ),
+        )
 
 
-def _decode_ahead(
-    encoder: FrameEncoder, videos: Iterable[VideoToEncode[Key]], n_decoders: int
-) -> Generator[tuple[Key, _PreparedFrames | FrameReadError], None, None]:
-    """Yield decoded videos in order. If memory allows, every decoder works one video ahead."""
-    fit = encoder.image_encoder.fit
-    with ExitStack() as stack:
-        free: SimpleQueue[DecodingWorker] = SimpleQueue()
-        for _ in range(n_decoders):
-            free.put(stack.enter_context(DecodingWorker()))
-        # Entered last, so closed first: a thread that still runs would start its closed worker again.
-        pool = stack.enter_context(ThreadPoolExecutor(n_decoders, thread_name_prefix="decoder"))
-        ahead: deque[tuple[Key, Future[_PreparedFrames | FrameReadError], int]] = deque()
-        stack.callback(lambda: [future.cancel() for _, future, _ in ahead])
-        held = 0
-        for video in videos:
-            needed = estimate_video_bytes(video.n_pixels, _count_sampled(encoder, video), fit)
-            while ahead and (len(ahead) == 2 * n_decoders or held + needed > MAX_BYTES_IN_FLIGHT):
-                key, future, freed = ahead.popleft()
-                yield key, future.result()
-                held -= freed
-            ahead.append((video.key, pool.submit(_decode_video, encoder, fit, video, free), needed))
-            held += needed
-        while ahead:
-            key, future, _ = ahead.popleft()
-            yield key, future.result()
-
-
-def _count_sampled(encoder: FrameEncoder, video: VideoToEncode[Any]) -> int | None:
-    if video.n_frames is None:
-        return encoder.cap
-    return len(choose_frame_indices(video.n_frames, encoder.every, encoder.cap))
+def _estimate_bytes(encoder: FrameEncoder, video: VideoToEncode[Any]) -> int:
+    n_sampled = encoder.cap
+    if video.n_frames is not None:
+        n_sampled = len(choose_frame_indices(video.n_frames, encoder.every, encoder.cap))
+    return estimate_video_bytes(video.n_pixels, n_sampled, encoder.image_encoder.fit)
 
 
 def _decode_video(
-    encoder: FrameEncoder, fit: PictureFit | None, video: VideoToEncode[Any], free: SimpleQueue[DecodingWorker]
+    encoder: FrameEncoder, worker: DecodingWorker, video: VideoToEncode[Any]
 ) -> _PreparedFrames | FrameReadError:
-    worker = free.get()
-    limit = TIMEOUT_S + TIMEOUT_PER_SECOND_OF_VIDEO * (video.duration_s or 0.0)
+    sampling: dict[str, Any] = {"every": encoder.every, "cap": encoder.cap, "fit": encoder.image_encoder.fit}
+    limit = compute_time_limit(video.duration_s)
+    frames = measurement = None
     try:
         with video.open_path() if video.open_path else nullcontext(video.path) as path:
-            frames = worker.read_frames(path, every=encoder.every, cap=encoder.cap, fit=fit, timeout_s=limit)
+            if video.wants_facts:
+                # Where one pass fails, two show which of both has no result and why; facts are then left to their own.
+                with suppress(FrameReadError):
+                    measurement, frames = worker.measure_and_read(
+                        path, **sampling, with_models=video.with_models, timeout_s=limit
+                    )
+            frames = frames or worker.read_frames(path, **sampling, timeout_s=limit)
             images = _preprocess_frames(encoder.image_encoder, video.path, frames)
     except FrameReadError as error:
         return error
-    finally:
-        free.put(worker)
-    return _PreparedFrames(frames.indices, frames.times_s, frames.n_frames, frames.reader, images)
+    return _PreparedFrames(frames.indices, frames.times_s, frames.n_frames, frames.reader, images, measurement)
 
 
 def _preprocess_frames(encoder: ImageEncoder, path: Path, frames: DecodedFrames) -> list[Any]:

@@ -58,12 +58,7 @@ class PyAVReader:
             else:
                 return DecodedFrames(wanted, timeline.times_s[wanted], pixels, n_packets, self.name)
         pixels, times_s = decode_whole_stream(path, wanted, fit)
-        n_frames = len(times_s)
-        indices = choose_frame_indices(n_frames, every, cap)
-        if not np.array_equal(indices, wanted[: len(indices)]):
-            # The number of frames, now known, differs from the number of packets, and the cap spreads over all frames.
-            pixels, times_s = decode_whole_stream(path, indices, fit)
-        return DecodedFrames(indices, times_s[indices], pixels[: len(indices)], n_frames, self.name)
+        return complete_frames(path, every, cap, fit, wanted, pixels, times_s)
 
 
 def decode_whole_stream(
@@ -76,16 +71,45 @@ def decode_whole_stream(
     Raises:
         FrameReadError: no frame can be decoded, or `PictureBuffer` refuses a wanted frame.
     """
+    with open_video(path) as (container, stream):
+        return collect_frames(path, stream, decode_frames(container, stream), wanted, fit)
+
+
+def collect_frames(
+    path: Path, stream: VideoStream, frames: Iterable[VideoFrame], wanted: NDArray[np.int64], fit: PictureFit | None
+) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """Return the pixels of the wanted frames and the times of all frames, as `decode_whole_stream` does, from the
+    frames of an open stream in the order shown. Raises FrameReadError where it does.
+    """
     stamps: list[int | None] = []
 
-    def number_frames(frames: Iterable[VideoFrame]) -> Iterator[tuple[int, VideoFrame]]:
+    def number_frames() -> Iterator[tuple[int, VideoFrame]]:
         for number, frame in enumerate(frames):
             stamps.append(frame.pts)
             yield number, frame
 
-    with open_video(path) as (container, stream):
-        pixels = _collect_pixels(path, number_frames(decode_frames(container, stream)), wanted, fit)
-        return pixels, compute_presentation_times(path, stamps, stream)
+    pixels = _collect_pixels(path, number_frames(), wanted, fit)
+    return pixels, compute_presentation_times(path, stamps, stream)
+
+
+def complete_frames(
+    path: Path,
+    every: int,
+    cap: int | None,
+    fit: PictureFit | None,
+    wanted: NDArray[np.int64],
+    pixels: NDArray[np.uint8],
+    times_s: NDArray[np.float64],
+) -> DecodedFrames:
+    """Return the sampled frames of a stream of which the wanted frames, and the times of all frames, were decoded. The
+    stream is decoded again if its number of frames makes others the sampled ones.
+    """
+    n_frames = len(times_s)
+    indices = choose_frame_indices(n_frames, every, cap)
+    if not np.array_equal(indices, wanted[: len(indices)]):
+        # The number of frames, now known, differs from the number of packets, and the cap spreads over all frames.
+        pixels, times_s = decode_whole_stream(path, indices, fit)
+    return DecodedFrames(indices, times_s[indices], pixels[: len(indices)], n_frames, PyAVReader.name)
 
 
 def _decode_stretches(

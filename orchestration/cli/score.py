@@ -40,6 +40,9 @@ def score(
     early_exit: Annotated[
         bool, typer.Option("--early-exit", help="Ask a model only until a decision is certain: same scores, less work.")
     ] = False,
+    facts: Annotated[
+        bool, typer.Option("--facts", help="Measure missing facts too, in the same pass over a video as its frames.")
+    ] = False,
     draw: Annotated[
         int | None,
         typer.Option(
@@ -83,7 +86,7 @@ def score(
     from assets.scores.registry import list_source_classes
     from orchestration.cluster.launch import run_scoring_on_ray
     from orchestration.forecasts import explain_unscorable_metrics, forecast_scoring, load_dataset_plan
-    from orchestration.launch import run_scoring
+    from orchestration.launch import run_facts, run_scoring
     from orchestration.terminal import print_warning
 
     wanted = _build_draw({"seed": seed, "where": where, "repeat": repeat}, draw, metric, shard)
@@ -102,9 +105,12 @@ def score(
         return
     if wanted:
         _take_draw(installation, dataset, metrics, wanted)
-    options = {"early_exit": True} if early_exit else {}
+    options = {name: True for name, is_set in (("early_exit", early_exit), ("facts", facts)) if is_set}
     run = run_scoring if engine is ScoringEngine.PROCESS else run_scoring_on_ray
     shards = [{"shard": key, **written} for key, written in run(installation, dataset, metrics, options, shard)]
+    if facts:
+        # Of the captions, and of the videos whose frames no score needs.
+        run_facts(installation, dataset)
     if as_json:
         print_json({"dataset": dataset, "shards": shards})
     else:

@@ -35,7 +35,7 @@ def try_folder(
         str | None, typer.Option("--dataset", "-d", help="Name of the dataset (default: that of the folder).")
     ] = None,
 ) -> None:
-    """Do all that your own videos allow as they are: print the plan, ingest, measure facts, score, and write the page.
+    """Do all that your own videos allow as they are: print the plan, ingest, score, measure facts, and write the page.
 
     No references and no models are needed. A metric that cannot score anything is left out, and its missing inputs are
     named. The same command again goes on, and computes nothing twice.
@@ -56,8 +56,10 @@ def try_folder(
     # Rows that were refused, and videos that do not decode, may take from metrics what the manifest promised.
     stored = load_dataset_plan(installation, name)
     _require_samples(name, stored)
-    _describe(installation, name)
+    n_undescribed = _count_undescribed_videos(installation, name)
+    # Before the facts, since the pass over a video that decodes its frames for scores measures its facts too.
     scored = _score(installation, name, stored, plan.needs)
+    _describe(installation, name, n_undescribed)
     page = _report(installation, name)
     _print_samples(installation, name, stored.holdings.samples, scored)
     console.print(f"page: {page}", markup=False, soft_wrap=True)
@@ -132,13 +134,23 @@ def _require_samples(dataset: str, stored: Plan) -> None:
         )
 
 
-def _describe(installation: Installation, dataset: str) -> None:
+def _count_undescribed_videos(installation: Installation, dataset: str) -> int:
+    from assets.datasets import require_dataset
+    from assets.facts.measure import count_unmeasured_videos
+    from metrics_core.facts.models import find_fact_models
+
+    found = require_dataset(installation.engine, dataset)
+    return count_unmeasured_videos(installation.engine, found, find_fact_models())
+
+
+def _describe(installation: Installation, dataset: str, n_videos: int) -> None:
+    """Measure the facts that are missing. n_videos: of how many videos they were, before any was scored."""
     from assets.reports.text import format_count
     from orchestration.launch import run_facts
 
-    _stage(2, "facts: captions and videos are measured")
-    described = run_facts(installation, dataset)
-    texts, videos = format_count(described["text_fact"], "text"), format_count(described["video_fact"], "video")
+    _stage(3, "facts: captions and videos are measured")
+    n_texts = run_facts(installation, dataset)["text_fact"]
+    texts, videos = format_count(n_texts, "text"), format_count(n_videos, "video")
     console.print(f"measured: {texts}, {videos} by this run")
 
 
@@ -159,11 +171,13 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
         console.print(f"left out: {sentence}", markup=False, soft_wrap=True)
     metrics = [metric for metric in stored.metrics if metric not in silent]
     _stage(
-        3, f"score with {', '.join(metrics)}" if metrics else "score: skipped, since no metric can score this dataset"
+        2, f"score with {', '.join(metrics)}" if metrics else "score: skipped, since no metric can score this dataset"
     )
     n_written = 0
     if metrics:
-        n_written = sum(sum(counts.values()) for _, counts in run_scoring(installation, dataset, metrics))
+        n_written = sum(
+            sum(counts.values()) for _, counts in run_scoring(installation, dataset, metrics, {"facts": True})
+        )
     with installation.engine.connect() as connection:
         scorers = load_active_scorers(connection, require_dataset(installation.engine, dataset))
     if metrics:

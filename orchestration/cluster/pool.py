@@ -106,7 +106,9 @@ class RayActorPool:
         while len(self._starting) < min(len(left), self._size.n - len(self._working)):
             # Assigned here instead of by Ray, which would let steps wait for an actor whose machine is gone.
             options = {"num_cpus": self._size.cpus, "num_gpus": self._size.gpus, "scheduling_strategy": "SPREAD"}
-            actor = ray.remote(RayWorker).options(**options, max_restarts=0).remote()
+            # A GPU waits for decoders, of which its part of the machine can feed it; other actors share the cores.
+            n_decoders = None if self._size.gpus else max(1, int(self._size.cpus))
+            actor = ray.remote(RayWorker).options(**options, max_restarts=0).remote(n_decoders)
             self._starting[actor.report_identity.remote(*self._concerns)] = actor
 
     def _wait_for_futures(self, tell: LineWriter) -> list[Any]:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from assets.curation import Curation
 from assets.home_files import keep_files_private
 from assets.scores.pending import compute_scorer_fingerprint
+from assets.settings import format_variable_name
 from assets.steps import Step, compute_step
 from db.manifest.datasets import Dataset
 from db.schema import dataset
@@ -38,9 +39,14 @@ class RayWorker:
     environment of its machine.
     """
 
-    def __init__(self) -> None:
-        """Create the actor. Database and models are opened when a step needs them."""
+    def __init__(self, n_decoders: int | None = None) -> None:
+        """Create the actor. Database and models are opened when a step needs them. n_decoders: how many videos it
+        decodes at once where no setting says so; None for as many as any process would.
+        """
         self._curation = get_installation().curation
+        if n_decoders:
+            # After the installation, which has read the settings files.
+            os.environ.setdefault(format_variable_name("decoders"), str(n_decoders))
 
     def report_identity(self, computed_dataset: Dataset, metrics: Sequence[str]) -> tuple[str, str]:
         """Return this actor's place as text (process id and host name), and its work identity for the dataset and

@@ -18,6 +18,7 @@ from sqlalchemy.engine import Engine
 
 from assets.evqa.scorer import EVQAScorer
 from assets.evqa.settings import EVQASettings
+from assets.facts.measure import count_unmeasured_videos, measure_videos
 from assets.home import DEMO_DATASET
 from assets.ingest.run import ingest_folder
 from assets.models.settings import DEMO_ENCODER, ImageTextSettings
@@ -39,6 +40,8 @@ from db.scores.quality import count_shard_scores
 from db.scores.store import count_statuses
 from demo.encoder import make_demo_encoder
 from metrics_core.evqa import evqa_from_features
+from metrics_core.facts.models import find_fact_models
+from metrics_core.facts.pictures import PICTURE_FACTS_VERSION
 from metrics_core.frames import read_frames
 from metrics_core.keywords import RuleKeywords
 from metrics_core.models.sentence_splitter import RuleSplitter
@@ -396,11 +399,59 @@ def test_a_narrow_video_is_scored_beside_the_others(bench: Bench, width: int) ->
     assert {rows[key].status for key in ("of the narrow one", "short", "long", "again", "asked")} == {"ok"}
 
 
+def test_the_pass_that_decodes_frames_measures_facts_where_they_are_wanted(bench: Bench) -> None:
+    scorer, others = bench.scorer(frames_every=4), bench.scorer()
+
+    def facts() -> dict[str, Any]:
+        with bench.engine.connect() as connection:
+            rows = connection.execute(sa.text("SELECT key, f.* FROM video_fact f JOIN video USING (video_id)"))
+            return {row.key: {**row._mapping, "measured_at": None} for row in rows}
+
+    make_kind(bench.engine, scorer, SampledFrames, bench.dataset)
+    assert facts() == {}
+    counts = make_kind(bench.engine, others, SampledFrames, bench.dataset, facts=True)
+    assert counts["videos"] == 2
+    in_one_pass = facts()
+    assert set(in_one_pass) == {"dark", "bright"}
+    models = find_fact_models()
+    assert {row["models"] for row in in_one_pass.values()} == {models}
+    assert measure_videos(bench.engine, bench.dataset, 0, lambda _: None, models) == 0
+    with bench.engine.begin() as connection:
+        connection.execute(sa.text("DELETE FROM video_fact"))
+    assert count_unmeasured_videos(bench.engine, bench.dataset, models) == 2
+    assert measure_videos(bench.engine, bench.dataset, 0, lambda _: None, models) == 2
+    assert facts() == in_one_pass
+    assert count_unmeasured_videos(bench.engine, bench.dataset, models) == 0
+
+
+def test_one_pass_adds_facts_by_models_to_those_measured_without(bench: Bench) -> None:
+    measure_videos(bench.engine, bench.dataset, 0, lambda _: None)
+    make_kind(bench.engine, bench.scorer(), SampledFrames, bench.dataset, facts=True)
+    with bench.engine.connect() as connection:
+        rows = connection.execute(sa.text("SELECT models, text_share FROM video_fact WHERE status = 'ok'")).all()
+    assert set(rows) == {(find_fact_models(), 0.0)}
+
+
+def test_one_pass_replaces_facts_by_old_rules_and_leaves_those_of_a_file_that_is_gone(bench: Bench) -> None:
+    measure_videos(bench.engine, bench.dataset, 0, lambda _: None)
+    with bench.engine.begin() as connection:
+        connection.execute(sa.text("UPDATE video_fact SET motion = 7 WHERE status = 'ok'"))
+        connection.execute(sa.text("UPDATE video_fact SET rule = 'old'"))
+    (bench.folder / "videos" / "bright.avi").unlink()
+    make_kind(bench.engine, bench.scorer(), SampledFrames, bench.dataset, facts=True)
+    with bench.engine.connect() as connection:
+        rows = connection.execute(sa.text("SELECT key, rule, motion FROM video_fact JOIN video USING (video_id)"))
+        facts = {row.key: (row.rule, row.motion) for row in rows}
+    assert facts["bright"] == ("old", 7)
+    assert facts["dark"][0] == PICTURE_FACTS_VERSION
+    assert facts["dark"][1] != 7
+
+
 def test_a_decoder_that_does_not_answer_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = bench.scorer()
     with monkeypatch.context() as busy:
-        busy.setattr("metrics_core.frames.features.TIMEOUT_S", 1e-3)
-        busy.setattr("metrics_core.frames.features.TIMEOUT_PER_SECOND_OF_VIDEO", 0.0)
+        busy.setattr("metrics_core.frames.pool.TIMEOUT_S", 1e-3)
+        busy.setattr("metrics_core.frames.pool.TIMEOUT_PER_SECOND_OF_VIDEO", 0.0)
         bench.run(scorer)
     rows = bench.scores(scorer)
     assert {rows[key].status for key in ("short", "long", "again", "asked")} == {"failed"}

@@ -31,7 +31,7 @@ ANYBODYS = re.compile(
     r"|judge_(frames|frame_size|frame_quality)"
     r"|qeva_(questions|chronology|closed_book_votes|forced|on_error|matcher|frames|frame_size|frame_quality)"
     r"|ecs_(sentences|mode|threshold)|vcs_\w+|evqa_(long_text|keywords_from|dedup)|ray_(gpu_)?(actors|cpus|gpus)|ray_gpus"
-    r"|media_(patience_s|cache_gb)|good_ratings"
+    r"|media_(patience_s|cache_gb)|decoders|good_ratings"
 )
 MODELS = re.compile(r"(text|image_text)_encoder|image_text_checkpoint|ecs_verifier|sentence_splitter|\w+_model")
 PUBLIC_NAME = re.compile(r"((sat:)?[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(@\w+)?)?")

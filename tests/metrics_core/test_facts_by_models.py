@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from scipy.signal import lfilter
 
-from metrics_core.facts.measure import measure_video
+from metrics_core.facts.measure import measure_and_read, measure_video
 from metrics_core.facts.models import SPEECH_DETECTOR, TEXT_DETECTOR, ModelFacts, find_fact_models, find_model_file
 from metrics_core.facts.screen_text import measure_text_area, read_lines_by_model
 from metrics_core.facts.speech import WINDOW, measure_speech
@@ -156,6 +156,21 @@ def test_without_models_nothing_of_them_is_measured(tmp_path: Path, voice: Sound
     with DecodingWorker() as worker:
         assert worker.measure_video(path)[2] == ModelFacts()
         assert worker.measure_video(path, with_models=True)[2] == facts(path)
+        assert worker.measure_and_read(path, fit=None, with_models=True)[0] == measure_video(path, with_models=True)
+        assert worker.measure_and_read(path, fit=None)[0] == measure_video(path)
+
+
+@pytest.mark.parametrize("every", [1, 7, 200])
+def test_one_pass_for_facts_and_frames_measures_what_two_do(tmp_path: Path, voice: Sound, every: int) -> None:
+    shown, plain = (draw(text)[0] for text in ("We meet again, Ann", ""))
+    path = clip(tmp_path / "clip.mp4", [shown] * 10 + [plain] * 20, voice)
+    with_models, frames = measure_and_read(path, every, None, with_models=True)
+    assert with_models == measure_video(path, with_models=True)
+    assert with_models.by_models.text_share == pytest.approx(1 / 3)
+    assert (with_models.by_models.speech_share or 0) > 0.5
+    without, same = measure_and_read(path, every, None)
+    assert without == measure_video(path) == with_models._replace(by_models=ModelFacts())
+    np.testing.assert_array_equal(frames.pixels, same.pixels)
 
 
 def test_speech_is_heard_where_it_is(voice: Sound) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.facts.languages import detect_language
-from metrics_core.facts.texts import TextFacts, compute_repeated_share, has_stock_phrase, list_words, measure_text
+from metrics_core.facts.languages import detect_languages
+from metrics_core.facts.texts import TextFacts, compute_repeated_share, compute_text_facts, has_stock_phrase, list_words
 from metrics_core.models.sentence_splitter import RuleSplitter
 
 
 def facts(text: str) -> TextFacts:
-    return measure_text(text, RuleSplitter().split, detect_language)
+    (measured,) = compute_text_facts([text], RuleSplitter().split, detect_languages)
+    return measured
 
 
 def test_a_plain_caption() -> None:
@@ -179,7 +183,43 @@ def texts_in(row: Any) -> list[str]:
     ],
 )
 def test_languages(text: str, code: str | None) -> None:
-    assert detect_language(text) == code
+    assert detect_languages([text]) == [code]
+
+
+def classify(text: str) -> str | None:
+    """The language by the library itself, one text at a time."""
+    code, probability = library().classify(text)
+    return str(code) if probability >= 0.5 and code != "zxx" else None
+
+
+@lru_cache
+def library() -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+@given(st.lists(st.text(max_size=80) | st.text("aeinrst de", max_size=30), max_size=8))
+def test_languages_of_a_batch_are_those_of_the_library(texts: list[str]) -> None:
+    assert detect_languages(texts) == [classify(text) for text in texts]
+
+
+def test_languages_of_real_captions_whole_cut_and_in_capitals_are_those_of_the_library(shared_data: Path) -> None:
+    lines = (shared_data / "vatex_eval" / "vatex_eval.jsonl").read_text().splitlines()
+    whole = [text for line in lines[::60] for text in texts_in(json.loads(line))]
+    texts = ["", *whole, *(text[:9] for text in whole), *(text.upper() for text in whole[:50]), " ".join(whole)]
+    detected = detect_languages(texts)
+    assert detected == [classify(text) for text in texts]
+    assert {None, "en"} <= set(detected)
+
+
+@given(st.text(max_size=60))
+def test_a_word_of_letters_ends_where_a_word_of_its_own_begins(text: str) -> None:
+    alone = "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
+    letters = rf"(?:(?!{alone})[^\W_])+"
+    composed = unicodedata.normalize("NFC", text)
+    bare = "".join(character for character in composed if not unicodedata.category(character).startswith("M"))
+    assert list_words(text) == re.findall(rf"{alone}|{letters}(?:['’.-]{letters})*", bare)
 
 
 @given(st.text(max_size=80))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from metrics_core.frames import FrameReadError, read_frames
 from metrics_core.frames.features import FrameEncoder, FrameFeatures, VideoToEncode, compute_frame_features
 from metrics_core.frames.fit import MAX_PIXELS
+from metrics_core.frames.pool import DecoderPool
 from metrics_core.frames.records import DecoderFailed
 from metrics_core.protocols import ModelIdentity
 from tests.assets.manifests import write_clip
@@ -67,7 +68,7 @@ def files(paths: Sequence[Path]) -> list[VideoToEncode[str]]:
 @pytest.mark.parametrize("n_decoders", [1, 3])
 def test_each_video_gets_its_own_frames_in_the_order_of_the_videos(clips: list[Path], n_decoders: int) -> None:
     images = MeanColour(batch_size=4)
-    found = dict(compute_frame_features(FrameEncoder(images, every=3), files(clips), n_decoders=n_decoders))
+    found = dict(compute_frame_features(FrameEncoder(images, every=3), files(clips), DecoderPool(n_decoders)))
     assert list(found) == [path.name for path in clips]
     for path in clips:
         encoded = found[path.name]
@@ -115,7 +116,7 @@ def test_videos_are_asked_for_as_they_are_needed_and_decoders_end_with_the_calle
             yield VideoToEncode(len(asked), clips[0], 1.0)
 
     before = decoders()
-    encoding: Any = compute_frame_features(FrameEncoder(MeanColour(batch_size=1)), endless(), n_decoders=2)
+    encoding: Any = compute_frame_features(FrameEncoder(MeanColour(batch_size=1)), endless(), DecoderPool(2))
     assert [next(encoding)[0] for _ in range(3)] == [1, 2, 3]
     assert len(asked) <= 3 + 2 * 2
     assert decoders() - before
@@ -163,7 +164,7 @@ def test_fewer_videos_are_decoded_at_once_the_more_memory_they_take(
             asked.append(path.name)
             yield VideoToEncode(path.name, path, 1.0, n_frames, pixels)
 
-    encoding = compute_frame_features(FrameEncoder(MeanColour(batch_size=1)), videos(), n_decoders=4)
+    encoding = compute_frame_features(FrameEncoder(MeanColour(batch_size=1)), videos(), DecoderPool(4))
     assert next(encoding)[0] == "1.avi"
     assert len(asked) == n_asked
     assert [key for key, _ in encoding] == [path.name for path in clips[1:]]

@@ -95,6 +95,7 @@ def plan(done: Done) -> list[str]:
 def test_ten_clips_with_a_caption_each_have_numbers_in_many_columns(tried: Done, clips: Path) -> None:
     captions = query("SELECT * FROM sample_scores WHERE dataset = 'clips'")
     assert len(captions) == 10
+    assert "measured: 10 texts, 10 videos by this run" in tried.stdout
     full = re.search(r"(\d+) facts have a number for all 10 samples: ([a-z_, ]+)", told(tried))
     assert full is not None
     names = [name.strip() for name in full[2].split(" sample ")[0].split(",")]

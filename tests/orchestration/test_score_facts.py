@@ -1,0 +1,63 @@
+"""`reelsieve score --facts` measures facts in the pass that decodes frames, and then the rest."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from assets.home import DEMO_DATASET
+from assets.media.settings import MediaSettings
+from assets.settings import read_settings
+from orchestration.cluster.worker import RayWorker
+from orchestration.installation import get_installation
+from orchestration.launch import run_ingest
+from tests.assets.manifests import candidate, write_clip, write_manifest
+from tests.command_line import run_command
+from tests.orchestration.conftest import Installation
+
+pytestmark = pytest.mark.slow
+
+
+def run(*arguments: str) -> Any:
+    done = run_command(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_score_with_facts_leaves_nothing_to_measure(installation: Installation) -> None:
+    names = ("first", "second", "without a caption")
+    # The demo's encoder scores only the demo's dataset, which lies there.
+    folder = installation.home / DEMO_DATASET
+    for number in range(len(names)):
+        write_clip(folder / f"{number}.avi", n_frames=12 + number, brightness=40 + 60 * number)
+    videos: list[Any] = [{"video_id": name, "path": f"{number}.avi"} for number, name in enumerate(names)]
+    captions = [candidate(name, name, f"A red circle of the {name} clip slides left.") for name in names[:2]]
+    run_ingest(get_installation(), write_manifest(folder, videos, captions=captions), DEMO_DATASET, None, 1)
+    scored = run("score", "--dataset", DEMO_DATASET, "--metric", "evqa", "--facts")
+    assert sum(shard["evqa"] for shard in scored["shards"]) == 2
+    assert run("facts", "--dataset", DEMO_DATASET)["described"] == {"text_fact": 0, "video_fact": 0}
+    query = (
+        "SELECT v.key, f.status, f.measured_at <= e.encoded_at AS before_frames FROM video v "
+        "JOIN video_fact f USING (video_id) LEFT JOIN frame_set e USING (video_id) ORDER BY v.key"
+    )
+    rows = run("sql", query)
+    assert [(row["key"], row["status"], row["before_frames"]) for row in rows] == [
+        ("first", "ok", True),
+        ("second", "ok", True),
+        ("without a caption", "ok", None),
+    ]
+
+
+def test_an_actor_decodes_by_its_cores_where_no_setting_says_otherwise(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REELSIEVE_DECODERS", "5")
+    RayWorker(3)
+    assert read_settings(MediaSettings).decoders == 5
+    monkeypatch.delenv("REELSIEVE_DECODERS")
+    RayWorker()
+    assert read_settings(MediaSettings).decoders is None
+    RayWorker(3)
+    assert read_settings(MediaSettings).decoders == 3
