@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -25,12 +24,10 @@ def in_turn(bench: Bench, calls: Mapping[str, Callable[[], object]], repeats: in
     for _ in range(repeats):
         for name, call in calls.items():
             answers: list[object] = []
-            started = time.process_time()
             bench.time(name, partial(lambda call, answers: answers.append(call()), call, answers))
-            wall, of_server = bench.seconds[name][-1]
-            done, used = answers[0], time.process_time() - started
-            own = done if isinstance(done, Alone) else Alone(wall, used, 0)
-            taken[name].append(own._replace(cpu_s=own.cpu_s + of_server))
+            cost, done = bench.seconds[name][-1], answers[0]
+            own = done if isinstance(done, Alone) else Alone(cost.wall_s, cost.own_s, 0)
+            taken[name].append(own._replace(cpu_s=own.cpu_s + cost.server_s))
     wall_s, cpu_s = ({name: Spread.of([run[i] for run in runs]) for name, runs in taken.items()} for i in (0, 1))
     floor = next(iter(calls))
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -16,8 +17,6 @@ Rows = Mapping[str, Sequence[tuple[Any, ...]]]
 SCALES = (10_000_000, 100_000_000)
 _SIZED = ("video", "reference", "keypoint", "sample", "score", "verdict_set", "ecs_verdict", "shard_count")
 _EXPLAINED = ("select", "with", "insert")
-# The table of db/scores/distribution.py.
-_TEMPORARY = "FROM defined"
 
 
 class SlowStatements:
@@ -42,12 +41,14 @@ class SlowStatements:
 
         Statements on a temporary table are left out: the table went with its transaction.
         """
-        lasting = [item for item in self._taken.items() if _TEMPORARY not in item[0]]
-        slowest = sorted(lasting, key=lambda item: -item[1][0])
-        return [
-            {"statement": statement, "seconds": seconds, "plan": self._explain(statement, values)}
-            for statement, (seconds, values) in slowest[:n]
-        ]
+        plans: list[dict[str, Any]] = []
+        for statement, (seconds, values) in sorted(self._taken.items(), key=lambda item: -item[1][0]):
+            if len(plans) < n:
+                # The table that is missing.
+                with suppress(sa.exc.ProgrammingError):
+                    plan = self._explain(statement, values)
+                    plans.append({"statement": statement, "seconds": seconds, "plan": plan})
+        return plans
 
     def _explain(self, statement: str, values: Any) -> str:
         with self._engine.connect() as connection:

@@ -1,5 +1,8 @@
 """Near-duplicates and diversity: `python -m benchmarks.near_duplicates [--samples 100000] [--texts 5000]`.
 
+`--cells 1000000` measures only the search by cells, on so many planted rows, and on at most 100,000 rows what it keeps
+otherwise than the exact walk; `--gpu 1000000` only an exact walk on a GPU (torch).
+
 Two sets of vectors: random directions of which some are near another one by known cosines, and texts of VATEX-EVAL by
 the bundled encoder. On each the exact walk stands beside pgvector's HNSW index: seconds to build and to ask, pairs of
 cosine .95 or more that the index finds, and samples that a selection by these pairs would keep otherwise. HNSW is asked
@@ -20,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +39,18 @@ from benchmarks.installation import temporary_server
 from benchmarks.measure import RESULTS, TEXT_ENCODER, Spread, peak_kb, save, timed
 from benchmarks.million_fill import NAME, fill
 from benchmarks.near_index import hnsw
-from benchmarks.near_vectors import Pairs, Planted, Rows, all_pairs, keep_by, one_by_one, plant, real_texts
+from benchmarks.near_vectors import (
+    COSINES,
+    Pairs,
+    Planted,
+    Rows,
+    all_pairs,
+    keep_by,
+    one_by_one,
+    plant,
+    real_texts,
+    walk_on,
+)
 from db.evidence.embeddings import store_text_vectors
 from db.evidence.models import register_model
 from db.manifest.datasets import find_dataset
@@ -46,11 +61,14 @@ from db.server.engine import open_engine
 from db.server.urls import build_sibling_url
 from metrics_core.models.text_encoder import make_text_encoder
 from metrics_core.protocols import ModelIdentity
+from metrics_core.selection import duplicates
 from metrics_core.selection.diversity import choose_diverse_rows
-from metrics_core.selection.duplicates import drop_near_duplicates
+from metrics_core.selection.duplicates import drop_near_duplicates, estimate_missed
 
 AT_LEAST, SHARE, DIMENSIONS, SEED = 0.95, 0.05, 384, 7
 STRETCH = 300
+# Of more rows the exact walk takes minutes.
+EXACT_ROWS = 100_000
 RECIPES = {
     "dedupe": {"by": "vcs", "dedupe": AT_LEAST, "keep": 0.125},
     "diverse": {"by": "vcs", "choose": "diverse", "keep": 0.125},
@@ -76,6 +94,32 @@ def exact(units: Rows, repeats: int) -> tuple[dict[str, Any], Pairs, npt.NDArray
     assert (keeps[0] == keep_by(len(units), pairs)).all(), "the walk differs from the products of all rows"
     found = {"rows": len(units), "pairs": len(pairs), "duplicates": int((~keeps[0]).sum())}
     return {**found, "walk_s": Spread.of(seconds).as_dict(), "products_of_all_rows_s": all_s}, pairs, keeps[0]
+
+
+def by_cells(n: int) -> dict[str, Any]:
+    """The search by cells among n planted rows: seconds, copies that it drops by their cosine, and its own estimate."""
+    planted = plant(n, DIMENSIONS, SHARE, SEED)
+    keep = drop_near_duplicates(planted.units, AT_LEAST) if n <= EXACT_ROWS else None
+    duplicates.EXACT_UP_TO = 0
+    used, taken = time.process_time(), timed("search by cells", lambda: drop_near_duplicates(planted.units, AT_LEAST))
+    used = time.process_time() - used
+    estimate_s, missed = timed("estimate", lambda: estimate_missed(planted.units, taken[1], AT_LEAST))
+    dropped = {
+        str(cosine): float((~taken[1][planted.pairs[planted.cosines == cosine, 1]]).mean())
+        for cosine in COSINES
+        if cosine > AT_LEAST
+    }
+    found = {"rows": n, "wall_s": taken[0], "cpu_s": used, "estimate_s": estimate_s, "dropped_by_cosine": dropped}
+    if keep is not None:
+        found |= {"duplicates": int((~keep).sum()), "kept_otherwise": int((keep != taken[1]).sum())}
+    return found | {"estimate": missed and asdict(missed)}
+
+
+def on_gpu(n: int) -> dict[str, Any]:
+    """An exact walk among n planted rows on the GPU of this machine."""
+    units = plant(n, DIMENSIONS, SHARE, SEED).units
+    seconds, keep = timed("exact walk on the GPU", lambda: walk_on("cuda", units, AT_LEAST))
+    return {"rows": n, "walk_s": seconds, "duplicates": int((~keep).sum())}
 
 
 def spread(units: Rows, repeats: int) -> dict[str, Any]:
@@ -131,8 +175,13 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=5_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, default=RESULTS / "near_duplicates.json")
+    parser.add_argument("--cells", type=int)
+    parser.add_argument("--gpu", type=int)
     given = parser.parse_args()
     before = os.getloadavg()
+    if given.cells or given.gpu:
+        print(json.dumps(by_cells(given.cells) if given.cells else on_gpu(given.gpu), indent=1), f"load {before}")
+        return
     planted = plant(given.samples, DIMENSIONS, SHARE, SEED)
     texts = real_texts(given.texts)
     _, real = timed("texts embedded", lambda: make_text_encoder(TEXT_ENCODER).encode(texts))

@@ -31,7 +31,9 @@ class Planted:
 def plant(n: int, dimensions: int, share: float, seed: int) -> Planted:
     """Random directions, of which a share are near another one, by the cosines of COSINES."""
     random = np.random.default_rng(seed)
-    units = unit(random.normal(size=(n, dimensions)))
+    # Of a million rows there is room for one copy only.
+    units = random.standard_normal((n, dimensions), dtype=np.float32)
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
     places = random.permutation(n)
     copies, originals = places[: int(share * n)], places[int(share * n) :]
     of = random.choice(originals, size=len(copies))
@@ -39,7 +41,7 @@ def plant(n: int, dimensions: int, share: float, seed: int) -> Planted:
     aside = random.normal(size=(len(copies), dimensions))
     aside -= np.einsum("ij,ij->i", aside, units[of])[:, None] * units[of]
     units[copies] = unit(cosines[:, None] * units[of] + np.sqrt(1 - cosines**2)[:, None] * unit(aside))
-    return Planted(units.astype(np.float32), np.sort(np.stack([of, copies], axis=1), axis=1), cosines)
+    return Planted(units, np.sort(np.stack([of, copies], axis=1), axis=1), cosines)
 
 
 def unit(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -94,3 +96,25 @@ def one_by_one(units: Rows, n: int) -> npt.NDArray[np.intp]:
         np.maximum(nearest, units @ units[chosen[place]], out=nearest)
         nearest[chosen[: place + 1]] = np.inf
     return chosen
+
+
+def walk_on(device: str, units: Rows, at_least: float) -> npt.NDArray[np.bool_]:
+    """Which rows stay by an exact walk on a device of torch, all rows in its memory, by products in float32."""
+    import torch
+
+    rows = torch.from_numpy(units).to(device)
+    kept, n_kept = torch.empty_like(rows), 0
+    keep = np.zeros(len(units), dtype=np.bool_)
+    for start in range(0, len(units), _BLOCK):
+        block = rows[start : start + _BLOCK]
+        is_left = torch.ones(len(block), dtype=torch.bool, device=device)
+        for first in range(0, n_kept, 16 * _BLOCK):
+            others = kept[first : min(first + 16 * _BLOCK, n_kept)]
+            is_left &= ~(block @ others.T >= at_least - 1e-6).any(dim=1)
+        (left,) = torch.nonzero(is_left, as_tuple=True)
+        alike = torch.triu(block[left] @ block[left].T >= at_least - 1e-6, diagonal=1).nonzero().cpu().numpy()
+        stays = left[torch.from_numpy(keep_by(len(left), alike)).to(device)]
+        kept[n_kept : n_kept + len(stays)] = block[stays]
+        n_kept += len(stays)
+        keep[start + stays.cpu().numpy()] = True
+    return keep

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sqlalchemy.engine import Connection
 
 from assets.agreement.estimated_means import EstimatedMean
@@ -103,10 +105,13 @@ def _sum_batches(rows: Iterable[SampleBatch], n_systems: int) -> Iterator[tuple[
     """Yield sums and counts (videos, columns, systems) of the values, some videos at a time."""
     for batch in rows:
         _, video = np.unique(batch.video_ids, return_inverse=True)
-        shape = (int(video[-1]) + 1, n_systems, batch.values.shape[1])
-        sums, counts = np.zeros(shape), np.zeros(shape)
         chosen = batch.system_places >= 0
-        cells, values = (video[chosen], batch.system_places[chosen]), batch.values[chosen]
-        np.add.at(sums, cells, np.nan_to_num(values))
-        np.add.at(counts, cells, np.isfinite(values))
-        yield sums.swapaxes(1, 2), counts.swapaxes(1, 2)
+        cells, shape = (video * n_systems + batch.system_places)[chosen], (int(video[-1]) + 1, n_systems)
+        values = batch.values[chosen]
+        yield _add(cells, np.nan_to_num(values), shape), _add(cells, np.isfinite(values), shape)
+
+
+def _add(cells: npt.NDArray[np.int64], values: npt.NDArray[Any], shape: tuple[int, int]) -> FloatArray:
+    """Return the sums (videos, columns, systems) of values (n, columns) whose places in `shape` are `cells` (n,)."""
+    sums = [np.bincount(cells, column, shape[0] * shape[1]) for column in values.T]
+    return np.array(sums, dtype=np.float64).reshape(-1, *shape).swapaxes(0, 1)

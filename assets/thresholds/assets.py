@@ -27,17 +27,17 @@ from assets.thresholds.ratings import (
 )
 from assets.thresholds.settings import KEPT_SHARES, METHOD_QUANTILE, RatingSettings, format_objective
 from db.manifest.datasets import Dataset
-from db.scores.distribution import (
-    Distribution,
-    compute_distribution,
-    compute_video_means,
-    create_defined_table,
-    load_shard_thresholds,
-)
+from db.scores.distribution import load_defined_scores
 from db.scores.sample_scores import list_dataset_scores
 from db.scores.store import find_active_scorer
 from db.scores.thresholds import ScoreThreshold, store_score_thresholds
 from metrics_core.drift import LEAST_DELTA, GroupShift, measure_shifts
+from metrics_core.selection.distribution import (
+    Distribution,
+    compute_distribution,
+    compute_group_means,
+    compute_group_thresholds,
+)
 from metrics_core.selection.strata import count_in_share
 
 ALIKE_CHECK = "shards_alike"
@@ -105,25 +105,24 @@ def _store_metric_thresholds(
     shifted: list[tuple[str, GroupShift]] = []
     with engine.begin() as connection:
         scorer_id = find_active_scorer(connection, metric)
-        kinds = [] if scorer_id is None else create_defined_table(connection, dataset, scorer_id)
+        scores = {} if scorer_id is None else load_defined_scores(connection, dataset, scorer_id)
         label = load_metric_label(connection, metric)
-        for kind in kinds:
-            distribution = compute_distribution(connection, kind, KEPT_SHARES)
-            assert distribution is not None
+        for kind, (values, shards, video_ids) in scores.items():
+            distribution = compute_distribution(values, KEPT_SHARES)
             metadata |= _format_distribution(f"{label} of {KIND_NAMES[kind]}s", dataset, distribution)
             thresholds += [
                 ScoreThreshold(None, kind, format_objective(share), value, distribution.n, distribution.n_kept[share])
                 for share, value in distribution.thresholds.items()
             ]
-            shard_rows = load_shard_thresholds(connection, kind, KEPT_SHARES)
             thresholds += [
-                ScoreThreshold(row.shard, kind, format_objective(row.share), row.value, row.n, row.n_kept)
-                for row in shard_rows
+                ScoreThreshold(row.group, kind, format_objective(row.share), row.value, row.n, row.n_kept)
+                for row in compute_group_thresholds(values, shards, KEPT_SHARES)
             ]
-            means, shards = compute_video_means(connection, kind) if dataset.n_shards > 1 else ([], [])
-            name = metric if len(kinds) == 1 else f"{metric} of {KIND_NAMES[kind]}s"
-            shifted += [(name, shift) for shift in measure_shifts(means, shards) if shift.is_shifted]
-        if kinds:
+            if dataset.n_shards > 1:
+                means, positions = compute_group_means(values, video_ids)
+                name = metric if len(scores) == 1 else f"{metric} of {KIND_NAMES[kind]}s"
+                shifted += [(name, shift) for shift in measure_shifts(means, shards[positions]) if shift.is_shifted]
+        if scores:
             assert scorer_id is not None
             store_score_thresholds(connection, scorer_id, dataset.dataset_id, METHOD_QUANTILE, thresholds)
     none = dg.MetadataValue.text("none: no score with a value on this dataset")

@@ -17,6 +17,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from db.schema import ecs_verdict, keypoint, sample, verdict_set
 from db.schema.inputs import KEYPOINTS, SEGMENTS, TEXT, build_statement
+from db.scores.sample_scores import prepare_for_joins
 from db.server.bulk import copy_rows
 from db.server.conflicts import retry_conflicts
 from db.server.engine import open_psycopg_transaction
@@ -112,6 +113,7 @@ def list_unfinished_shards(engine: Engine, scorer_id: int, dataset_id: int) -> s
     statement = sa.text(f"SELECT DISTINCT shard FROM ({pending}) pending")
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "default_threshold": None}
     with engine.connect() as connection:
+        prepare_for_joins(connection)
         shards = connection.scalars(sa.text("SELECT shard FROM shard WHERE dataset_id = :d"), {"d": dataset_id}).all()
         return set(connection.scalars(statement, {**values, "shards": list(shards)}))
 

@@ -12,10 +12,10 @@ from psycopg import sql
 from sqlalchemy.engine import Connection
 
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
+from db.server.arrays import unpack_column
 
-# Bytes before the first row of a binary COPY, and of a batch of rows.
-_HEADER = 19
-_BATCH = 1 << 18
+# Videos of a batch, by their ids.
+_VIDEOS = 4096
 
 
 def count_videos(connection: Connection, kind: str, *, judged: bool) -> int:
@@ -87,49 +87,24 @@ def _load_batches(
     connection: Connection, query: sql.Composed, n_columns: int, systems: Sequence[str]
 ) -> Iterator[SampleBatch]:
     """Yield batches of the rows (video_id, system, value_0, ...) of a query."""
-    values = [sql.SQL("COALESCE({}, 'NaN')").format(sql.Identifier(f"value_{number}")) for number in range(n_columns)]
+    names = [sql.Identifier(f"value_{number}") for number in range(n_columns)]
     statement = sql.SQL(
-        "COPY (SELECT video_id, COALESCE(array_position({}, system), 0) - 1, {} FROM ({}) AS sample ORDER BY 1) "
-        "TO STDOUT (FORMAT binary)"
-    ).format(sql.Literal(list(systems)), sql.SQL(", ").join(values), query)
-    # A row of a binary COPY: the number of its fields, then every field behind its length.
-    row = np.dtype(
-        [
-            ("fields", ">i2"),
-            *[("video_length", ">i4"), ("video", ">i8"), ("system_length", ">i4"), ("system", ">i4")],
-            ("values", [("length", ">i4"), ("value", ">f8")], (n_columns,)),
-        ]
+        "SELECT array_send(array_agg(video_id)), array_send(array_agg(place)), {packed} FROM (SELECT video_id, "
+        "COALESCE(array_position({systems}, system), 0) - 1 AS place, {values} FROM ({query}) AS sample) AS placed "
+        "GROUP BY video_id / {n} ORDER BY video_id / {n}"
+    ).format(
+        packed=sql.SQL(", ").join(sql.SQL("array_send(array_agg({}))").format(name) for name in names),
+        systems=sql.Literal(list(systems)),
+        values=sql.SQL(", ").join(sql.SQL("COALESCE({0}, 'NaN') AS {0}").format(name) for name in names),
+        query=query,
+        n=sql.Literal(_VIDEOS),
     )
-    rest = np.empty(0, dtype=row)
-    for batch in _load_rows(connection, statement, row):
-        rows = np.concatenate([rest, batch])
-        n_whole = int(np.searchsorted(rows["video"], rows["video"][-1]))
-        if n_whole:
-            yield _build_batch(rows[:n_whole])
-        rest = rows[n_whole:]
-    if rest.size:
-        yield _build_batch(rest)
-
-
-def _build_batch(rows: npt.NDArray[Any]) -> SampleBatch:
-    return SampleBatch(
-        rows["video"].astype(np.int64), rows["system"].astype(np.int64), rows["values"]["value"].astype(np.float64)
-    )
-
-
-def _load_rows(connection: Connection, statement: sql.Composed, row: np.dtype[Any]) -> Iterator[npt.NDArray[Any]]:
-    """Yield arrays of rows of a binary COPY whose fields all have a fixed length."""
     driver: Any = connection.connection.driver_connection
-    buffer = bytearray()
-    start = _HEADER
-    with driver.cursor() as cursor, cursor.copy(statement) as copy:
-        for block in copy:
-            buffer += block
-            if len(buffer) > _BATCH:
-                n = (len(buffer) - start) // row.itemsize
-                yield np.frombuffer(bytes(buffer[start : start + n * row.itemsize]), dtype=row)
-                del buffer[: start + n * row.itemsize]
-                start = 0
-    n = (len(buffer) - start) // row.itemsize
-    if n:
-        yield np.frombuffer(bytes(buffer), dtype=row, count=n, offset=start)
+    rows = connection.exec_driver_sql(
+        statement.as_string(driver), execution_options={"no_parameters": True, "yield_per": 1}
+    )
+    for videos, places, *values in rows:
+        video_ids = unpack_column(videos, "i8")
+        order = np.argsort(video_ids, kind="stable")
+        columns = np.stack([unpack_column(column, "f8") for column in values], axis=1)
+        yield SampleBatch(video_ids[order], unpack_column(places, "i4").astype(np.int64)[order], columns[order])

@@ -19,8 +19,6 @@ from db.schema import dataset as dataset_table
 from db.schema import drawn_sample, sample, sample_draw, score
 from db.schema.inputs import DRAW_NAME, NOT_DRAWN_DIGEST, Input, build_digest_sql, build_marks_sql
 from db.scores.sample_scores import build_sample_scores, list_dataset_scores, load_active_scorers, prepare_for_joins
-from db.selection.columns import build_own_columns
-from db.selection.filters import list_column_names, parse_filter
 from db.server.conflicts import retry_conflicts
 from db.sql import read_sql
 
@@ -50,6 +48,10 @@ def list_wanted_samples(connection: Connection, dataset: Dataset, draw: Draw) ->
     if draw.where is None:
         query = sa.select(sample.c.sample_id).where(sample.c.dataset_id == dataset.dataset_id)
     else:
+        # Imported late: every command would begin with the parser of conditions, a tenth of a second.
+        from db.selection.columns import build_own_columns
+        from db.selection.filters import list_column_names, parse_filter
+
         known, scorers = list_dataset_scores(connection, dataset), load_active_scorers(connection, dataset)
         prepare_for_joins(connection)
         scores = build_sample_scores(dataset, known, scorers)

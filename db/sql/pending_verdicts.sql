@@ -1,31 +1,51 @@
 -- The captions of some shards whose keypoints a scorer has not verified, or not for their present inputs, or not far enough:
 -- a keypoint's lower bound must reach its threshold. A set with fewer verdicts than keypoints has lost one.
+-- Verdicts and keypoints are counted before they are joined: a look for every caption would take many times as long.
 -- The placeholder in braces becomes one of the expressions in db/schema/inputs.py, never user input.
-SELECT s.sample_id,
-       s.dataset_id,
-       s.shard
-FROM sample s
-JOIN video v USING (video_id)
-LEFT JOIN verdict_set w ON w.scorer_id = CAST(:scorer_id AS bigint) AND w.sample_id = s.sample_id
-WHERE s.dataset_id = :dataset_id
-  AND s.shard = ANY(:shards)
-  AND s.kind = 'caption'
-  AND EXISTS (SELECT 1 FROM keypoint k WHERE k.video_id = s.video_id)
-  AND (w.sample_id IS NULL
-       OR w.input_sha256 <> {input_sha256}
-       OR (w.status = 'ok'
-           AND (SELECT count(*) FROM ecs_verdict e WHERE e.scorer_id = w.scorer_id AND e.sample_id = w.sample_id)
-               <> (SELECT count(*) FROM keypoint k WHERE k.video_id = s.video_id))
-       OR EXISTS (SELECT 1
-                  FROM ecs_verdict e
-                  JOIN keypoint k USING (keypoint_id)
-                  LEFT JOIN threshold_in_force t
-                         ON t.scorer_id = e.scorer_id
-                        AND t.dataset_id = s.dataset_id
-                        AND t.dimension = k.dimension
-                  WHERE e.scorer_id = w.scorer_id
-                    AND e.sample_id = w.sample_id
-                    AND e.is_lower_bound
-                    AND (CAST(:default_threshold AS float8) IS NULL
-                         OR (e.probability >= COALESCE(t.threshold, CAST(:default_threshold AS float8))) IS NOT TRUE)))
-ORDER BY s.sample_id
+WITH chosen AS (
+    SELECT s.sample_id,
+           s.dataset_id,
+           s.shard,
+           s.video_id,
+           w.status,
+           w.sample_id IS NULL OR w.input_sha256 <> {input_sha256} AS is_changed
+    FROM sample s
+    JOIN video v USING (video_id)
+    LEFT JOIN verdict_set w ON w.scorer_id = CAST(:scorer_id AS bigint) AND w.sample_id = s.sample_id
+    WHERE s.dataset_id = :dataset_id
+      AND s.shard = ANY(:shards)
+      AND s.kind = 'caption'),
+keypoints AS (
+    SELECT video_id,
+           count(*) AS n
+    FROM keypoint
+    WHERE video_id IN (SELECT video_id FROM chosen)
+    GROUP BY video_id),
+verdicts AS (
+    SELECT c.sample_id,
+           count(*) AS n,
+           -- Few verdicts are lower bounds, so that their thresholds are looked up one by one.
+           bool_or(e.is_lower_bound
+                   AND (CAST(:default_threshold AS float8) IS NULL
+                        OR (e.probability >= COALESCE(
+                                (SELECT t.threshold
+                                 FROM keypoint k
+                                 JOIN threshold_in_force t USING (dimension)
+                                 WHERE k.keypoint_id = e.keypoint_id
+                                   AND t.scorer_id = e.scorer_id
+                                   AND t.dataset_id = c.dataset_id),
+                                CAST(:default_threshold AS float8))) IS NOT TRUE))
+               AS is_lower_bound
+    FROM chosen c
+    JOIN ecs_verdict e ON e.scorer_id = CAST(:scorer_id AS bigint) AND e.sample_id = c.sample_id
+    GROUP BY c.sample_id)
+SELECT c.sample_id,
+       c.dataset_id,
+       c.shard
+FROM chosen c
+JOIN keypoints k USING (video_id)
+LEFT JOIN verdicts e ON e.sample_id = c.sample_id
+WHERE c.is_changed
+   OR (c.status = 'ok' AND e.n IS DISTINCT FROM k.n)
+   OR e.is_lower_bound
+ORDER BY c.sample_id

@@ -10,7 +10,7 @@ import numpy.typing as npt
 Rows = npt.NDArray[np.float32]
 Positions = npt.NDArray[np.intp]
 
-PROBED = 8
+PROBED = 16
 """The cells nearest to a row in which its near-duplicates are looked for."""
 # A cell for so many rows: then finding the cells of a row costs about what comparing it within them does.
 _ROWS_PER_CELL = 256
@@ -18,7 +18,7 @@ _TRAINED_PER_CELL, _ROUNDS = 40, 6
 
 
 class CellIndex:
-    """Rows by cell, of which the nearest to a given row are found in its 8 nearest cells only (faiss, IVF).
+    """Rows by cell, of which the nearest to a given row are found in its 16 nearest cells only (faiss, IVF).
 
     units: (n, d), float32 rows of length 1, from which the cells are learnt; only added rows are found. The same rows
     make the same cells.
@@ -40,7 +40,7 @@ class CellIndex:
         self._index.nprobe = min(PROBED, n_cells)
 
     def find_cells(self, rows: Rows) -> npt.NDArray[np.int64]:
-        """Return the numbers of the cells (n, 8) nearest to rows (n, d), the nearest first."""
+        """Return the numbers of the cells (n, 16) nearest to rows (n, d), the nearest first."""
         cells: npt.NDArray[np.int64] = self._coarse.search(rows, self._index.nprobe)[1]
         return cells
 
@@ -52,5 +52,5 @@ class CellIndex:
         return nearest
 
     def add(self, rows: Rows, cells: npt.NDArray[np.int64]) -> None:
-        """Add rows (n, d) to the nearest of their cells (n, 8)."""
+        """Add rows (n, d) to the nearest of their cells (n, 16)."""
         self._tools.add_preassigned(self._index, np.ascontiguousarray(rows), np.ascontiguousarray(cells[:, 0]))

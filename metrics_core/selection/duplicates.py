@@ -35,7 +35,7 @@ def drop_near_duplicates(units: Rows, least_cosine: float) -> Mask:
 
     Up to EXACT_UP_TO (250,000) rows none is missed: most pairs are separated by an upper bound of their cosine (see
     `_compute_heads`), and the cosine of the others is computed. Time grows with n times the number kept; memory beyond
-    the rows is a fifth of theirs or less where d is 384. Of more rows, a row is compared with those of its 8 nearest
+    the rows is a fifth of theirs or less where d is 384. Of more rows, a row is compared with those of its 16 nearest
     cells, and memory for another copy of the rows that are kept is needed; see `estimate_missed`.
 
     >>> drop_near_duplicates(np.float32([[1, 0], [0.8, 0.6], [0, 1]]), 0.7).tolist()

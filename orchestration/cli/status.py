@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 @pass_installation
 def status(installation: Installation, as_json: AsJson = False) -> None:
     """Show every dataset: what it holds, how many samples every metric has still to score, and its plan."""
-    from orchestration.forecasts import load_dataset_plan
-
     rows = _list_dataset_states(installation) if installation.has_database() else []
     if as_json:
         print_json(rows)
     else:
+        from orchestration.forecasts import load_dataset_plan
+
         print_rows(rows, empty="no dataset yet: try reelsieve demo, or reelsieve try FOLDER")
         for row in rows:
             console.print(f"\n[bold]{escape(row['dataset'])}[/bold]")

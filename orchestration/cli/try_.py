@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from assets.plan import Plan
     from orchestration.installation import Installation
 
-# The captions and facts that the printed table has; view sample_scores has all.
+# The captions that the printed table has; view sample_scores has all.
 SHOWN = 10
-SHOWN_FACTS = ("words", "frame_change", "sharpness", "brightness", "cuts")
 # The number of unusable rows and videos that are named for every reason.
 NAMED = 3
 
@@ -213,10 +212,11 @@ def _report(installation: Installation, dataset: str) -> Path:
 def _print_samples(installation: Installation, dataset: str, n: int, metrics: Collection[str]) -> None:
     """Print which facts have a number for all n samples, and the first samples with some of their values."""
     from db.evidence.facts import compute_fact_spreads, load_first_samples
+    from db.scores.sample_scores import TELLING_FACTS
 
     with installation.engine.connect() as connection:
         spreads = compute_fact_spreads(connection, dataset)
-        facts = [spread.fact for spread in spreads if spread.n and spread.fact in SHOWN_FACTS]
+        facts = [spread.fact for spread in spreads if spread.n and spread.fact in TELLING_FACTS]
         rows = load_first_samples(connection, dataset, [*metrics, *facts], SHOWN)
     full = [spread.fact for spread in spreads if spread.n == n and spread.least is not None]
     console.print(f"\n{len(full)} facts have a number for all {n} samples: {', '.join(full)}\n")

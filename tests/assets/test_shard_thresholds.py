@@ -15,7 +15,8 @@ from assets.scores.registry import METRIC_INPUTS, SCORERS
 from assets.thresholds.assets import ALIKE_CHECK, threshold
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
-from db.scores.distribution import compute_video_means, create_defined_table, load_shard_thresholds
+from db.scores.distribution import load_defined_scores
+from metrics_core.selection.distribution import compute_group_means, compute_group_thresholds
 from metrics_core.selection.strata import count_in_share
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 
@@ -65,9 +66,10 @@ def _instance(dataset: Dataset) -> dg.DagsterInstance:
 def test_the_cutoffs_of_shards_and_the_means_of_videos_are_those_by_hand(engine: Engine, clips: Dataset) -> None:
     scorer_id, by_shard = fill(engine, clips, 0.0)
     with engine.begin() as connection:
-        assert create_defined_table(connection, clips, scorer_id) == ["caption"]
-        found = load_shard_thresholds(connection, "caption", SHARES)
-        means, shards = compute_video_means(connection, "caption")
+        (scores,) = load_defined_scores(connection, clips, scorer_id).values()
+    found = compute_group_thresholds(scores.values, scores.shards, SHARES)
+    means, positions = compute_group_means(scores.values, scores.video_ids)
+    shards = scores.shards[positions].tolist()
     expected = [
         (shard, len(rows), share, cut, sum(value >= cut for _, value in rows))
         for shard, rows in by_shard.items()

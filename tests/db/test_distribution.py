@@ -1,20 +1,24 @@
-"""Extremes, histograms and cutoffs that Postgres counts, against numpy and a sorted list."""
+"""Histograms and thresholds of stored scores, against plain queries and a sorted list."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
-from db.scores.distribution import (
+from db.scores.distribution import DefinedScores, load_defined_scores
+from metrics_core.selection.distribution import (
     Distribution,
+    GroupThreshold,
     compute_distribution,
-    compute_video_means,
-    create_defined_table,
-    load_shard_thresholds,
+    compute_group_means,
+    compute_group_thresholds,
 )
 from metrics_core.selection.strata import count_in_share
 from tests.db.builders import (
@@ -28,37 +32,58 @@ from tests.db.builders import (
 )
 
 SHARES = (0.5, 0.25, 0.125, 0.1)
+DEFINED = (
+    "WITH defined AS (SELECT s.shard, c.value FROM score c JOIN sample s USING (sample_id) "
+    "WHERE c.scorer_id = :scorer_id AND s.dataset_id = :dataset_id AND c.value IS NOT NULL AND NOT c.is_stale) "
+)
+BINS = (
+    "SELECT CASE WHEN low = high THEN 1 ELSE LEAST(width_bucket(value, low, high, :bins), :bins) END, count(*) "
+    "FROM defined CROSS JOIN (SELECT min(value) AS low, max(value) AS high FROM defined) e GROUP BY 1"
+)
+THRESHOLDS = (
+    "SELECT r.shard, r.n, CAST(s.share AS float8), r.value, r.n_kept FROM (SELECT shard, value, "
+    "row_number() OVER (PARTITION BY shard ORDER BY value DESC) AS place, "
+    "count(*) OVER (PARTITION BY shard ORDER BY value DESC) AS n_kept, "
+    "count(*) OVER (PARTITION BY shard) AS n FROM defined) r JOIN unnest(CAST(:shares AS text[])) s (share) "
+    "ON r.place = GREATEST(1, floor(CAST(s.share AS numeric) * r.n)) ORDER BY r.shard, CAST(s.share AS numeric)"
+)
 
 
-def found(engine: Engine, scorer_id: int, dataset: Dataset, bins: int = 4) -> Distribution | None:
+def load(engine: Engine, scorer_id: int, dataset: Dataset) -> dict[str, DefinedScores]:
     with engine.begin() as connection:
-        create_defined_table(connection, dataset, scorer_id)
-        return compute_distribution(connection, "caption", SHARES, bins)
+        return load_defined_scores(connection, dataset, scorer_id)
+
+
+def plain(engine: Engine, query: str, **values: Any) -> list[tuple[Any, ...]]:
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(sa.text(DEFINED + query), values)]
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.one_of(st.integers(-8, 8).map(lambda n: n / 8), st.floats(-1, 1)), min_size=1, max_size=12))
-def test_any_values(engine: Engine, values: list[float]) -> None:
+@given(
+    st.lists(
+        st.integers(-8, 8).map(lambda n: n / 8) | st.floats(-1, 1) | st.floats(allow_nan=False, allow_infinity=False),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_any_values_are_counted_as_a_plain_query_counts_them(engine: Engine, values: list[float]) -> None:
     empty(engine)
-    clips = make_dataset(engine)
-    video_id = add_video(engine, clips, "v")
-    samples = [add_sample(engine, clips, video_id, f"s{i}") for i in range(len(values) + 1)]
+    clips = make_dataset(engine, n_shards=2)
+    videos = [add_video(engine, clips, f"v{i}") for i in range(3)]
+    samples = [add_sample(engine, clips, videos[i % 3], f"s{i}") for i in range(len(values) + 1)]
     scorer_id = set_scores(engine, {**dict(zip(samples, values, strict=False)), samples[-1]: None})
-    made = found(engine, scorer_id, clips)
-    assert made is not None
+    (scores,) = load(engine, scorer_id, clips).values()
+    made = compute_distribution(scores.values, SHARES, 4)
     best = sorted(values, reverse=True)
     assert (made.n, made.low, made.high) == (len(values), min(values), max(values))
     assert made.thresholds == {share: best[count_in_share(share, len(best)) - 1] for share in SHARES}
     assert made.n_kept == {share: sum(value >= cut for value in values) for share, cut in made.thresholds.items()}
-    assert sum(made.counts) == len(values)
-    width = (made.high - made.low) / 4
-    if width > 1e-300:
-        limits = made.low + width * np.arange(5)
-        inside = [v for v in values if min(abs(limits - v)) > 1e-12 or v in (made.low, made.high)]
-        if len(inside) == len(values):
-            assert list(made.counts) == np.histogram(values, bins=4, range=(made.low, made.high))[0].tolist()
-    else:
-        assert made.counts[0] + made.counts[-1] >= 1
+    ids = {"scorer_id": scorer_id, "dataset_id": clips.dataset_id}
+    in_bins = dict(plain(engine, BINS, bins=4, **ids))
+    assert list(made.counts) == [in_bins.get(place, 0) for place in range(1, 5)]
+    by_shard = compute_group_thresholds(scores.values, scores.shards, SHARES)
+    assert [tuple(row) for row in by_shard] == plain(engine, THRESHOLDS, shares=list(map(str, SHARES)), **ids)
 
 
 def test_only_fresh_scores_of_the_dataset_count(engine: Engine) -> None:
@@ -67,35 +92,44 @@ def test_only_fresh_scores_of_the_dataset_count(engine: Engine) -> None:
     elsewhere = add_sample(engine, other, add_video(engine, other, "v"), "s")
     scorer_id = set_scores(engine, dict(zip([*samples, elsewhere], [0.1, 0.2, 0.3, 0.9, 0.7], strict=True)))
     change_text(engine, samples[3], "Another.")
-    assert found(engine, scorer_id, clips, 2) == Distribution(
+    of_clips, of_other = (
+        compute_distribution(load(engine, scorer_id, dataset)["caption"].values, SHARES, 2)
+        for dataset in (clips, other)
+    )
+    assert of_clips == Distribution(
         3, 0.1, 0.3, (1, 2), {0.5: 0.3, 0.25: 0.3, 0.125: 0.3, 0.1: 0.3}, dict.fromkeys(SHARES, 1)
     )
-    of_one = Distribution(1, 0.7, 0.7, (1, 0), dict.fromkeys(SHARES, 0.7), dict.fromkeys(SHARES, 1))
-    assert found(engine, scorer_id, other, 2) == of_one
+    assert of_other == Distribution(1, 0.7, 0.7, (1, 0), dict.fromkeys(SHARES, 0.7), dict.fromkeys(SHARES, 1))
 
 
-def test_each_kind_has_a_distribution_and_cutoffs_of_its_own(engine: Engine) -> None:
-    """Question-answer pairs on a scale of their own move no cutoff of captions, and no mean of a video."""
+def test_scores_come_by_kind_with_shard_and_video(engine: Engine) -> None:
+    """Question-answer pairs on a scale of their own move no threshold of captions, and no mean of a video."""
     clips = make_dataset(engine, n_shards=2)
-    captions, pairs = {}, {}
+    captions, pairs, videos = {}, {}, {}
     for number in range(8):
         video_id = add_video(engine, clips, f"v{number}")
+        videos[video_id] = (number / 8, clips.compute_shard(f"v{number}"))
         captions[add_sample(engine, clips, video_id, f"c{number}")] = number / 8
         pairs[add_sample(engine, clips, video_id, f"q{number}", kind="qa", question="q", answer="a")] = 2.0 + number
-    scorer_id = set_scores(engine, {**captions, **pairs})
-    with engine.begin() as connection:
-        assert create_defined_table(connection, clips, scorer_id) == ["caption", "qa"]
-        of_kinds = {kind: compute_distribution(connection, kind, SHARES, 4) for kind in ("caption", "qa")}
-        cutoffs = {kind: load_shard_thresholds(connection, kind, (0.5,)) for kind in of_kinds}
-        means = {kind: sorted(compute_video_means(connection, kind)[0]) for kind in of_kinds}
-    for kind, values in (("caption", list(captions.values())), ("qa", list(pairs.values()))):
-        made, best = of_kinds[kind], sorted(values, reverse=True)
-        assert made is not None
-        assert (made.n, made.low, made.high) == (8, min(values), max(values))
-        assert made.thresholds == {share: best[count_in_share(share, 8) - 1] for share in SHARES}
-        assert sum(row.n for row in cutoffs[kind]) == 8
-        assert {row.value for row in cutoffs[kind]} <= set(values)
-        assert means[kind] == sorted(values)
+    scores = load(engine, set_scores(engine, {**captions, **pairs}), clips)
+    assert list(scores) == ["caption", "qa"]
+    rows = zip(*(column.tolist() for column in scores["caption"]), strict=True)
+    assert {video: (value, shard) for value, shard, video in rows} == videos
+    assert sorted(scores["qa"].values.tolist()) == sorted(pairs.values())
+
+
+def test_groups_have_their_own_thresholds_and_means() -> None:
+    values, groups = np.array([0.5, 0.1, 0.9, 0.5, 0.5]), np.array([4, 2, 4, 4, 2])
+    assert compute_group_thresholds(values, groups, (0.5, 0.25)) == [
+        GroupThreshold(2, 2, 0.25, 0.5, 1),
+        GroupThreshold(2, 2, 0.5, 0.5, 1),
+        GroupThreshold(4, 3, 0.25, 0.9, 1),
+        GroupThreshold(4, 3, 0.5, 0.9, 1),
+    ]
+    means, positions = compute_group_means(values, groups)
+    np.testing.assert_allclose(means, [0.3, 1.9 / 3])
+    assert groups[positions].tolist() == [2, 4]
+    assert compute_group_thresholds(np.empty(0), np.empty(0, dtype=np.intp), (0.5,)) == []
 
 
 @pytest.mark.parametrize("n", [0, 1])
@@ -103,4 +137,4 @@ def test_without_a_defined_score(engine: Engine, n: int) -> None:
     clips = make_dataset(engine)
     samples = [add_sample(engine, clips, add_video(engine, clips, f"v{i}"), f"s{i}") for i in range(n)]
     scorer_id = set_scores(engine, dict.fromkeys(samples)) if n else activate(engine)
-    assert found(engine, scorer_id, clips) is None
+    assert load(engine, scorer_id, clips) == {}

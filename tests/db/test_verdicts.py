@@ -26,6 +26,7 @@ from db.evidence.verdicts import (
     store_verdict_sets,
 )
 from db.manifest.datasets import Dataset
+from db.schema.inputs import build_digest_sql
 from db.scores.pending import load_samples
 from tests.db.builders import (
     activate,
@@ -41,6 +42,32 @@ from tests.db.builders import (
     remove,
     wait_for_lock,
 )
+
+# What is still to be verified, asked caption by caption.
+PLAIN = f"""
+SELECT s.sample_id
+FROM sample s
+JOIN video v USING (video_id)
+LEFT JOIN verdict_set w ON w.scorer_id = :scorer_id AND w.sample_id = s.sample_id
+WHERE s.kind = 'caption'
+  AND EXISTS (SELECT 1 FROM keypoint k WHERE k.video_id = s.video_id)
+  AND (w.sample_id IS NULL
+       OR w.input_sha256 <> {build_digest_sql(VERDICT_INPUTS)}
+       OR (w.status = 'ok'
+           AND (SELECT count(*) FROM ecs_verdict e WHERE e.scorer_id = w.scorer_id AND e.sample_id = w.sample_id)
+               <> (SELECT count(*) FROM keypoint k WHERE k.video_id = s.video_id))
+       OR EXISTS (SELECT 1
+                  FROM ecs_verdict e
+                  JOIN keypoint k USING (keypoint_id)
+                  LEFT JOIN threshold_in_force t
+                         ON t.scorer_id = e.scorer_id AND t.dataset_id = s.dataset_id AND t.dimension = k.dimension
+                  WHERE e.scorer_id = w.scorer_id
+                    AND e.sample_id = w.sample_id
+                    AND e.is_lower_bound
+                    AND (CAST(:default AS float8) IS NULL
+                         OR (e.probability >= COALESCE(t.threshold, CAST(:default AS float8))) IS NOT TRUE)))
+ORDER BY s.sample_id
+"""
 
 
 @dataclass
@@ -429,3 +456,35 @@ def test_labels_without_a_verdict_and_verdicts_of_others_are_left_out(bench: Ben
         assert load_labelled_verdicts(connection, bench.scorer_id, other_dataset.dataset_id, "manifest") == []
         assert load_labelled_verdicts(connection, other, bench.dataset.dataset_id, "manifest") == []
     assert found == [LabelledVerdict(0, "v", "camera", 0.5, False, True)]
+
+
+CAPTION = st.tuples(
+    st.sampled_from(["never verified", "verified", "verified, then changed", "unverifiable", "a verdict lost"]),
+    st.lists(st.tuples(st.booleans(), st.sampled_from([0.2, 0.5, 0.8])), min_size=2, max_size=2),
+)
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(CAPTION, min_size=2, max_size=2), st.sampled_from([None, 0.5]), st.booleans())
+def test_what_is_to_be_verified_is_what_a_look_at_each_caption_finds(
+    engine: Engine, captions: list[tuple[str, list[tuple[bool, float]]]], default: float | None, has_threshold: bool
+) -> None:
+    empty(engine)
+    bench = make_bench(engine)
+    if has_threshold:
+        bench.put_thresholds(events=0.8)
+    for sample_id, (state, given_verdicts) in zip(bench.samples, captions, strict=True):
+        verdicts = [
+            verdict(keypoint_id, probability, bound=bound)
+            for keypoint_id, (bound, probability) in zip(bench.keypoints, given_verdicts, strict=True)
+        ]
+        if state == "unverifiable":
+            hopeless = replace(bench.new_set(sample_id), status="unverifiable", error="the splitter failed")
+            store_verdict_sets(engine, bench.scorer_id, "run", [hopeless])
+        elif state != "never verified":
+            bench.verify(sample_id, *verdicts[: 1 if state == "a verdict lost" else 2])
+        if state == "verified, then changed":
+            change_text(engine, sample_id, f"Another text {sample_id}.")
+    with engine.connect() as connection:
+        plain = connection.scalars(sa.text(PLAIN), {"scorer_id": bench.scorer_id, "default": default}).all()
+    assert bench.pending(default) == plain

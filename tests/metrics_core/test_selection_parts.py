@@ -166,6 +166,17 @@ def test_equal_rows_are_near_duplicates_at_a_cosine_of_one() -> None:
         drop_near_duplicates(rows, 1.01)
 
 
+@pytest.mark.parametrize("in_cell", [1, 256], ids=["cells of one row", "one cell"])
+def test_cells_drop_all_equal_rows_but_the_first(monkeypatch: pytest.MonkeyPatch, in_cell: int) -> None:
+    equal, pairs = np.repeat(units(1, 32, 5), 300, axis=0), np.concatenate([units(40, 32, 6)] * 2)
+    exact = drop_near_duplicates(pairs, 0.99)
+    monkeypatch.setattr(duplicates, "EXACT_UP_TO", 10)
+    monkeypatch.setattr(cells, "_ROWS_PER_CELL", in_cell)
+    assert drop_near_duplicates(equal, 1.0).tolist() == [True, *[False] * 299]
+    assert drop_near_duplicates(pairs, 0.99).tolist() == exact.tolist()
+    assert not exact[40:].any()
+
+
 def test_cells_find_nearly_all_near_duplicates_and_their_misses_are_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows around many directions, with near-duplicates of known cosines; more of them than are compared exactly."""
     random = np.random.default_rng(4)
