@@ -71,8 +71,8 @@ def store_text_facts(engine: Engine, rule: str, facts: Mapping[bytes, Mapping[st
 
 class VideoFacts(NamedTuple):
     """The measurement of one video file. facts: values of VIDEO_FACTS and "signature" by name; empty unless the status
-    is "ok". error: the reason for a status of "unreadable" or "failed". content_sha256: the digest of the measured
-    file.
+    is "ok", and without those that were not measured. error: the reason for a status of "unreadable" or "failed".
+    content_sha256: the digest of the measured file.
     """
 
     video_id: int
@@ -82,29 +82,35 @@ class VideoFacts(NamedTuple):
     error: str | None = None
 
 
-def list_unmeasured_videos(connection: Connection, rule: str, dataset_id: int, shard: int) -> list[StoredVideo]:
-    """List the decodable videos of a shard, by id, that have no facts of their present file by these rules. A video
-    whose measurement failed is listed again. rule: the version of the rules for video facts.
+def list_unmeasured_videos(
+    connection: Connection, rule: str, models: str | None, dataset_id: int, shard: int
+) -> list[StoredVideo]:
+    """List the decodable videos of a shard, by id, that have no facts of their present file by these rules and models.
+    A video whose measurement failed is listed again. rule: the version of the rules for video facts. models: the models
+    behind FACTS_BY_MODELS; None if there are none, and then facts made with any models count, too.
     """
     columns = [video.c[name.name] for name in fields(StoredVideo)]
-    query = _select_unmeasured(columns, rule).where(video.c.dataset_id == dataset_id, video.c.shard == shard)
+    query = _select_unmeasured(columns, rule, models).where(video.c.dataset_id == dataset_id, video.c.shard == shard)
     rows = connection.execute(query.order_by(video.c.video_id)).mappings()
     return [StoredVideo(**{**row, "content_sha256": bytes(row["content_sha256"])}) for row in rows]
 
 
-def find_unmeasured_videos(connection: Connection, rule: str, video_ids: Collection[int]) -> set[int]:
+def find_unmeasured_videos(
+    connection: Connection, rule: str, models: str | None, video_ids: Collection[int]
+) -> set[int]:
     """Return those ids of the given videos that `list_unmeasured_videos` would list for their shards."""
-    query = _select_unmeasured([video.c.video_id], rule).where(video.c.video_id == sa.func.any(list(video_ids)))
+    query = _select_unmeasured([video.c.video_id], rule, models).where(video.c.video_id == sa.func.any(list(video_ids)))
     return set(connection.scalars(query))
 
 
-def _select_unmeasured(columns: Sequence[sa.Column[Any]], rule: str) -> sa.Select[Any]:
-    """Select columns of the decodable videos that have no facts of their present file by these rules."""
+def _select_unmeasured(columns: Sequence[sa.Column[Any]], rule: str, models: str | None) -> sa.Select[Any]:
+    """Select columns of the decodable videos that have no facts of their present file by these rules and models."""
     is_done = sa.and_(
         video_fact.c.video_id == video.c.video_id,
         video_fact.c.content_sha256 == video.c.content_sha256,
         video_fact.c.rule == rule,
         video_fact.c.status != "failed",
+        sa.true() if models is None else video_fact.c.models == models,
     )
     return (
         sa.select(*columns)
@@ -113,18 +119,19 @@ def _select_unmeasured(columns: Sequence[sa.Column[Any]], rule: str) -> sa.Selec
     )
 
 
-def store_video_facts(engine: Engine, rule: str, videos: Sequence[VideoFacts]) -> None:
+def store_video_facts(engine: Engine, rule: str, models: str | None, videos: Sequence[VideoFacts]) -> None:
     """Store the measurements of videos in one transaction, in place of older ones. A video deleted in the meantime is
-    left out. rule: the version of the rules that measured them.
+    left out. rule: the version of the rules that measured them. models: the models behind FACTS_BY_MODELS; None if
+    these facts were not measured.
     """
     measured = [*VIDEO_FACTS, "signature"]
-    columns = ["content_sha256", "rule", "status", "error", *measured]
+    columns = ["content_sha256", "rule", "models", "status", "error", *measured]
     with open_psycopg_transaction(engine) as connection:
         alive = lock_ids_for_copy(connection, video.c.video_id, [facts.video_id for facts in videos], is_exclusive=True)
         rows = [
-            (facts.video_id, facts.content_sha256, rule, facts.status, facts.error, *map(facts.facts.get, measured))
-            for facts in videos
-            if facts.video_id in alive
+            (one.video_id, one.content_sha256, rule, models, one.status, one.error, *map(one.facts.get, measured))
+            for one in videos
+            if one.video_id in alive
         ]
         upsert(connection, video_fact, ["video_id", *columns], rows, compare=columns, touch=["measured_at"])
 

@@ -150,8 +150,10 @@ def _require_videos(dataset: str, stored: Plan) -> None:
 def _count_undescribed_videos(installation: Installation, dataset: str) -> int:
     from assets.datasets import require_dataset
     from assets.facts.measure import count_unmeasured_videos
+    from metrics_core.facts.models import find_fact_models
 
-    return count_unmeasured_videos(installation.engine, require_dataset(installation.engine, dataset))
+    found = require_dataset(installation.engine, dataset)
+    return count_unmeasured_videos(installation.engine, found, find_fact_models())
 
 
 def _describe(installation: Installation, dataset: str, n_videos: int) -> None:
@@ -159,7 +161,7 @@ def _describe(installation: Installation, dataset: str, n_videos: int) -> None:
     from assets.reports.text import format_count
     from orchestration.launch import run_facts
 
-    _stage(3, "facts: captions and videos are measured without a model")
+    _stage(3, "facts: captions and videos are measured")
     n_texts = run_facts(installation, dataset)["text_fact"]
     texts, videos = format_count(n_texts, "text"), format_count(n_videos, "video")
     console.print(f"measured: {texts}, {videos} by this run")

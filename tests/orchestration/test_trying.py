@@ -20,6 +20,7 @@ import pytest
 from assets.ingest.rejects import CODES
 from assets.scores.registry import METRICS
 from db.scores.sample_scores import FACT_COLUMNS
+from metrics_core.facts.models import find_fact_models
 from orchestration.cli.tried_manifest import find_or_make_manifest
 from orchestration.installation import get_installation
 from tests.assets.manifests import write_clip
@@ -111,12 +112,13 @@ def test_ten_clips_with_a_caption_each_have_numbers_in_many_columns(tried: Done,
 
 
 def test_metrics_that_can_say_nothing_are_named_once_and_left_out(tried: Done) -> None:
-    assert plan(tried)[:3] == [
+    assert plan(tried)[:4] == [
         "holds: 10 videos, 10 captions; no references, keypoints, ratings",
         "facts: 7 about each caption and 24 about each video; no model needed",
+        f"text on screen and speech: 3 more facts about each video, by {find_fact_models()}",
         "scores: no metric can score this yet",
     ]
-    assert [line.split(" ")[0] for line in plan(tried)[3:]] == list(METRICS)
+    assert [line.split(" ")[0] for line in plan(tried)[4:]] == list(METRICS)
     assert "vcs needs references: none found" in plan(tried)
     assert sum("REELSIEVE_IMAGE_TEXT_ENCODER" in line for line in plan(tried)) == 1
     assert "plan: time: about " in tried.stdout
