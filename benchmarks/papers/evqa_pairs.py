@@ -1,16 +1,18 @@
-"""Question-answer pairs and captions of the demo and of the real clips, with EVQAScore's numbers of each."""
+"""Question-answer pairs of the demo and of the real clips, their noisy twins, and EVQAScore's numbers of them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.ecs_data import DEMO_SEED, read_lines, require
+from benchmarks.papers.recipes import text_encoder
 from demo.build import build_manifest_rows, make_demo_clips
 from lab.encoder.data import frames_at
 from metrics_core.arrays import FloatArray
@@ -21,10 +23,16 @@ from metrics_core.long_text import average_chunk_features, split_into_chunks
 from metrics_core.models.clip_encoder import OpenClipEncoder
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.models.word_tokenizer import split_words
+from metrics_core.protocols import TextEncoder
+from metrics_core.stress.rewrites import REWRITE_KINDS, CaptionToRewrite, rewrite_caption
 
-N_CLIPS, EVERY = 60, 30
+N_CLIPS, EVERY, MIN_TWINS = 60, 30, 10
 EVQA, RAW, COARSE = "EVQAScore", "EVQAScore without ln(n + 1)", "coarse score alone"
 COUNT, LENGTH, RANDOM = "number of keywords", "length of the answer", "random"
+COSINE = "cosine of question and answer"
+KEYWORD, OTHER_VIDEO = "one keyword", "answer of another video"
+REWRITTEN = {"negated": "negation", "colours swapped": "swapped_colours", "counts swapped": "swapped_numbers"}
+"""Kinds of noise of full length, with the rewrites of `reelsieve stress` that make them."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,11 @@ def encoder() -> OpenClipEncoder:
 
 def models() -> dict[str, Any]:
     """The image-text encoder's identity."""
-    return {"image-text encoder": encoder().identity.as_dict(), "keywords": RuleKeywords().identity.as_dict()}
+    return {
+        "image-text encoder": encoder().identity.as_dict(),
+        "keywords": RuleKeywords().identity.as_dict(),
+        "text encoder": text_encoder().identity.as_dict(),
+    }
 
 
 def drawn_features(every: int) -> dict[str, NDArray[np.float32]]:
@@ -79,9 +91,53 @@ def clip_pairs() -> Pairs:
         return Pairs(rows, {})
     wanted = {row["video_id"] for row in rows}
     videos = [row for row in read_lines(folder / "videos.jsonl") if row["video_id"] in wanted]
-    files = [VideoToEncode(row["video_id"], folder / row["path"]) for row in videos]
-    encoded = dict(compute_frame_features(FrameEncoder(encoder(), EVERY), files))
-    return Pairs(rows, {name: each.features for name, each in encoded.items() if isinstance(each, FrameFeatures)})
+    return Pairs(rows, clip_features([(row["video_id"], folder / row["path"]) for row in videos], EVERY))
+
+
+def clip_features(files: Sequence[tuple[str, Path]], every: int) -> dict[str, NDArray[np.float32]]:
+    """Features of every so many frames of videos by name; videos that do not decode are left out."""
+    encoded = dict(compute_frame_features(FrameEncoder(encoder(), every), [VideoToEncode(*each) for each in files]))
+    return {name: each.features for name, each in encoded.items() if isinstance(each, FrameFeatures)}
+
+
+def noisy_by_kind(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Good pairs, each followed by its noisy twin, by kind of noise; pairs that a kind does not fit are left out, and
+    kinds with fewer than MIN_TWINS twins.
+
+    An answer of another video is the answer at the same place of the next video. The keyword twins are the rows' own.
+    """
+    good = [row for row in rows if row["quality"] == "good"]
+    by_video: dict[str, list[str]] = {}
+    for row in good:
+        by_video.setdefault(row["video_id"], []).append(row["answer"])
+    answers = list(by_video.values())
+    foreign = [
+        pair for own, other in zip(answers, [*answers[1:], answers[0]], strict=True) for pair in pairs_of(own, other)
+    ]
+    wrong: dict[str, list[str | None]] = {OTHER_VIDEO: foreign}
+    kinds = {kind.name: kind for kind in REWRITE_KINDS}
+    for label, name in REWRITTEN.items():
+        wrong[label] = [
+            rewrite_caption(
+                kinds[name], CaptionToRewrite(row["qa_id"], row["answer"], RuleSplitter().split(row["answer"])), 0
+            )
+            for row in good
+        ]
+    return {KEYWORD: list(rows)} | {
+        label: [
+            twin
+            for row, answer in zip(good, texts, strict=True)
+            if answer is not None
+            for twin in (row, {**row, "answer": answer, "quality": "noisy"})
+        ]
+        for label, texts in wrong.items()
+        if sum(text is not None for text in texts) >= MIN_TWINS
+    }
+
+
+def pairs_of(own: Sequence[str], other: Sequence[str]) -> list[str | None]:
+    """For every answer of a video the one at the same place of another video; None where that says the same."""
+    return [other[place] if place < len(other) and other[place] != answer else None for place, answer in enumerate(own)]
 
 
 def text_units(text: str) -> tuple[FloatArray, NDArray[np.float32]]:
@@ -101,12 +157,13 @@ def scored(frames: NDArray[np.float32], text: str) -> EVQAResult:
     return evqa_from_prepared_frames(prepare_frames(frames), keywords, whole)
 
 
-def scores_of(pairs: Pairs) -> dict[str, FloatArray]:
-    """Every rule's score of every pair; without features those that need no model."""
+def scores_of(pairs: Pairs, texts_by: TextEncoder) -> dict[str, FloatArray]:
+    """Every rule's score of every pair; without features those that need no frames."""
     texts = [f"{row['question'].strip()} {row['answer'].strip()}" for row in pairs.rows]
     found = {
         COUNT: np.array([float(len(extract_keywords(text, RuleKeywords()).cleaned)) for text in texts]),
         LENGTH: np.array([float(len(split_words(row["answer"]))) for row in pairs.rows]),
+        COSINE: cosines_of(pairs.rows, texts_by),
         RANDOM: np.zeros(len(texts)),
     }
     if pairs.features:
@@ -116,3 +173,11 @@ def scores_of(pairs: Pairs) -> dict[str, FloatArray]:
             name: np.array([value(each) for each in results], dtype=np.float64) for name, value in of_pairs.items()
         }
     return found
+
+
+def cosines_of(rows: Sequence[Mapping[str, Any]], texts_by: TextEncoder) -> FloatArray:
+    """The cosine of question and answer of every pair."""
+    sides = [[row[field].strip() for row in rows] for field in ("question", "answer")]
+    strings = list(dict.fromkeys(sides[0] + sides[1]))
+    vectors = dict(zip(strings, texts_by.encode(strings), strict=True))
+    return np.array([float(vectors[one] @ vectors[other]) for one, other in zip(*sides, strict=True)])
