@@ -35,8 +35,8 @@ def explain_missing(table: str, names: Sequence[str], folder: Path = DATA) -> st
     missing = find_missing(names, folder)
     if not missing:
         return ""
-    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-    return f"{table} is not made: {folder} has no {missing[0]}{more}; see {PAGE}."
+    more = f" and {len(missing) - 1} more file{'s' * (len(missing) > 2)}" if len(missing) > 1 else ""
+    return f"{table} is not made: {folder} lacks {missing[0]}{more}; see {PAGE}."
 
 
 def list_states(folder: Path = DATA) -> Iterator[str]:
@@ -50,7 +50,7 @@ def list_states(folder: Path = DATA) -> Iterator[str]:
             yield f"{name}: other content than the page's tables had, so figures may differ: {', '.join(other)}"
         else:
             yield f"{name}: complete"
-    yield f"WordNet: {'complete' if meteor.identity() else 'absent, so METEOR is ' + meteor.ABSENT}"
+    yield f"WordNet: {'complete' if meteor.identity() else 'absent, and METEOR is ' + meteor.ABSENT}"
 
 
 def list_verdicts(needs: Mapping[str, Sequence[str]], folder: Path = DATA) -> Iterator[str]:

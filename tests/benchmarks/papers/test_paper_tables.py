@@ -232,7 +232,7 @@ def test_missing_and_other_files_of_the_data_are_named(tmp_path: Path) -> None:
     lines = list(list_verdicts({"ecs": ["dream1k"], "qeva": ["anet_captions"], "evqa": []}, tmp_path))
     assert lines == [
         f"{tmp_path} is enough for 2 of 3 tables.",
-        f"qeva is not made: {tmp_path} has no anet_captions/val_1.json and 1 more; see docs/papers-data.md.",
+        f"qeva is not made: {tmp_path} lacks anet_captions/val_1.json and 1 more file; see docs/papers-data.md.",
     ]
 
 
