@@ -107,37 +107,38 @@ def noisy_by_kind(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[s
     An answer of another video is the answer at the same place of the next video. The keyword twins are the rows' own.
     """
     good = [row for row in rows if row["quality"] == "good"]
+    wrong = {OTHER_VIDEO: answers_of_other_videos(good)}
+    wrong |= {label: [rewritten(row, name) for row in good] for label, name in REWRITTEN.items()}
+    kinds = {KEYWORD: list(rows)}
+    for label, answers in wrong.items():
+        twins = [
+            (row, answer) for row, answer in zip(good, answers, strict=True) if answer not in (None, row["answer"])
+        ]
+        if len(twins) >= MIN_TWINS:
+            kinds[label] = [
+                each for row, answer in twins for each in (row, {**row, "answer": answer, "quality": "noisy"})
+            ]
+    return kinds
+
+
+def answers_of_other_videos(rows: Sequence[Mapping[str, Any]]) -> list[str | None]:
+    """For every row the answer at the same place of the next video; None where that has fewer answers."""
     by_video: dict[str, list[str]] = {}
-    for row in good:
+    for row in rows:
         by_video.setdefault(row["video_id"], []).append(row["answer"])
-    answers = list(by_video.values())
-    foreign = [
-        pair for own, other in zip(answers, [*answers[1:], answers[0]], strict=True) for pair in pairs_of(own, other)
+    own = list(by_video.values())
+    return [
+        other[place] if place < len(other) else None
+        for answers, other in zip(own, [*own[1:], *own[:1]], strict=True)
+        for place in range(len(answers))
     ]
-    wrong: dict[str, list[str | None]] = {OTHER_VIDEO: foreign}
-    kinds = {kind.name: kind for kind in REWRITE_KINDS}
-    for label, name in REWRITTEN.items():
-        wrong[label] = [
-            rewrite_caption(
-                kinds[name], CaptionToRewrite(row["qa_id"], row["answer"], RuleSplitter().split(row["answer"])), 0
-            )
-            for row in good
-        ]
-    return {KEYWORD: list(rows)} | {
-        label: [
-            twin
-            for row, answer in zip(good, texts, strict=True)
-            if answer is not None
-            for twin in (row, {**row, "answer": answer, "quality": "noisy"})
-        ]
-        for label, texts in wrong.items()
-        if sum(text is not None for text in texts) >= MIN_TWINS
-    }
 
 
-def pairs_of(own: Sequence[str], other: Sequence[str]) -> list[str | None]:
-    """For every answer of a video the one at the same place of another video; None where that says the same."""
-    return [other[place] if place < len(other) and other[place] != answer else None for place, answer in enumerate(own)]
+def rewritten(row: Mapping[str, Any], name: str) -> str | None:
+    """The answer of a row after a rewrite; None where the rewrite does not fit."""
+    kind = next(kind for kind in REWRITE_KINDS if kind.name == name)
+    caption = CaptionToRewrite(row["qa_id"], row["answer"], RuleSplitter().split(row["answer"]))
+    return rewrite_caption(kind, caption, seed=0)
 
 
 def text_units(text: str) -> tuple[FloatArray, NDArray[np.float32]]:
