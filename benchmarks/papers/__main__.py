@@ -25,11 +25,12 @@ def run(recipes: Sequence[Recipe], kept: Path, page: Path, rows: Path, wanted: S
     recipes: of all tables of the page, in its order.
     """
     stages = Stages(kept)
-    made = read_tables(rows)
+    new: dict[str, tuple[Table, Made]] = {}
     chosen = [recipe for recipe in recipes if wanted is None or recipe.name in wanted]
     for number, recipe in enumerate(chosen, 1):
         print(f"{number} of {len(chosen)}: {recipe.name}", file=sys.stderr, flush=True)
-        made[recipe.name] = make(recipe, stages)
+        new[recipe.name] = make(recipe, stages)
+    made = read_tables(rows) | new
     tables = [made[recipe.name] for recipe in recipes if recipe.name in made]
     changed = stages.made > 0
     for file, text in ((page, as_markdown(tables)), (rows, as_json(tables))):

@@ -90,18 +90,15 @@ def read_ledger(file: Path) -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The commit of this checkout, with "+" where tracked files differ from it; "unknown" without git."""
+    """The commit of this checkout, with "+" where tracked files but the page differ from it; "unknown" without git."""
     try:
         named = subprocess.run(
-            ["git", "describe", "--always", "--exclude=*", "--dirty=+"],
-            cwd=PROJECT,
-            capture_output=True,
-            text=True,
-            check=True,
+            ["git", "rev-parse", "--short", "HEAD"], cwd=PROJECT, capture_output=True, text=True, check=True
         )
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return named.stdout.strip()
+    changes = ["git", "diff", "--quiet", "HEAD", "--", ".", ":!docs/papers.*"]
+    return named.stdout.strip() + "+" * bool(subprocess.run(changes, cwd=PROJECT, check=False).returncode)
 
 
 def write(file: Path, text: str) -> None:

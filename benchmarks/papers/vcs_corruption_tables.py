@@ -73,10 +73,10 @@ def fidelity(stages: Stages) -> Table:
     if METEOR not in compared:
         mean, n = float(found.published[METEOR].mean()), len(found.names)
         rows.append(Row(FIDELITY, METEOR, "mean, all variants", mean, n=n, note=meteor.ABSENT, source=SOURCE))
-    families = dict.fromkeys(name.split("-")[0] for name in compared)
+    *families, last = dict.fromkeys(name.split("-")[0] for name in compared)
     said = "within" if worst < 0.01 else "not within"
     summary = [
-        f"{' and '.join(families)} are {said} .01 of the authors' values of each variant on average: "
+        f"{', '.join(families)} and {last} are {said} .01 of the authors' values of each variant on average: "
         f"the greatest mean absolute difference is {worst:.5f}. Published values have three decimals, which alone "
         "makes .00025."
     ]
