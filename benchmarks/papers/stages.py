@@ -24,6 +24,8 @@ class Stages:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        # Before anything is made: the code that a long run has loaded stays, whatever is committed meanwhile.
+        self._commit = commit()
         self.made = 0
 
     def whole(self, name: str, follows_from: Mapping[str, Any], make: Callable[[], Any]) -> Any:
@@ -31,13 +33,13 @@ class Stages:
         return self.timed(name, follows_from, make)["result"]
 
     def timed(self, name: str, follows_from: Mapping[str, Any], make: Callable[[], Any]) -> dict[str, Any]:
-        """The same with the wall seconds that it took, the machine's load at its end, the day and the commit."""
+        """The same with the wall seconds that it took, the machine's load at its end, the day, and the run's commit."""
         file = self._file(name, follows_from, ".json")
         if not file.is_file():
             started = time.perf_counter()
             result = make()
             taken = {"seconds": time.perf_counter() - started, "load_average": os.getloadavg()[0]}
-            when = {"date": time.strftime("%Y-%m-%d"), "commit": commit()}
+            when = {"date": time.strftime("%Y-%m-%d"), "commit": self._commit}
             write(file, json.dumps({**taken, **when, "result": result}))
             self._remove_others(file)
             self.made += 1
