@@ -13,10 +13,12 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.ecs_data import Caption, DataSet, Fold, dense_captions
-from benchmarks.papers.corruption import length_ratio, vcs_of
+from benchmarks.papers.corruption import SENTENCES, length_ratio, vcs_of
+from benchmarks.papers.corruption import Values as Variants
 from benchmarks.papers.data import explain_missing, list_states, list_verdicts, read_sums
 from benchmarks.papers.ecs_disagreements import COMPLETE, NONE, PARTIAL, first_of, rows_of
 from benchmarks.papers.ecs_rows import passes_of, whole_text_floor
+from benchmarks.papers.ecs_variants import Judgement, cost_sentence
 from benchmarks.papers.evqa import fourth_rows
 from benchmarks.papers.evqa_pairs import (
     COSINE,
@@ -42,6 +44,7 @@ from benchmarks.papers.vatex import SHORT, cells, published_of
 from benchmarks.papers.vcs_authors import FIRST, FOREIGN, SECOND, Told, consistency, told_apart, values_of
 from benchmarks.papers.vcs_corruption_tables import VARIANTS, printed
 from benchmarks.papers.vcs_published import MEANS
+from benchmarks.papers.vcs_separation import explained
 from metrics_core.protocols import ModelIdentity
 
 
@@ -62,7 +65,7 @@ class WordEncoder:
         return row / np.linalg.norm(row)
 
 
-SENTENCES = [
+TOLD = [
     "A man enters the dark hall.",
     "Two dogs follow him upstairs.",
     "He opens an old door.",
@@ -72,8 +75,8 @@ SENTENCES = [
 
 
 def base() -> Base:
-    told = " ".join(SENTENCES)
-    backwards = " ".join(sentence.rstrip(".") for sentence in reversed(SENTENCES))
+    told = " ".join(TOLD)
+    backwards = " ".join(sentence.rstrip(".") for sentence in reversed(TOLD))
     return Base(
         "b",
         told,
@@ -96,10 +99,8 @@ def test_vcs_of_a_copy_and_of_the_reversed_text() -> None:
 
 
 def test_two_tellers_of_one_video_in_both_directions_and_of_another_video() -> None:
-    whole, stranger = " ".join(SENTENCES), "Rain. Wind on the roof. A cold night."
-    same, shorter = values_of(
-        [Told(whole, whole, stranger), Told(whole, " ".join(SENTENCES[:4]), stranger)], WordEncoder()
-    )
+    whole, stranger = " ".join(TOLD), "Rain. Wind on the roof. A cold night."
+    same, shorter = values_of([Told(whole, whole, stranger), Told(whole, " ".join(TOLD[:4]), stranger)], WordEncoder())
     assert same[FIRST]["VCS_LCT0"] == same[SECOND]["VCS_LCT0"] == pytest.approx(1)
     assert same[FOREIGN]["VCS_LCT0"] < 0.1
     # ROUGE's F1 is symmetric, BLEU is not: a short text against a long reference loses by the brevity penalty alone.
@@ -266,6 +267,28 @@ def test_disagreements_are_counted_by_content_words() -> None:
     assert cells[PARTIAL].published == 0.773
     order = np.array([3, 0, 2, 1])
     assert first_of(order, np.array([True, False, True, True])).tolist() == [3, 0, 2]
+
+
+def test_the_cost_of_all_sentences_by_hand() -> None:
+    # Ten sentences and four keypoints: 8 of 10 are verified, and one of four decisions differs.
+    points, covered = ("a", "b", "c", "d"), (True, True, False, False)
+    one, other = (Caption(clip, "s", ("A.",) * 10, points, ("d",) * 4, covered) for clip in ("one", "other"))
+    fold = Fold(frozenset({"other"}), frozenset({"one"}))
+    judged = {
+        8: Judgement(np.array([0.9, 0.4, 0.1, 0.1, 0.9, 0.8, 0.2, 0.1]), 2.0),
+        None: Judgement(np.array([0.9, 0.9, 0.1, 0.1, 0.9, 0.8, 0.2, 0.1]), 3.0),
+    }
+    sentence = cost_sentence(DataSet("n", "", (one, other), (fold,)), judged, timed=True)
+    assert "1.2 times fewer passes (paper: 6.6), is 1.5 times as fast (paper: 4.8), and decides 75.0% of" in sentence
+    assert "as fast" not in cost_sentence(DataSet("n", "", (one, other), (fold,)), judged, timed=False)
+
+
+def test_what_the_cosine_of_mean_sentences_explains() -> None:
+    values = {"VCS_LCT0": np.array([0.1, 0.5, 0.9]), SENTENCES: np.array([0.2, 0.9, 0.4])}
+    found = Variants(["n"] * 3, ["c"] * 3, ["b"] * 3, np.ones(3), {}, values, 0)
+    sentence = explained("VCS_LCT0", found, {"VCS_LCT0": 0.9, SENTENCES: 0.7})
+    assert "Of the .400 by which VCS_LCT0 is above chance, cosine of mean sentences has .200, 50%" in sentence
+    assert sentence.endswith("correlate by .500.")
 
 
 def test_dense_captions_have_fifty_sentences(shared_data: Path) -> None:
