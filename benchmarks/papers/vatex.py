@@ -28,6 +28,7 @@ SIMPLE = ("length", "words in common", COSINE)
 PLATFORM_NAMES = {"vcs_short": "VCS_short", "highest gas": COSINE}
 STATISTICS = {"kendall_b": "Kendall", "spearman": "Spearman"}
 NOTES = {
+    METEOR: "NLTK's, which gives the authors' values in Table 1; their figures here may come from another METEOR",
     **dict.fromkeys(("BERT-S", "BERT-S++", "EMScore", "RefPAC-S"), "the model, or the videos, are not at hand"),
 }
 SCORE_CODE = ("metrics_core/vcs", "metrics_core/models/text_encoder.py", "benchmarks/vatex_eval.py")
