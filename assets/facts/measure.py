@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from itertools import islice
 from queue import SimpleQueue
@@ -76,22 +76,29 @@ def _measure_in_order(videos: list[StoredVideo]) -> Iterator[VideoFacts]:
         free: SimpleQueue[DecodingWorker] = SimpleQueue()
         for _ in range(n_decoders):
             free.put(stack.enter_context(DecodingWorker()))
-        # Entered last, so closed first: a thread that still runs would start its closed worker again.
-        pool = stack.enter_context(ThreadPoolExecutor(n_decoders, thread_name_prefix="measurer"))
+        # Entered last, so closed first: a thread that still runs would start its closed worker again. One thread more
+        # than decoders: it fetches the next video meanwhile.
+        pool = stack.enter_context(ThreadPoolExecutor(n_decoders + 1, thread_name_prefix="measurer"))
         yield from pool.map(lambda video: _measure(video, free), videos)
 
 
 def _measure(video: StoredVideo, free: SimpleQueue[DecodingWorker]) -> VideoFacts:
-    worker = free.get()
     limit = TIMEOUT_S + TIMEOUT_PER_SECOND_OF_VIDEO * (video.duration_s or 0.0)
     try:
-        with hold_video_file(video) as path:
-            facts, has_sound = worker.measure_video(path, timeout_s=limit)
+        with hold_video_file(video) as path, _take_decoder(free) as decoder:
+            facts, has_sound = decoder.measure_video(path, timeout_s=limit)
     except FrameReadError as error:
         status: Status = "failed" if isinstance(error, DecoderFailed) else "unreadable"
         return VideoFacts(video.video_id, video.content_sha256, {}, status, f"{video.uri}: {error.reason}")
-    finally:
-        free.put(worker)
     signature = None if facts.signature is None else bytes.fromhex(facts.signature)
     known = {**asdict(facts), "signature": signature, "has_sound": has_sound}
     return VideoFacts(video.video_id, video.content_sha256, known)
+
+
+@contextmanager
+def _take_decoder(free: SimpleQueue[DecodingWorker]) -> Iterator[DecodingWorker]:
+    decoder = free.get()
+    try:
+        yield decoder
+    finally:
+        free.put(decoder)

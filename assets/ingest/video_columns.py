@@ -26,7 +26,7 @@ from assets.media.address import (
 )
 from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable, UnavailableKind
 from assets.media.files import fetch_copy, is_same_object, resolve_address
-from assets.media.members import TarPlace, fetch_tar_state, find_member, hold_member
+from assets.media.members import fetch_tar_state, find_member, hold_member, is_same_tar
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectStore
 from assets.settings import read_settings
@@ -122,7 +122,7 @@ def _inspect_member(folder: Path, address: MemberAddress, stored: Any | None) ->
             raise MediaUnavailable("unusable", _UNNAMEABLE)
         uri = str(MemberAddress(str(place), address.name))
     now = fetch_tar_state(place, settings)
-    if stored is not None and stored.uri == uri and _is_same_tar(place, now, FileState.build_from_video_row(stored)):
+    if stored is not None and stored.uri == uri and is_same_tar(place, now, FileState.build_from_video_row(stored)):
         return {name: getattr(stored, name) for name in (*PLACE_COLUMNS, *PROBED_COLUMNS)}
     member = find_member(place, now, address.name, settings)
     with hold_member(place, member, settings) as copy:
@@ -143,12 +143,6 @@ def resolve_tar(folder: Path, tar: str, settings: MediaSettings) -> Path:
         if tar.startswith(f"{root}/"):
             return resolve_inside(root, tar.removeprefix(f"{root}/"))
     return resolve_inside(folder, tar)
-
-
-def _is_same_tar(place: TarPlace, now: FileState, stored: FileState) -> bool:
-    """Return whether a tar file is unchanged; its own size is not stored."""
-    now = replace(now, size_bytes=stored.size_bytes)
-    return now == stored if isinstance(place, Path) else now.etag is not None and now.etag == stored.etag
 
 
 def _inspect_address(address: Address, stored: Any | None) -> dict[str, Any]:

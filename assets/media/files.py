@@ -18,7 +18,15 @@ from assets.media.address import (
 )
 from assets.media.cache import CachedCopy, MediaCache
 from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable
-from assets.media.members import MemoryFile, TarPlace, fetch_tar_state, find_member, hold_member
+from assets.media.members import (
+    MemoryFile,
+    TarPlace,
+    fetch_tar_state,
+    find_member,
+    hold_member,
+    is_same_tar,
+    read_member,
+)
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectState, ObjectStore
 from assets.media.tar_index import Member
@@ -88,6 +96,24 @@ def hold_ingested_file(video: Any) -> Iterator[Path]:
         raise IngestedFileUnreadable(reason) from None
 
 
+def read_ingested_part(video: Any, start: int, size_bytes: int) -> bytes | None:
+    """Return `size_bytes` bytes of a video inside a tar file from its byte `start` on, without reading the others.
+    video: a row of table `video`. None for other videos, and where times, inode or etag do not show that the tar file
+    is the ingested one: `hold_ingested_file` compares the content then, and gives the reason for an error.
+    """
+    if video.member_offset is None:
+        return None
+    settings, blocks = read_settings(MediaSettings), list[bytes]()
+    try:
+        place = _resolve_tar(parse_member_address(video.uri), settings)
+        read_member(place, Member(video.member_offset + start, size_bytes), settings, blocks.append)
+        # Asked afterwards, so that it holds for the bytes.
+        is_same = is_same_tar(place, fetch_tar_state(place, settings), FileState.build_from_video_row(video))
+    except (MediaUnavailable, IngestedFileChanged, OSError):
+        return None
+    return b"".join(blocks) if is_same else None
+
+
 def _with_remedy(reason: str, video: Any) -> str:
     return f"{reason}: put the file back or ingest the folder of video {video.key} again"
 
@@ -147,10 +173,7 @@ def _hold_ingested_member(
     address: MemberAddress, video: Any, content: bytes, settings: MediaSettings
 ) -> Iterator[MemoryFile]:
     """Yield the member with the ingested content. A rewritten tar file may have it at another place."""
-    place = resolve_address(parse_address(address.tar), settings) if is_address(address.tar) else Path(address.tar)
-    if isinstance(place, Path):
-        # Reading a pipe would never end.
-        require_regular_file(place)
+    place = _resolve_tar(address, settings)
     with ExitStack() as stack:
         try:
             copy = _find_ingested_copy(place, video, content, settings, stack)
@@ -163,6 +186,14 @@ def _hold_ingested_member(
         if copy.sha256 != content:
             raise IngestedFileChanged(_CHANGED)
         yield copy
+
+
+def _resolve_tar(address: MemberAddress, settings: MediaSettings) -> TarPlace:
+    place = resolve_address(parse_address(address.tar), settings) if is_address(address.tar) else Path(address.tar)
+    if isinstance(place, Path):
+        # Reading a pipe would never end.
+        require_regular_file(place)
+    return place
 
 
 def _find_ingested_copy(

@@ -12,7 +12,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, cast
@@ -86,6 +86,24 @@ def find_member(place: TarPlace, state: FileState, name: str, settings: MediaSet
     return index.require_member(name)
 
 
+def is_same_tar(place: TarPlace, now: FileState, stored: FileState) -> bool:
+    """Return whether a tar file has the times and inode, or the etag, that were stored for one of its videos; False
+    where a server gives no etag. The size of a tar file is not stored.
+    """
+    now = replace(now, size_bytes=stored.size_bytes)
+    return now == stored if isinstance(place, Path) else now.etag is not None and now.etag == stored.etag
+
+
+def read_member(place: TarPlace, member: Member, settings: MediaSettings, write: Callable[[bytes], object]) -> None:
+    """Read the bytes of a member, or of a part of it, and pass them to `write` in order, in blocks. Raises
+    MediaUnavailable where there are fewer, and OSError for a file of this machine.
+    """
+    if isinstance(place, Path):
+        _read_range(place, member, write)
+    else:
+        ObjectStore(settings).fetch_range(place, member.offset, member.size_bytes, write)
+
+
 @contextmanager
 def hold_member(place: TarPlace, member: Member, settings: MediaSettings) -> Iterator[MemoryFile]:
     """Read a member of a tar file into memory, and yield it as a file, which is gone after the block. Raises
@@ -98,10 +116,7 @@ def hold_member(place: TarPlace, member: Member, settings: MediaSettings) -> Ite
             digest.update(block)
             file.write(block)
 
-        if isinstance(place, Path):
-            _read_range(place, member, write)
-        else:
-            ObjectStore(settings).fetch_range(place, member.offset, member.size_bytes, write)
+        read_member(place, member, settings, write)
         file.flush()
         yield MemoryFile(path, digest.digest(), member.size_bytes)
 
