@@ -26,7 +26,7 @@ from assets.media.address import (
 )
 from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable, UnavailableKind
 from assets.media.files import fetch_copy, is_same_object, resolve_address
-from assets.media.members import fetch_tar_state, find_member, hold_member, is_same_tar
+from assets.media.members import TarPlace, fetch_tar_state, find_member, hold_member, is_same_tar
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectStore
 from assets.settings import read_settings
@@ -49,14 +49,35 @@ _CODES: Mapping[UnavailableKind, Code] = {
 }
 
 
+class MediaAccess:
+    """The settings of media, and the states of the tar files in stores that were asked for. A store is asked once for
+    a tar file with an etag: whatever is read afterwards must have it.
+    """
+
+    def __init__(self) -> None:
+        self.settings = read_settings(MediaSettings)
+        self._states: dict[TarPlace, FileState] = {}
+
+    def fetch_tar_state(self, place: TarPlace) -> FileState:
+        """Return the state of a tar file, which may be that of an earlier call. Raises like the function of this
+        name.
+        """
+        state = self._states.get(place) or fetch_tar_state(place, self.settings)
+        if state.etag is not None:
+            self._states[place] = state
+        return state
+
+
 def inspect_videos(folder: Path, rows: Sequence[VideoRow], stored: Mapping[str, Any]) -> list[dict[str, Any] | Reject]:
     """Return for every video row, in order, the columns of table `video` that describe its file, by name, or a Reject.
     New or changed files are read and probed, those at addresses in parallel. folder: that of the manifest. stored: the
     videos of the database by key, whose unchanged files are not read again.
     """
 
+    access = MediaAccess()
+
     def inspect(n: int) -> dict[str, Any] | Reject:
-        return inspect_video(folder, rows[n], stored.get(rows[n].video_id))
+        return inspect_video(folder, rows[n], stored.get(rows[n].video_id), access)
 
     # The headers of a few tar files are remembered, so that the members of one are best looked for together.
     order = sorted(range(len(rows)), key=lambda n: _find_member_path(rows[n]))
@@ -73,10 +94,12 @@ def _find_member_path(row: VideoRow) -> str:
     return row.path if row.path is not None and is_member_address(row.path) else ""
 
 
-def inspect_video(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, Any] | Reject:
+def inspect_video(
+    folder: Path, row: VideoRow, stored: Any | None, access: MediaAccess | None = None
+) -> dict[str, Any] | Reject:
     """Return the columns of table `video` that describe a row's file, by name, or a Reject where the file cannot be
     used. A new or changed file is read and probed. folder: that of the manifest. stored: the video as the database has
-    it, or None.
+    it, or None. access: shared by the videos of a batch; None for a video of its own.
 
     A file with the stored path, size, times and inode is not read, nor is an object with the stored address, size and
     etag, nor a member of a tar file with the stored times or etag. A file with other times or another place but the
@@ -89,9 +112,9 @@ def inspect_video(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, 
     subject = f"field 'path' is {format_value(hide_address_credentials(row.path))}"
     try:
         if is_member_address(row.path):
-            return _inspect_member(folder, parse_member_address(row.path), stored)
+            return _inspect_member(folder, parse_member_address(row.path), stored, access or MediaAccess())
         if is_address(row.path):
-            return _inspect_address(parse_address(row.path), stored)
+            return _inspect_address(parse_address(row.path), stored, (access or MediaAccess()).settings)
         path = resolve_inside(folder, row.path)
         return _inspect_file(str(path), path, stored)
     except PathRejected as refused:
@@ -112,8 +135,8 @@ def _is_elsewhere(path: str) -> bool:
     return is_address(path[len("tar://") :] if is_member_address(path) else path)
 
 
-def _inspect_member(folder: Path, address: MemberAddress, stored: Any | None) -> dict[str, Any]:
-    settings = read_settings(MediaSettings)
+def _inspect_member(folder: Path, address: MemberAddress, stored: Any | None, access: MediaAccess) -> dict[str, Any]:
+    settings = access.settings
     if is_address(address.tar):
         uri, place = str(address), resolve_address(parse_address(address.tar), settings)
     else:
@@ -121,12 +144,12 @@ def _inspect_member(folder: Path, address: MemberAddress, stored: Any | None) ->
         if not can_name_members(str(place)):
             raise MediaUnavailable("unusable", _UNNAMEABLE)
         uri = str(MemberAddress(str(place), address.name))
-    now = fetch_tar_state(place, settings)
+    now = access.fetch_tar_state(place)
     if stored is not None and stored.uri == uri and is_same_tar(place, now, FileState.build_from_video_row(stored)):
         return {name: getattr(stored, name) for name in (*PLACE_COLUMNS, *PROBED_COLUMNS)}
     member = find_member(place, now, address.name, settings)
-    with hold_member(place, member, settings) as copy:
-        if fetch_tar_state(place, settings) != now:
+    with hold_member(place, member, settings, now.etag) as copy:
+        if now.etag is None and fetch_tar_state(place, settings) != now:
             raise MediaUnavailable("trouble", CHANGED_MEANWHILE)
         columns = {"uri": uri, **asdict(replace(now, size_bytes=copy.size_bytes)), "member_offset": member.offset}
         if stored is not None and stored.status != "undecodable" and stored.content_sha256 == copy.sha256:
@@ -145,8 +168,7 @@ def resolve_tar(folder: Path, tar: str, settings: MediaSettings) -> Path:
     return resolve_inside(folder, tar)
 
 
-def _inspect_address(address: Address, stored: Any | None) -> dict[str, Any]:
-    settings = read_settings(MediaSettings)
+def _inspect_address(address: Address, stored: Any | None, settings: MediaSettings) -> dict[str, Any]:
     place = resolve_address(address, settings)
     if isinstance(place, Path):
         return _inspect_file(str(address), place, stored)

@@ -94,20 +94,26 @@ def is_same_tar(place: TarPlace, now: FileState, stored: FileState) -> bool:
     return now == stored if isinstance(place, Path) else now.etag is not None and now.etag == stored.etag
 
 
-def read_member(place: TarPlace, member: Member, settings: MediaSettings, write: Callable[[bytes], object]) -> None:
-    """Read the bytes of a member, or of a part of it, and pass them to `write` in order, in blocks. Raises
-    MediaUnavailable where there are fewer, and OSError for a file of this machine.
+def read_member(
+    place: TarPlace, member: Member, settings: MediaSettings, write: Callable[[bytes], object], etag: str | None = None
+) -> None:
+    """Read the bytes of a member, or of a part of it, and pass them to `write` in order, in blocks. etag: that of the
+    object that is meant; None for the present one. Raises MediaUnavailable where there are fewer or others, and OSError
+    for a file of this machine.
     """
     if isinstance(place, Path):
         _read_range(place, member, write)
     else:
-        ObjectStore(settings).fetch_range(place, member.offset, member.size_bytes, write)
+        ObjectStore(settings).fetch_range(place, member.offset, member.size_bytes, write, etag)
 
 
 @contextmanager
-def hold_member(place: TarPlace, member: Member, settings: MediaSettings) -> Iterator[MemoryFile]:
-    """Read a member of a tar file into memory, and yield it as a file, which is gone after the block. Raises
-    MediaUnavailable where other bytes come than the member has, and OSError for a file of this machine.
+def hold_member(
+    place: TarPlace, member: Member, settings: MediaSettings, etag: str | None = None
+) -> Iterator[MemoryFile]:
+    """Read a member of a tar file into memory, and yield it as a file, which is gone after the block. etag: that of the
+    object that is meant; None for the present one. Raises MediaUnavailable where other bytes come than the member has,
+    and OSError for a file of this machine.
     """
     digest = hashlib.sha256()
     with _open_memory_file() as (path, file):
@@ -116,7 +122,7 @@ def hold_member(place: TarPlace, member: Member, settings: MediaSettings) -> Ite
             digest.update(block)
             file.write(block)
 
-        read_member(place, member, settings, write)
+        read_member(place, member, settings, write, etag)
         file.flush()
         yield MemoryFile(path, digest.digest(), member.size_bytes)
 

@@ -100,6 +100,7 @@ def print_findings(made: NewManifest) -> None:
     captions += [format_count(n_more, "more system")] if (n_more := len(systems) - 5) > 0 else []
     captions += [format_count(holdings.references, "reference")] if holdings.references else []
     captions += [format_count(holdings.ratings, "rating")] if holdings.ratings else []
+    captions += [f"{format_count(n, 'vector')} of {name}" for name, n in made.tables.vectors.items()]
     has = ", ".join([format_count(holdings.videos, "video"), *captions])
     console.print(f"manifest: {has}", markup=False, soft_wrap=True)
     if extracted.n_videos:
@@ -137,6 +138,7 @@ def _as_dict(installation: Installation, made: NewManifest, dry_run: bool) -> di
         "references": holdings.references,
         "systems": dict(made.tables.systems),
         "ratings": holdings.ratings,
+        "vectors": dict(made.tables.vectors),
         "offers": made.findings.explain_possible_ratings(),
         "needs": dict(build_holdings_plan(installation, made.holdings).needs),
         "left_out": made.findings.list_left_out(),
