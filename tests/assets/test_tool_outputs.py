@@ -186,9 +186,8 @@ def test_vectors_that_cannot_be_used_are_named_row_by_row(tmp_path: Path) -> Non
     assert reasons == {
         "a vector that ingest would refuse (nan)": 1,
         "a vector that ingest would refuse (no_direction)": 1,
-        "a vector that ingest would refuse (missing_field)": 1,
         "a vector that ingest would refuse (not_finite)": 1,
-        "a vector that ingest would refuse (wrong_type)": 1,
+        "a vector that ingest would refuse (wrong_type)": 2,
         "a second vector of a clip by one encoder": 1,
         "a vector of a clip that is not in the manifest": 2,
         "a table that cannot be read": 1,

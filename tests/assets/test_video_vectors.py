@@ -14,10 +14,12 @@ from assets.datasets import require_dataset
 from assets.ingest.run import ingest_folder
 from assets.search import NothingToSearch, search_like_video
 from assets.selection.select import choose_samples
+from assets.trial.setup import TrialRequest, TrialSetup, prepare_trial
 from db.evidence.video_vectors import list_encoders, load_video_vectors
 from db.selection.recipes import SelectionError, parse_recipe
-from tests.assets.manifests import Row, candidate, vector, write_clip, write_lines, write_manifest
+from tests.assets.manifests import Row, candidate, reference, vector, write_clip, write_lines, write_manifest
 from tests.db.builders import set_scores
+from tests.db.freezing import freeze_recipe
 
 
 def shown(engine: Engine, query: str) -> list[tuple[object, ...]]:
@@ -139,6 +141,32 @@ def test_the_nearest_videos_by_hand(engine: Engine, tmp_path: Path) -> None:
         with pytest.raises(NothingToSearch) as refusal:
             search_like_video(engine, key, encoder, dataset, 5)
         assert str(refusal.value).startswith(reason)
+
+
+def test_students_see_vectors_that_every_video_has(engine: Engine, tmp_path: Path) -> None:
+    keys = [f"v{number}" for number in range(320)]
+    captions = [
+        make(f"{name}_{key}", key, f"{name} clip {key} {'long ' * number}")
+        for number, key in enumerate(keys)
+        for name, make in (("one", reference), ("two", reference), ("c", candidate))
+    ]
+    videos = [{"video_id": key} for key in keys]
+
+    def prepare(n_vectors: int, first: float = 1.0) -> TrialSetup:
+        vectors = [vector(key, first, number) for number, key in enumerate(keys[:n_vectors])]
+        vectors += [vector("v0", 1, 2, encoder="another")]
+        folder = write_manifest(tmp_path / "set", videos, captions=captions, vectors=vectors)
+        assert ingest_folder(engine, folder, "set").rejected == 0
+        dataset, recipe = require_dataset(engine, "set"), parse_recipe({"by": "n_characters", "keep": 0.5})
+        with engine.begin() as connection:
+            request = TrialRequest(freeze_recipe(connection, dataset, recipe).selection_id)
+        return prepare_trial(engine, {}, tmp_path, dataset, recipe, request, lambda _: None)
+
+    assert prepare(319).trainer.video_side == "references"
+    seen = prepare(320).trainer
+    assert seen.video_side == "the videos by InternVideo2"
+    # Results of runs with other vectors do not count for these.
+    assert seen.identity == prepare(320).trainer.identity != prepare(320, 2.0).trainer.identity
 
 
 @pytest.mark.parametrize("again", [False, True])
