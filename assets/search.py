@@ -138,7 +138,7 @@ def _explain_no_frames(encoder: str, dataset: Dataset | None, brought: Collectio
     if brought:
         return (
             f"no frame{_format_dataset(dataset)} has a vector of {encoder}, and a text cannot be compared with the "
-            f"vectors of {join_names(list(brought))}, which Reelsieve does not run: search by a video, with --like VIDEO"
+            f"vectors of {join_names(list(brought))}, which Reelsieve does not run: search by a video (--like VIDEO)"
         )
     if encoder == DEMO_ENCODER and (dataset is None or dataset.name != DEMO_DATASET):
         return (

@@ -93,7 +93,7 @@ class ObjectStore:
         self._pass_blocks(address, blocks, write, math.inf)
         if etag is None or seen == {etag}:
             return
-        # An answer without an etag says nothing, so the store is asked again.
+        # An answer without an etag shows nothing, so the store is asked again.
         if seen - {etag, None} or self.fetch_state(address).etag != etag:
             raise MediaUnavailable("trouble", CHANGED_MEANWHILE)
 
