@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from assets.ingest.rejects import Code, Reject
 from assets.ingest.rows import VideoRow
-from assets.ingest.video_columns import inspect_video, inspect_videos
+from assets.ingest.video_columns import MediaAccess, inspect_video, inspect_videos
 from assets.media import members, store, tar_index
 from assets.media.address import (
     AddressRefused,
@@ -660,6 +660,33 @@ def test_a_server_that_begins_to_lie_gives_no_other_bytes(server: WebServer, pac
     server.pages["/s.tar"] = Page(inverted, headers={"ETag": '"one"'}, ranges="honest")
     with pytest.raises(IngestedFileUnreadable):
         content(video)
+
+
+@pytest.mark.parametrize("stated", ['"one"', '"two"', None])
+def test_bytes_of_another_object_than_was_asked_for_are_refused(
+    server: WebServer, packed: Path, stated: str | None
+) -> None:
+    server.pages["/s.tar"] = Page(packed.read_bytes(), headers={"ETag": stated} if stated else {}, ranges="honest")
+    whole, address = ObjectStore(read_settings(MediaSettings)), parse_address(f"{server.url}/s.tar")
+    blocks: list[bytes] = []
+    if stated == '"one"':
+        whole.fetch_range(address, 512, 100, blocks.append, '"one"')
+        assert (b"".join(blocks), len(server.asked)) == (packed.read_bytes()[512:612], 1), "the answer has the etag"
+        return
+    with pytest.raises(MediaUnavailable, match="changed"):
+        whole.fetch_range(address, 512, 100, blocks.append, '"one"')
+
+
+def test_a_store_is_asked_once_for_a_tar_file_and_once_for_each_member(
+    server: WebServer, packed: Path, clips: Mapping[str, bytes], tmp_path: Path
+) -> None:
+    server.pages["/s.tar"] = Page(packed.read_bytes(), headers={"ETag": '"one"'}, ranges="honest")
+    rows = [VideoRow(video_id=name, path=f"tar://{server.url}/s.tar#{name}") for name in clips]
+    access = MediaAccess()
+    assert all(isinstance(inspect_video(tmp_path, row, None, access), dict) for row in rows)
+    members_asked = [asked for asked in server.ranges if asked]
+    # The tar file is so small that one request has all its headers.
+    assert (len(server.ranges) - len(members_asked), len(members_asked)) == (1, 1 + len(rows))
 
 
 @pytest.fixture(scope="module")
