@@ -19,7 +19,7 @@ from assets.ingest.readers import read_table
 from assets.ingest.resolve import DEFAULT_QA_SYSTEM, join_question_and_answer
 from assets.ingest.rows import DIMENSIONS, CaptionRow, KeypointRow, QARow, RawRow, VideoRow
 from assets.ingest.validate import validate_row
-from assets.ingest.video_columns import resolve_tar
+from assets.ingest.video_columns import resolve_container
 from assets.media.address import AddressRefused, MemberAddress, is_address, is_member_address, parse_member_address
 from assets.media.members import fetch_tar_state, load_tar_index
 from assets.media.settings import MediaSettings
@@ -225,7 +225,8 @@ def _group_by_video(rows: Iterable[CaptionRow | KeypointRow], key: str) -> dict[
 
 def measure_file_size(folder: Path, path: str) -> int:
     """Return the size in bytes of the file at a manifest's path, which may lie in a tar file of the folder. The size is
-    0 for another address, for a path that ingest refuses, and for a file that cannot be looked up.
+    0 for another address, also that of a row in a Lance table, for a path that ingest refuses, and for a file that
+    cannot be looked up.
     """
     try:
         if is_member_address(path):
@@ -236,9 +237,9 @@ def measure_file_size(folder: Path, path: str) -> int:
 
 
 def _measure_member_size(folder: Path, address: MemberAddress) -> int:
-    if is_address(address.tar):
+    if is_address(address.container) or address.scheme == "lance":
         return 0
     settings = read_settings(MediaSettings)
-    tar = resolve_tar(folder, address.tar, settings)
+    tar = resolve_container(folder, address, settings)
     members = load_tar_index(tar, fetch_tar_state(tar, settings), settings).members
     return members[address.name].size_bytes if address.name in members else 0

@@ -1,10 +1,10 @@
-"""Times ingest and facts of clips inside tar files against the same clips as files: `python -m benchmarks.members`.
+"""Times ingest and facts of clips inside tar files and Lance tables against files: `python -m benchmarks.members`.
 
-`--clips N` (2,000) clips of one second lie in 20 folders, in 20 tar files, and in the same tar files on an S3 server of
-this machine (moto, in a process of its own). A tar file, its folder and its copy on the server are measured one after
-the other, as datasets of their own, in an order that turns, so that other load on the machine meets all alike.
-`to_files` is the ratio of a tar file to its folder, with the middle half of the 20 ratios; `of_all` is that of the sums
-over all clips. The clips differ only in their last bytes.
+`--clips N` (2,000) clips of one second lie in 20 folders, 20 tar files and 20 Lance tables, and in the same tar files
+on an S3 server of this machine (moto, in a process of its own). A tar file, its folder, its table and its copy on the
+server are measured one after the other, as datasets of their own, in an order that turns, so that other load on the
+machine meets all alike. `to_files` is the ratio to the folder of the same clips, with the middle half of the 20 ratios;
+`of_all` is that of the sums over all clips. The clips differ only in their last bytes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def write_sources(folder: Path, n_clips: int, n_tars: int) -> list[dict[str, Pat
     """Write the clips, and return for every tar file the manifest's folder of each source by its name."""
     clip, sources = draw_clip(), []
     for tar_number in range(n_tars):
-        paths: dict[str, list[str]] = {"files": [], "tars": [], "s3": []}
+        paths: dict[str, list[str]] = {"files": [], "tars": [], "lance": [], "s3": []}
         manifests = {name: folder / name / str(tar_number) for name in paths}
         for manifest in manifests.values():
             manifest.mkdir(parents=True)
@@ -74,12 +74,24 @@ def write_sources(folder: Path, n_clips: int, n_tars: int) -> list[dict[str, Pat
                 paths["files"].append(f"{number}.mp4")
                 paths["tars"].append(f"tar://{tar_number}.tar#{number}.mp4")
                 paths["s3"].append(f"tar://s3://{BUCKET}/{tar_number}.tar#{number}.mp4")
+        paths["lance"] = write_table(manifests["lance"] / "t.lance", sorted(manifests["files"].glob("*.mp4")))
         for name, manifest in manifests.items():
             rows = ({"video_id": str(place), "path": path} for place, path in enumerate(paths[name]))
             (manifest / "videos.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
             (manifest / "captions.jsonl").write_text("")
         sources.append(manifests)
     return sources
+
+
+def write_table(table: Path, clips: Sequence[Path]) -> list[str]:
+    """Write clips to a Lance table, and list their addresses."""
+    import lance
+    import pyarrow as pa
+
+    schema = pa.schema([lance.blob_field("video")])
+    cells = lance.blob_array([clip.read_bytes() for clip in clips])
+    rows = lance.write_dataset(pa.table([cells], schema=schema), str(table)).to_table(columns=[], with_row_id=True)
+    return [f"lance://t.lance#video/{row_id}" for row_id in rows["_rowid"].to_pylist()]
 
 
 def serve_s3(port: Connection) -> None:
@@ -167,7 +179,7 @@ def main() -> None:
             for number, manifests in enumerate(sources):
                 n_clips = len(range(number, given.clips, given.tars))
                 order = list(manifests)
-                for name in order[number % 3 :] + order[: number % 3]:
+                for name in order[number % len(order) :] + order[: number % len(order)]:
                     taken[name].append(measure(engine, manifests[name], n_clips))
     rows = summary(taken)
     content = {"clips": given.clips, "tars": given.tars, "target": TARGET, "measured": rows}

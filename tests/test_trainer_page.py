@@ -146,7 +146,7 @@ def test_clips_inside_tar_files_are_read_as_files(
     with tarfile.open(tar, "w") as packed:
         for key, name in names.items():
             packed.add(clips[key], name)
-    in_tar = {key: str(MemberAddress(str(tar), name)) for key, name in names.items()}
+    in_tar = {key: str(MemberAddress("tar", str(tar), name)) for key, name in names.items()}
     printed = []
     for number, media in enumerate((clips, in_tar)):
         example.main(write_run(tmp_path / str(number), media, steps=2))

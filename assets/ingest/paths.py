@@ -30,9 +30,10 @@ class PathRejected(ValueError):
         self.reason = reason
 
 
-def resolve_inside(folder: Path, relative: str) -> Path:
+def resolve_inside(folder: Path, relative: str, *, may_be_folder: bool = False) -> Path:
     """Return the absolute path, without links, of a regular file inside the folder, given its relative path. Raises
     PathRejected where there is none; its code is path_url, path_absolute, path_escape, file_missing or not_a_file.
+    may_be_folder: whether it may also be a folder, as a Lance table is.
     """
     root = folder.resolve()
     code = find_path_fault(relative)
@@ -43,7 +44,7 @@ def resolve_inside(folder: Path, relative: str) -> Path:
                 code = "path_escape"
             elif not resolved.exists():
                 code = "file_missing"
-            elif not resolved.is_file():
+            elif not resolved.is_file() and not (may_be_folder and resolved.is_dir()):
                 code = "not_a_file"
             else:
                 return resolved

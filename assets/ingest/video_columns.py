@@ -26,7 +26,7 @@ from assets.media.address import (
 )
 from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable, UnavailableKind
 from assets.media.files import fetch_copy, is_same_object, resolve_address
-from assets.media.members import TarPlace, fetch_tar_state, find_member, hold_member, is_same_tar
+from assets.media.members import ContainerPlace, fetch_container_state, hold_member, is_same_container
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectStore
 from assets.settings import read_settings
@@ -38,7 +38,7 @@ PROBED_COLUMNS = ("content_sha256", "duration_s", "fps", "n_frames", "width", "h
 MAX_PARALLEL_REQUESTS = 8
 # Where a link leads may have any name.
 _UNNAMEABLE = (
-    "the path of the tar file, with links followed, does not end in .tar, or has .tar# or a control character in it: "
+    "the path of the {0} file, with links followed, does not end in .{0}, or has .{0}# or a control character in it: "
     "rename the file, or put a copy in place of the link"
 )
 _CODES: Mapping[UnavailableKind, Code] = {
@@ -50,19 +50,19 @@ _CODES: Mapping[UnavailableKind, Code] = {
 
 
 class MediaAccess:
-    """The settings of media, and the states of the tar files in stores that were asked for. A store is asked once for
-    a tar file with an etag: whatever is read afterwards must have it.
+    """The settings of media, and the states of the containers that were asked for: tar files with an etag, and Lance
+    tables. A container is asked for once: whatever is read afterwards must have its etag or version.
     """
 
     def __init__(self) -> None:
         self.settings = read_settings(MediaSettings)
-        self._states: dict[TarPlace, FileState] = {}
+        self._states: dict[ContainerPlace, FileState] = {}
 
-    def fetch_tar_state(self, place: TarPlace) -> FileState:
-        """Return the state of a tar file, which may be that of an earlier call. Raises like the function of this
-        name.
+    def fetch_container_state(self, address: MemberAddress, place: ContainerPlace) -> FileState:
+        """Return the state of a tar file or Lance table, which may be that of an earlier call. Raises like the function
+        of this name.
         """
-        state = self._states.get(place) or fetch_tar_state(place, self.settings)
+        state = self._states.get(place) or fetch_container_state(address, place, self.settings)
         if state.etag is not None:
             self._states[place] = state
         return state
@@ -90,7 +90,7 @@ def inspect_videos(folder: Path, rows: Sequence[VideoRow], stored: Mapping[str, 
 
 
 def _find_member_path(row: VideoRow) -> str:
-    """Return the address of a video in a tar file; empty for another video."""
+    """Return the address of a video in a tar file or Lance table; empty for another video."""
     return row.path if row.path is not None and is_member_address(row.path) else ""
 
 
@@ -102,9 +102,10 @@ def inspect_video(
     it, or None. access: shared by the videos of a batch; None for a video of its own.
 
     A file with the stored path, size, times and inode is not read, nor is an object with the stored address, size and
-    etag, nor a member of a tar file with the stored times or etag. A file with other times or another place but the
-    stored content is not probed again. A file that cannot be read or contains no video is refused. A file that is
-    damaged or cannot be decoded is kept with its status and error. A row without a path has the status text_only.
+    etag, nor a member of a tar file or Lance table with the stored times, etag or version. A file with other times or
+    another place but the stored content is not probed again. A file that cannot be read or contains no video is
+    refused. A file that is damaged or cannot be decoded is kept with its status and error. A row without a path has
+    the status text_only.
     """
     if row.path is None:
         empty = dict.fromkeys((*PLACE_COLUMNS, *PROBED_COLUMNS))
@@ -132,40 +133,44 @@ def inspect_video(
 
 def _is_elsewhere(path: str) -> bool:
     """Return whether a store may have to be asked for a file, which takes long and little memory of this machine."""
-    return is_address(path[len("tar://") :] if is_member_address(path) else path)
+    return is_address(path.partition("://")[2] if is_member_address(path) else path)
 
 
 def _inspect_member(folder: Path, address: MemberAddress, stored: Any | None, access: MediaAccess) -> dict[str, Any]:
     settings = access.settings
-    if is_address(address.tar):
-        uri, place = str(address), resolve_address(parse_address(address.tar), settings)
+    if is_address(address.container):
+        uri, place = str(address), resolve_address(parse_address(address.container), settings)
     else:
-        place = resolve_tar(folder, address.tar, settings)
-        if not can_name_members(str(place)):
-            raise MediaUnavailable("unusable", _UNNAMEABLE)
-        uri = str(MemberAddress(str(place), address.name))
-    now = access.fetch_tar_state(place)
-    if stored is not None and stored.uri == uri and is_same_tar(place, now, FileState.build_from_video_row(stored)):
+        place = resolve_container(folder, address, settings)
+        if not can_name_members(address.scheme, str(place)):
+            raise MediaUnavailable("unusable", _UNNAMEABLE.format(address.scheme))
+        uri = str(replace(address, container=str(place)))
+    now = access.fetch_container_state(address, place)
+    is_stored = stored is not None and stored.uri == uri
+    if is_stored and is_same_container(place, now, FileState.build_from_video_row(stored)):
         return {name: getattr(stored, name) for name in (*PLACE_COLUMNS, *PROBED_COLUMNS)}
-    member = find_member(place, now, address.name, settings)
-    with hold_member(place, member, settings, now.etag) as copy:
-        if now.etag is None and fetch_tar_state(place, settings) != now:
+    with hold_member(address, place, settings, now) as copy:
+        # A store has sent the bytes of this etag, or an error.
+        is_certain = address.scheme == "tar" and now.etag is not None
+        if not is_certain and fetch_container_state(address, place, settings) != now:
             raise MediaUnavailable("trouble", CHANGED_MEANWHILE)
-        columns = {"uri": uri, **asdict(replace(now, size_bytes=copy.size_bytes)), "member_offset": member.offset}
+        state = asdict(replace(now, size_bytes=copy.size_bytes))
+        columns = {"uri": uri, **state, "member_offset": copy.member_offset}
         if stored is not None and stored.status != "undecodable" and stored.content_sha256 == copy.sha256:
             return {**columns, **_copy_probed_columns(stored)}
         return {**columns, **_probe_file(copy.path)}
 
 
-def resolve_tar(folder: Path, tar: str, settings: MediaSettings) -> Path:
-    """Return the path of a tar file of this machine, given as a manifest does: relative to its folder, or absolute,
-    there or below a media root. Raises PathRejected.
+def resolve_container(folder: Path, address: MemberAddress, settings: MediaSettings) -> Path:
+    """Return the path of the tar file or Lance table of an address, given as a manifest does: relative to its folder,
+    or absolute, there or below a media root. Raises PathRejected.
     """
+    path, is_table = address.container, address.scheme == "lance"
     roots = [folder, *(Path(place) for place in settings.media_roots.values() if not is_address(place))]
     for root in map(Path.resolve, roots):
-        if tar.startswith(f"{root}/"):
-            return resolve_inside(root, tar.removeprefix(f"{root}/"))
-    return resolve_inside(folder, tar)
+        if path.startswith(f"{root}/"):
+            return resolve_inside(root, path.removeprefix(f"{root}/"), may_be_folder=is_table)
+    return resolve_inside(folder, path, may_be_folder=is_table)
 
 
 def _inspect_address(address: Address, stored: Any | None, settings: MediaSettings) -> dict[str, Any]:

@@ -1,4 +1,6 @@
-"""Addresses of video files outside the manifest's folder: `root://NAME/path`, URLs of stores, members of tar files."""
+"""Addresses of videos outside the manifest's folder: `root://NAME/path`, URLs of stores, members of tar files, rows of
+Lance tables.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,13 @@ _HOST_IS = {
     "http": "a server",
     "root": "a media root in small letters",
 }
-# A member may have any name; the first `.tar#` ends that of the tar file.
-_MEMBER = re.compile(r"tar://(.+?\.tar)#(.+)", re.DOTALL | re.IGNORECASE)
+# A member may have any name; the first `.tar#`, or `.lance#`, ends that of the container.
+_MEMBER = re.compile(r"(tar|lance)://(.+?\.\1)#(.+)", re.DOTALL | re.IGNORECASE)
+_ROW = re.compile(r"(.+/)?[0-9]{1,18}", re.DOTALL)
+_FORMS = {
+    "tar": "write tar://FILE.tar#MEMBER, with the path or address of the tar file",
+    "lance": "write lance://TABLE.lance#COLUMN/ROW, with the path or address of the table, and the id of the row",
+}
 # A user or password; a password may hold a slash, and a port is none.
 _USER = re.compile(r"://([^/?#]*@|[^/?#]*:(?![0-9]{1,5}/)[^?#]*@)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -59,18 +66,20 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class MemberAddress:
-    """The address of a file inside a tar file, as in "tar://TAR#NAME". `tar` is the path or address of the tar file,
-    and `name` that of the member in it.
+    """The address of a file inside a tar file or a Lance table, as in "SCHEME://CONTAINER#NAME". `container` is the
+    path or address of the tar file or table, and `name` that of the member in it. In a table it is the column and the
+    id of the row, COLUMN/ROW, or only the id where the table has one column of files.
 
-    >>> str(MemberAddress("s3://clips/000.tar", "a/0.mp4"))
-    'tar://s3://clips/000.tar#a/0.mp4'
+    >>> str(MemberAddress("tar", "s3://clips/000.tar", "a/0.mp4")), str(MemberAddress("lance", "c.lance", "video/7"))
+    ('tar://s3://clips/000.tar#a/0.mp4', 'lance://c.lance#video/7')
     """
 
-    tar: str
+    scheme: str
+    container: str
     name: str
 
     def __str__(self) -> str:
-        return f"tar://{self.tar}#{self.name}"
+        return f"{self.scheme}://{self.container}#{self.name}"
 
 
 def is_address(text: str) -> bool:
@@ -107,39 +116,42 @@ def parse_address(text: str) -> Address:
 
 
 def is_member_address(text: str) -> bool:
-    """Return whether the text begins like the address of a file inside a tar file. It may still be invalid.
+    """Return whether the text begins like the address of a file inside a tar file or a Lance table. It may still be
+    invalid.
 
     >>> is_member_address("tar://clips/000.tar#0.mp4"), is_member_address("clips/000.tar")
     (True, False)
     """
-    return text[:6].lower() == "tar://"
+    return text.partition("://")[0].lower() in _FORMS and "://" in text
 
 
 def parse_member_address(text: str) -> MemberAddress:
-    """Parse the address of a file inside a tar file into the two names. The tar file's own address, if it has one, is
-    checked too. Raises AddressRefused where it may not be used, where the name of the tar file does not end in .tar,
-    and where no member is named.
+    """Parse the address of a file inside a tar file or a Lance table into its parts. The address of the container, if
+    it has one, is checked too. Raises AddressRefused where it may not be used, where the name of the container does not
+    end in .tar or .lance, where no member is named, and where a table's member has no id of a row.
 
     >>> parse_member_address("tar://clips/000.tar#0.mp4")
-    MemberAddress(tar='clips/000.tar', name='0.mp4')
+    MemberAddress(scheme='tar', container='clips/000.tar', name='0.mp4')
     """
+    scheme = text.partition("://")[0].lower()
     matched = _MEMBER.fullmatch(text)
-    if matched is None:
-        raise AddressRefused("write tar://FILE.tar#MEMBER, with the path or address of the tar file")
+    if matched is None or (scheme == "lance" and not _ROW.fullmatch(matched[3])):
+        raise AddressRefused(_FORMS[scheme])
     if _CONTROL.search(text):
         raise AddressRefused("it names no file")
-    tar = matched[1]
-    return MemberAddress(str(parse_address(tar)) if is_address(tar) else tar, matched[2])
+    container = matched[2]
+    return MemberAddress(scheme, str(parse_address(container)) if is_address(container) else container, matched[3])
 
 
-def can_name_members(tar: str) -> bool:
-    """Return whether the address of a file in the tar file with this path or address names the two again. Otherwise the
-    name does not end in .tar, or has `.tar#` or a control character in it.
+def can_name_members(scheme: str, container: str) -> bool:
+    """Return whether the address of a file in the tar file or Lance table (scheme tar or lance) with this path or
+    address names the two again. Otherwise the name does not end in .tar or .lance, or has the same with a # or a
+    control character in it.
 
-    >>> can_name_members("/data/0.tar"), can_name_members("/data/blob"), can_name_members("/data/0.tar#1/0.tar")
-    (True, False, False)
+    >>> [can_name_members("tar", tar) for tar in ("/data/0.tar", "/data/blob", "/data/0.tar#1/0.tar")]
+    [True, False, False]
     """
-    address = MemberAddress(tar, "0.mp4")
+    address = MemberAddress(scheme, container, "0")
     try:
         return parse_member_address(str(address)) == address
     except AddressRefused:
@@ -147,13 +159,13 @@ def can_name_members(tar: str) -> bool:
 
 
 def find_local_path(uri: str) -> str | None:
-    """Return the path on this machine that a stored address names itself: that of the file, or of the tar file that
-    holds it. None for a store's object and for a file below a named root.
+    """Return the path on this machine that a stored address names itself: that of the file, or of the tar file or Lance
+    table that holds it. None for a store's object and for a file below a named root.
 
     >>> find_local_path("/data/a.mp4"), find_local_path("tar:///data/0.tar#a.mp4"), find_local_path("s3://clips/a.mp4")
     ('/data/a.mp4', '/data/0.tar', None)
     """
-    path = parse_member_address(uri).tar if is_member_address(uri) else uri
+    path = parse_member_address(uri).container if is_member_address(uri) else uri
     return None if is_address(path) else path
 
 

@@ -18,14 +18,15 @@ from assets.media.address import (
 )
 from assets.media.cache import CachedCopy, MediaCache
 from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable
+from assets.media.lance_tables import TABLE_SUFFIX
 from assets.media.members import (
+    ContainerPlace,
     MemoryFile,
-    TarPlace,
-    fetch_tar_state,
-    find_member,
+    fetch_container_state,
     hold_member,
-    is_same_tar,
-    read_member,
+    hold_range,
+    is_same_container,
+    read_range,
 )
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectState, ObjectStore
@@ -40,9 +41,9 @@ class IngestedFileUnreadable(Exception):
 
 
 def resolve_address(address: Address, settings: MediaSettings) -> Path | Address:
-    """Return what an address leads to on this machine: the path of an existing file below a root, or the address of a
-    store's object. Raises MediaUnavailable where the settings have no such root, where the root has no such file, and
-    where the path leads out of the root. Asks no store.
+    """Return what an address leads to on this machine: the path of an existing file or Lance table below a root, or the
+    address of a store's object. Raises MediaUnavailable where the settings have no such root, where the root has no
+    such file, and where the path leads out of the root. Asks no store.
     """
     if address.scheme != "root":
         return address
@@ -80,8 +81,9 @@ def is_same_object(now: ObjectState, stored: FileState) -> bool:
 @contextmanager
 def hold_ingested_file(video: Any) -> Iterator[Path]:
     """Yield the path of a video's file on this machine; a remote file is fetched where the media cache has no copy, and
-    a member of a tar file is read into memory. video: a row of table `video`. Raises IngestedFileUnreadable unless it
-    is the file that was ingested; a local file is checked again at the end of the block.
+    a member of a tar file or Lance table is read into memory. video: a row of table `video`. Raises
+    IngestedFileUnreadable unless it is the file that was ingested; a local file is checked again at the end of the
+    block.
 
     Raises:
         IngestedFileUnreadable: the file is gone, out of reach, or another one.
@@ -103,12 +105,13 @@ def read_ingested_part(video: Any, start: int, size_bytes: int) -> bytes | None:
     """
     if video.member_offset is None:
         return None
-    settings, blocks = read_settings(MediaSettings), list[bytes]()
+    settings, blocks, address = read_settings(MediaSettings), list[bytes](), parse_member_address(video.uri)
     try:
-        place = _resolve_tar(parse_member_address(video.uri), settings)
-        read_member(place, Member(video.member_offset + start, size_bytes), settings, blocks.append)
+        place = _resolve_container(address, settings)
+        read_range(place, Member(video.member_offset + start, size_bytes), settings, blocks.append)
         # Asked afterwards, so that it holds for the bytes.
-        is_same = is_same_tar(place, fetch_tar_state(place, settings), FileState.build_from_video_row(video))
+        now = fetch_container_state(address, place, settings)
+        is_same = is_same_container(place, now, FileState.build_from_video_row(video))
     except (MediaUnavailable, IngestedFileChanged, OSError):
         return None
     return b"".join(blocks) if is_same else None
@@ -173,14 +176,12 @@ def _hold_ingested_member(
     address: MemberAddress, video: Any, content: bytes, settings: MediaSettings
 ) -> Iterator[MemoryFile]:
     """Yield the member with the ingested content. A rewritten tar file may have it at another place."""
-    place = _resolve_tar(address, settings)
+    place = _resolve_container(address, settings)
     with ExitStack() as stack:
         try:
             copy = _find_ingested_copy(place, video, content, settings, stack)
             if copy is None:
-                state = fetch_tar_state(place, settings)
-                member = find_member(place, state, address.name, settings)
-                copy = stack.enter_context(hold_member(place, member, settings))
+                copy = stack.enter_context(hold_member(address, place, settings))
         except OSError as error:
             raise IngestedFileChanged((error.strerror or str(error)).lower()) from error
         if copy.sha256 != content:
@@ -188,23 +189,24 @@ def _hold_ingested_member(
         yield copy
 
 
-def _resolve_tar(address: MemberAddress, settings: MediaSettings) -> TarPlace:
-    place = resolve_address(parse_address(address.tar), settings) if is_address(address.tar) else Path(address.tar)
-    if isinstance(place, Path):
+def _resolve_container(address: MemberAddress, settings: MediaSettings) -> ContainerPlace:
+    container = address.container
+    place = resolve_address(parse_address(container), settings) if is_address(container) else Path(container)
+    if isinstance(place, Path) and address.scheme == "tar":
         # Reading a pipe would never end.
         require_regular_file(place)
     return place
 
 
 def _find_ingested_copy(
-    place: TarPlace, video: Any, content: bytes, settings: MediaSettings, stack: ExitStack
+    place: ContainerPlace, video: Any, content: bytes, settings: MediaSettings, stack: ExitStack
 ) -> MemoryFile | None:
     """Return what lies where ingest read the member, held by the stack, if it is the content; else None."""
     if video.member_offset is None:
         return None
     with ExitStack() as attempt:
         try:
-            copy = attempt.enter_context(hold_member(place, Member(video.member_offset, video.size_bytes), settings))
+            copy = attempt.enter_context(hold_range(place, Member(video.member_offset, video.size_bytes), settings))
         except MediaUnavailable:
             return None  # the tar file is shorter now, or out of reach, which its headers will show
         if copy.sha256 != content:
@@ -221,7 +223,7 @@ def _require_file_in_root(root: Path, relative: str) -> Path:
             raise MediaUnavailable(
                 "escape", "it leads out of the media root: keep the file, and what links point to, inside"
             )
-        if target.is_file():
+        if target.is_file() or (target.is_dir() and target.suffix.lower() == TABLE_SUFFIX):
             return target
     except (OSError, RuntimeError, ValueError):
         pass  # a name that the system cannot look up names no file

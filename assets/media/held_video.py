@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from assets.media.address import AddressRefused, MemberAddress, is_address, is_member_address, parse_member_address
+from assets.media.address import AddressRefused, is_address, is_member_address, parse_member_address
 from assets.media.settings import MediaSettings
 from db.selection.holders import HeldVideo
 from metrics_core.frames import compute_content_sha256
@@ -17,20 +18,20 @@ def find_held_video(name: str, settings: MediaSettings) -> HeldVideo:
     on this machine with links followed, also below a media root, and the content of an existing file. Reads that file;
     raises OSError where it cannot be read.
     """
-    tar, member = name, None
+    container, member = name, None
     if is_member_address(name):
         try:
             address = parse_member_address(name)
         except AddressRefused:
             return HeldVideo(name)
-        tar, member = address.tar, address.name
-    if not name or is_address(tar):
+        container, member = address.container, address
+    if not name or is_address(container):
         return HeldVideo(name)
-    path = Path(os.path.realpath(tar))
+    path = Path(os.path.realpath(container))
     # Not Path.is_file, which raises for a name that is too long for a file.
     sha256 = bytes.fromhex(compute_content_sha256(path)) if member is None and os.path.isfile(path) else None
     files = _list_addresses(path, settings)
-    uris = files if member is None else (str(MemberAddress(file, member)) for file in files)
+    uris = files if member is None else (str(replace(member, container=file)) for file in files)
     return HeldVideo(name, tuple(uris), sha256)
 
 

@@ -1,4 +1,4 @@
-"""Members of tar files that lie anywhere: where a member's bytes are, and its bytes in memory, as a file.
+"""Members of tar files and Lance tables that lie anywhere: the bytes of a member in memory, as a file.
 
 Nothing is unpacked or copied to a disk. Decoders, browsers and exports get the path of a file that only exists in
 memory, and open it like any other.
@@ -13,13 +13,16 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, cast
 
 from assets.file_state import FileState
-from assets.media.address import Address
+from assets.media.address import Address, MemberAddress
+from assets.media.cache import ByteSource
 from assets.media.errors import MediaUnavailable
+from assets.media.lance_tables import fetch_table_state, read_row
 from assets.media.settings import MediaSettings
 from assets.media.store import BLOCK_BYTES, ObjectStore
 from assets.media.tar_index import MAX_MEMBERS, Member, TarIndex, read_tar_index
@@ -30,22 +33,53 @@ _MOST_TARS = 32
 _SHORTER = "the tar file ends in the middle of the member: put the complete tar file there"
 _NO_SIZE = "the server does not give the size of the tar file: put it on another server, or on this machine"
 
-# Where a tar file is: on this machine, or in a store.
-TarPlace = Path | Address
+# Where a tar file or a Lance table is: on this machine, or in a store.
+ContainerPlace = Path | Address
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryFile:
     """A file in memory during a block: the path by which every process of this machine's user opens it, the SHA-256 of
-    its content (32 bytes), and its size in bytes.
+    its content (32 bytes), and its size in bytes. `member_offset` is the place of its first byte in a tar file, None
+    for a row of a Lance table.
     """
 
     path: Path
     sha256: bytes
     size_bytes: int
+    member_offset: int | None
 
 
-def fetch_tar_state(place: TarPlace, settings: MediaSettings) -> FileState:
+def fetch_container_state(address: MemberAddress, place: ContainerPlace, settings: MediaSettings) -> FileState:
+    """Return the present state of the tar file or Lance table of an address. place: where that is. Raises
+    MediaUnavailable, and OSError for a file of this machine.
+    """
+    return (fetch_table_state if address.scheme == "lance" else fetch_tar_state)(place, settings)
+
+
+@contextmanager
+def hold_member(
+    address: MemberAddress, place: ContainerPlace, settings: MediaSettings, state: FileState | None = None
+) -> Iterator[MemoryFile]:
+    """Read a member of a tar file or Lance table into memory, and yield it as a file, which is gone after the block.
+    place, state: where the container of the address is, and its present state, None if it is not known. Raises
+    MediaUnavailable, also where there is no such member to be read, and OSError for a file of this machine.
+    """
+    if address.scheme == "lance":
+
+        def read(write: Callable[[bytes], object]) -> None:
+            for block in read_row(place, address.name, settings):
+                write(block)
+
+        with _hold_bytes(read, None) as copy:
+            yield copy
+        return
+    now = fetch_tar_state(place, settings) if state is None else state
+    with hold_range(place, find_member(place, now, address.name, settings), settings, now.etag) as copy:
+        yield copy
+
+
+def fetch_tar_state(place: ContainerPlace, settings: MediaSettings) -> FileState:
     """Return the present size, times and inode, or size and etag, of a tar file. Raises MediaUnavailable for an object
     that cannot be asked for, or has no known size, and OSError for a file of this machine.
     """
@@ -57,7 +91,7 @@ def fetch_tar_state(place: TarPlace, settings: MediaSettings) -> FileState:
     return FileState(now.size_bytes, None, None, None, now.etag)
 
 
-def load_tar_index(place: TarPlace, state: FileState, settings: MediaSettings) -> TarIndex:
+def load_tar_index(place: ContainerPlace, state: FileState, settings: MediaSettings) -> TarIndex:
     """Return what a tar file holds. Its headers are read once for a state; the last 32 tar files are remembered, or
     fewer where they have many members. state: the present one. Raises MediaUnavailable, and OSError for a file of this
     machine.
@@ -69,7 +103,7 @@ def load_tar_index(place: TarPlace, state: FileState, settings: MediaSettings) -
         return entry.index
 
 
-def find_member(place: TarPlace, state: FileState, name: str, settings: MediaSettings) -> Member:
+def find_member(place: ContainerPlace, state: FileState, name: str, settings: MediaSettings) -> Member:
     """Return the place of a member in a tar file. state: the present one; where a server gives no etag, a remembered
     place is compared with the header there. Raises MediaUnavailable, also where there is no member of this name to be
     read, and OSError for a file of this machine.
@@ -86,35 +120,47 @@ def find_member(place: TarPlace, state: FileState, name: str, settings: MediaSet
     return index.require_member(name)
 
 
-def is_same_tar(place: TarPlace, now: FileState, stored: FileState) -> bool:
-    """Return whether a tar file has the times and inode, or the etag, that were stored for one of its videos; False
-    where a server gives no etag. The size of a tar file is not stored.
+def is_same_container(place: ContainerPlace, now: FileState, stored: FileState) -> bool:
+    """Return whether a tar file or Lance table has the times and inode, the etag or the version that were stored for
+    one of its videos; False where a server gives no etag. The size of a container is not stored.
     """
     now = replace(now, size_bytes=stored.size_bytes)
     return now == stored if isinstance(place, Path) else now.etag is not None and now.etag == stored.etag
 
 
-def read_member(
-    place: TarPlace, member: Member, settings: MediaSettings, write: Callable[[bytes], object], etag: str | None = None
+def read_range(
+    place: ContainerPlace,
+    member: Member,
+    settings: MediaSettings,
+    write: Callable[[bytes], object],
+    etag: str | None = None,
 ) -> None:
-    """Read the bytes of a member, or of a part of it, and pass them to `write` in order, in blocks. etag: that of the
-    object that is meant; None for the present one. Raises MediaUnavailable where there are fewer or others, and OSError
-    for a file of this machine.
+    """Read the bytes at the place of a member of a tar file, or of a part of it, and pass them to `write` in order, in
+    blocks. etag: that of the object that is meant; None for the present one. Raises MediaUnavailable where there are
+    fewer or others, and OSError for a file of this machine.
     """
     if isinstance(place, Path):
-        _read_range(place, member, write)
+        _read_file_range(place, member, write)
     else:
         ObjectStore(settings).fetch_range(place, member.offset, member.size_bytes, write, etag)
 
 
 @contextmanager
-def hold_member(
-    place: TarPlace, member: Member, settings: MediaSettings, etag: str | None = None
+def hold_range(
+    place: ContainerPlace, member: Member, settings: MediaSettings, etag: str | None = None
 ) -> Iterator[MemoryFile]:
-    """Read a member of a tar file into memory, and yield it as a file, which is gone after the block. etag: that of the
-    object that is meant; None for the present one. Raises MediaUnavailable where other bytes come than the member has,
-    and OSError for a file of this machine.
+    """Read the bytes at the place of a member of a tar file into memory, and yield them as a file, which is gone after
+    the block. etag: that of the object that is meant; None for the present one. Raises MediaUnavailable where other
+    bytes come than the member has, and OSError for a file of this machine.
     """
+    read = partial(read_range, place, member, settings, etag=etag)
+    with _hold_bytes(read, member.offset) as copy:
+        yield copy
+
+
+@contextmanager
+def _hold_bytes(read: ByteSource, member_offset: int | None) -> Iterator[MemoryFile]:
+    """Yield the bytes that `read` hands over, as a file in memory that is gone after the block."""
     digest = hashlib.sha256()
     with _open_memory_file() as (path, file):
 
@@ -122,9 +168,9 @@ def hold_member(
             digest.update(block)
             file.write(block)
 
-        read_member(place, member, settings, write, etag)
+        read(write)
         file.flush()
-        yield MemoryFile(path, digest.digest(), member.size_bytes)
+        yield MemoryFile(path, digest.digest(), file.tell(), member_offset)
 
 
 @dataclass(slots=True)
@@ -138,9 +184,9 @@ class _RememberedTars:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._entries: dict[tuple[TarPlace, FileState], _Entry] = {}
+        self._entries: dict[tuple[ContainerPlace, FileState], _Entry] = {}
 
-    def make_entry(self, place: TarPlace, state: FileState) -> _Entry:
+    def make_entry(self, place: ContainerPlace, state: FileState) -> _Entry:
         """Return the entry of a tar file, which may be a new one, and forget those that were not used for longest."""
         key = (place, state)
         with self._lock:
@@ -161,7 +207,7 @@ class _RememberedTars:
 _remembered = _RememberedTars()
 
 
-def _read_index(place: TarPlace, size_bytes: int, settings: MediaSettings) -> TarIndex:
+def _read_index(place: ContainerPlace, size_bytes: int, settings: MediaSettings) -> TarIndex:
     if isinstance(place, Path):
         with place.open("rb") as file:
             return read_tar_index(file, size_bytes)
@@ -182,7 +228,7 @@ def _has_header(address: Address, member: Member, name: str, settings: MediaSett
     return (header.name, header.size) == (name, member.size_bytes)
 
 
-def _read_range(path: Path, member: Member, write: Callable[[bytes], object]) -> None:
+def _read_file_range(path: Path, member: Member, write: Callable[[bytes], object]) -> None:
     left = member.size_bytes
     with path.open("rb") as file:
         file.seek(member.offset)

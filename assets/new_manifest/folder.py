@@ -11,6 +11,7 @@ from typing import Literal
 from assets.ingest import hygiene
 from assets.ingest.files import open_file_inside
 from assets.ingest.paths import PathRejected, find_path_fault, resolve_inside
+from assets.media.lance_tables import TABLE_SUFFIX
 from assets.new_manifest.findings import Findings
 
 VIDEO_SUFFIXES = frozenset(
@@ -21,12 +22,17 @@ CAPTION_SUFFIXES = (".txt", ".json", ".vtt", ".srt")
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".arrow")
 SHARD_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 
-FileKind = Literal["video", "caption", "table", "shard", "other"]
+FileKind = Literal["video", "caption", "table", "shard", "lance", "other"]
 
 
 def is_video_name(path: str | PurePosixPath) -> bool:
     """Return whether a file name or path has a suffix of video files, such as `.mp4`, in small or capital letters."""
     return PurePosixPath(path).suffix.lower() in VIDEO_SUFFIXES
+
+
+def is_lance_name(path: str | PurePosixPath) -> bool:
+    """Return whether a path is named like the folder of a Lance table, with the suffix .lance."""
+    return PurePosixPath(path).suffix.lower() == TABLE_SUFFIX
 
 
 def drop_suffix(path: str) -> str:
@@ -35,8 +41,8 @@ def drop_suffix(path: str) -> str:
 
 
 def guess_file_kind(path: str) -> FileKind:
-    """Return the kind of a file by the suffix of its name: video, caption, table, shard (a tar) or other. Caches that
-    Hugging Face keeps are `other`.
+    """Return the kind of a file by the suffix of its name: video, caption, table, shard (a tar), lance or other. Caches
+    that Hugging Face keeps are `other`.
     """
     name = PurePosixPath(path).name.lower()
     suffix = PurePosixPath(name).suffix
@@ -44,13 +50,15 @@ def guess_file_kind(path: str) -> FileKind:
         return "shard"
     if suffix in TABLE_SUFFIXES:
         return "other" if name.startswith("cache-") else "table"
+    if is_lance_name(name):
+        return "lance"
     return "caption" if suffix in CAPTION_SUFFIXES else "video" if is_video_name(name) else "other"
 
 
 @dataclass(slots=True)
 class SourceFolder:
-    """The usable files of a folder, as paths relative to it, with a note of those that were read. `refused_videos` are
-    files that cannot be used and have names of videos.
+    """The usable files and Lance tables of a folder, as paths relative to it, with a note of those that were read.
+    `refused_videos` are files that cannot be used and have names of videos.
     """
 
     path: Path
@@ -118,7 +126,7 @@ class SourceFolder:
                 if entry.name.startswith("."):
                     self.findings.leave_out("a hidden file or folder", file)
                     continue
-                if entry.is_dir(follow_symlinks=False):
+                if entry.is_dir(follow_symlinks=False) and not is_lance_name(file):
                     folders.append(file)
                     continue
                 if self._is_usable(entry, file):
@@ -140,7 +148,7 @@ class SourceFolder:
         code = find_path_fault(file)
         if code is None and not entry.is_file(follow_symlinks=False):
             try:
-                resolve_inside(self.path, file)
+                resolve_inside(self.path, file, may_be_folder=is_lance_name(file))
             except PathRejected as refused:
                 code = refused.code
         if code is not None:

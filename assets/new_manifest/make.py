@@ -31,8 +31,10 @@ from assets.new_manifest.folder import (
     SourceFolder,
     drop_suffix,
     guess_file_kind,
+    is_lance_name,
     is_video_name,
 )
+from assets.new_manifest.lance_source import read_lance_tables
 from assets.new_manifest.tables import UNREADABLE_TABLE, TableReader
 from assets.new_manifest.tar_shards import TarShardReader
 from assets.new_manifest.tool_names import TOOL_NAMES, Tool
@@ -47,24 +49,28 @@ _HUGGING_FACE = re.compile(r"(.*/)?(metadata\.(csv|jsonl|parquet)|[^/]+\.arrow|d
 _NO_NAME = re.compile(r"^[^A-Za-z0-9]+|[^A-Za-z0-9_.-]+")
 _TELL_EVERY = 1000
 _OTHER = "a file that is neither video, caption file, table nor tar shard"
+_LANCE = "a Lance table, which is read with --from lance"
 # Why an unread file is left out, by how the source was understood.
 _UNREAD_REASONS: Mapping[str, Mapping[FileKind, str]] = {
     "captions": {
         "video": "a video without a caption file",
         "caption": "a caption file without a video",
         "table": "a table that was not read, since the caption files are used: to use it instead, give its path",
+        "lance": _LANCE,
         "other": _OTHER,
     },
     "tables": {
         "video": "a video without a caption in a table",
         "caption": "a caption file that was not read, since the captions come from a table",
         "table": "a table without a column of videos or without one of captions",
+        "lance": _LANCE,
         "other": _OTHER,
     },
     "shards": {
         "video": "a video file that was not read, since the videos come from tar shards",
         "caption": "a caption file that was not read, since the captions come from tar shards",
         "table": "a table that was not read, since the tar shards are used: to use it instead, give its path",
+        "lance": _LANCE,
         "other": _OTHER,
     },
     "tool": {
@@ -72,6 +78,7 @@ _UNREAD_REASONS: Mapping[str, Mapping[FileKind, str]] = {
         "caption": "a file of the tool that names no clip",
         "table": "a table without videos, captions and numbers of the tool",
         "shard": "a tar shard, since the clips come from the tool's folder",
+        "lance": _LANCE,
         "other": "a file that holds neither clips nor metadata",
     },
 }
@@ -133,7 +140,9 @@ def create_manifest(
     can be made of the source, and ManifestError for a file that is not regular.
     """
     source = require_source(source)
-    folder = source if source.is_dir() else source.parent
+    # A Lance table is a folder, and no place for a manifest.
+    is_folder = source.is_dir() and not (tool == "lance" and is_lance_name(source.name))
+    folder = source if is_folder else source.parent
     target = _require_free_target(target or folder)
     findings = Findings()
     listing = _list_source_files(source, folder, findings)
@@ -146,7 +155,7 @@ def create_manifest(
         recognised = (
             _recognise_source(source, tables, shards)
             if tool is None
-            else _recognise_tool(tool, source, videos, findings)
+            else _recognise_tool(tool, source, videos, findings, column_names)
         )
         captioned = _check_rating_columns(_tell_progress(recognised.videos, tell), source, column_names, findings)
         written = write_manifest(captioned, unfinished, target, findings, is_trial=is_trial)
@@ -201,7 +210,7 @@ def _require_free_target(target: Path) -> Path:
 
 def _list_source_files(source: Path, folder: Path, findings: Findings) -> SourceFolder:
     """Return the files of a source; files next to a single table that it does not name are not reported."""
-    if source.is_dir():
+    if source == folder:
         return SourceFolder.scan(folder, findings)
     if guess_file_kind(source.name) != "table":
         return SourceFolder(folder, findings)
@@ -251,16 +260,24 @@ def _recognise_source(source: Path, tables: TableReader, shards: TarShardReader)
             "or .srt next to clip.mp4, or put a table with columns video and caption into the folder"
             f"{left_out}"
         )
+    if files := listing.list_files("lance"):
+        raise NoManifest(f"{source}: {format_count(len(files), 'Lance table')}, such as {files[0]}: add --from lance")
     raise NoManifest(
         f"{source}: no videos with caption files, no table ({', '.join(TABLE_SUFFIXES)}) and no tar shards: "
         f"give a folder that holds one of these{left_out}"
     )
 
 
-def _recognise_tool(tool: Tool, source: Path, videos: VideoRegistry, findings: Findings) -> _Source:
+def _recognise_tool(
+    tool: Tool, source: Path, videos: VideoRegistry, findings: Findings, column_names: ColumnNames
+) -> _Source:
     """Recognise the output folder of a tool. Raises NoManifest for a file, and where the tool's metadata is missing."""
     if not source.is_dir():
         raise NoManifest(f"{source}: it is a file: give the folder that {TOOL_NAMES[tool]} wrote to")
+    if tool == "lance":
+        tables = videos.folder.list_files("lance") if source == videos.folder.path else [source.name]
+        rows = read_lance_tables(TOOL_NAMES[tool], tables, videos, findings, column_names)
+        return _Source("a Lance table" if len(tables) == 1 else "Lance tables", rows, _UNREAD_REASONS["tool"])
     read = read_tool_output(tool, videos, findings)
     return _Source(f"a folder of {TOOL_NAMES[tool]}", read, _UNREAD_REASONS["tool"])
 

@@ -251,7 +251,7 @@ class TarShardReader:
 
     def _place_video(self, video: _TarVideo, shard: str, name: str, where: str) -> VideoEntry | None:
         if video.staged is None:
-            return self.videos.register_member(shard, video.member, name, where)
+            return self.videos.register_member("tar", shard, video.member, name, None, where)
         return self.extractor.keep_video(video.staged, name, None, where)
 
 

@@ -3,5 +3,10 @@
 from collections.abc import Mapping
 from typing import Literal
 
-Tool = Literal["curator", "cosmos", "data-juicer"]
-TOOL_NAMES: Mapping[Tool, str] = {"curator": "NeMo Curator", "cosmos": "Cosmos-Curate", "data-juicer": "Data-Juicer"}
+Tool = Literal["curator", "cosmos", "data-juicer", "lance"]
+TOOL_NAMES: Mapping[Tool, str] = {
+    "curator": "NeMo Curator",
+    "cosmos": "Cosmos-Curate",
+    "data-juicer": "Data-Juicer",
+    "lance": "Lance",
+}

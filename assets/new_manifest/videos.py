@@ -117,13 +117,17 @@ class VideoRegistry:
         path = self._places.prefix + tar
         # Ingest stores the path that a link leads to.
         stored = path if is_address(path) else os.path.realpath(self.folder.path / tar)
-        return can_name_members(path) and can_name_members(stored)
+        return can_name_members("tar", path) and can_name_members("tar", stored)
 
-    def register_member(self, tar: str, member: str, name: str, where: str) -> VideoEntry | None:
-        """Register a video inside a tar file of the source and return its id, made from `name`, and its address in the
-        manifest. Where ingest would refuse it, return None and count it as left out. tar: path relative to the source.
+    def register_member(
+        self, scheme: str, container: str, member: str, name: str, own_id: str | None, where: str
+    ) -> VideoEntry | None:
+        """Register a video inside a tar file or Lance table of the source (scheme tar or lance), and return its id and
+        its address in the manifest. The id is `own_id`, or is made from `name` where that is None. Where ingest would
+        refuse it, return None and count it as left out. container: path relative to the source.
         """
-        return self.register_video(name, str(MemberAddress(self._places.prefix + tar, member)), None, where)
+        address = MemberAddress(scheme, self._places.prefix + container, member)
+        return self.register_video(name, str(address), own_id, where)
 
     def register_cell(self, cell: str, table_folder: str, own_id: str | None, where: str) -> VideoEntry | None:
         """Register the video that a cell of a table means, and return its id and path in the manifest. Where it means

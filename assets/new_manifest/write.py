@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -111,7 +112,7 @@ class _TableWriter:
         for video in videos:
             if video.video_id not in seen:
                 seen.add(video.video_id)
-                in_roots += (video.path or "").removeprefix("tar://").startswith("root://")
+                in_roots += re.match("(tar://|lance://)?root://", video.path or "") is not None
                 self._write_row("video", video.build_row())
             for caption in video.captions:
                 caption_id = self._choose_caption_id(video.video_id, caption)

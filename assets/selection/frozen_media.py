@@ -6,13 +6,14 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
 
 from sqlalchemy.engine import Engine
 
-from assets.media.address import MemberAddress, is_address, is_member_address, parse_member_address
+from assets.media.address import is_address, is_member_address, parse_member_address
 from assets.media.files import IngestedFileUnreadable, hold_ingested_file
 from assets.selection.export_input import Batch, ExportInput, check_batches
 from assets.selection.formats.json_lines import build_row_objects
@@ -112,7 +113,8 @@ class MediaRows:
         root = self._source.media_root or "/"
         if is_member_address(media):
             member = parse_member_address(media)
-            return media if is_address(member.tar) else str(MemberAddress(os.path.join(root, member.tar), member.name))
+            inside = replace(member, container=os.path.join(root, member.container))
+            return media if is_address(member.container) else str(inside)
         return media if is_address(media) else os.path.join(root, media)
 
 

@@ -16,8 +16,8 @@ from db.selection.stored_selections import build_id_condition
 
 ROWS_AT_A_TIME = 2000
 ExportKind = Literal["integer", "number", "boolean", "text", "texts", "json"]
-# Begins the address of a file inside a tar file.
-_TAR = "tar://"
+# They begin the address of a file inside a tar file or a Lance table.
+MEMBER_SCHEMES = ("tar://", "lance://")
 _FOLDERS = re.compile(r"(^|[\s:,])/(?:[^/,]+/)*([^/,]+)")
 
 
@@ -91,7 +91,8 @@ def find_frozen_selection(connection: Connection, selection_id: int) -> FrozenSe
 
 def find_media_root(connection: Connection, frozen: FrozenSelection) -> str | None:
     """Return the path of the deepest folder that contains all local video files of the selection and of its dataset,
-    and the tar files of those in tar files; None if no video has a local file. Only paths in the database are compared.
+    and the tar files and Lance tables of those inside one; None if no video has a local file. Only paths in the
+    database are compared.
     """
     bounds: list[str] = []
     for uri, condition in (
@@ -100,15 +101,20 @@ def find_media_root(connection: Connection, frozen: FrozenSelection) -> str | No
     ):
         # In the order of bytes, all texts lie between the first and the last one, and share what these two share.
         in_bytes = sa.collate(uri, "C")
-        for begin in ("/", f"{_TAR}/"):
+        for begin in ("/", *(f"{scheme}/" for scheme in MEMBER_SCHEMES)):
             query = sa.select(sa.func.min(in_bytes), sa.func.max(in_bytes)).where(condition, uri.startswith(begin))
             bounds += [_find_folder(bound) for bound in connection.execute(query).one() if bound is not None]
     return os.path.commonpath(bounds) if bounds else None
 
 
 def _find_folder(uri: str) -> str:
-    """Return the folder of a local file, or of the tar file that holds it; a member's name is no part of the path."""
-    return os.path.dirname(re.split(r"(?i)(?<=\.tar)#", uri.removeprefix(_TAR))[0])
+    """Return the folder of a local file, or of the tar file or table that holds it; a member's name is no part of the
+    path.
+    """
+    if uri.startswith("/"):
+        return os.path.dirname(uri)
+    scheme, _, inside = uri.partition("://")
+    return os.path.dirname(re.split(rf"(?i)(?<=\.{scheme})#", inside)[0])
 
 
 def build_export_columns(frozen: FrozenSelection) -> dict[ExportColumn, sa.ColumnElement[Any]]:
@@ -214,9 +220,12 @@ def _build_relative_path(uri: sa.ColumnElement[str], root: str | None) -> sa.Col
     prefix = root.rstrip("/") + "/"
     return sa.case(
         (sa.func.starts_with(uri, prefix), sa.func.substr(uri, len(prefix) + 1)),
-        (
-            sa.func.starts_with(uri, _TAR + prefix),
-            sa.literal(_TAR).concat(sa.func.substr(uri, len(_TAR + prefix) + 1)),
-        ),
+        *[
+            (
+                sa.func.starts_with(uri, scheme + prefix),
+                sa.literal(scheme).concat(sa.func.substr(uri, len(scheme + prefix) + 1)),
+            )
+            for scheme in MEMBER_SCHEMES
+        ],
         else_=uri,
     )

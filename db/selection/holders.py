@@ -9,12 +9,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.schema import dataset, selection, selection_item, video
+from db.selection.exports import MEMBER_SCHEMES
 
 
 @dataclass(frozen=True, slots=True)
 class HeldVideo:
     """The names of a video. `name` is what a user calls it: its key, the source it was collected from, its address,
-    or the end of that from a folder's name on. `uris` are other addresses of its file, or the tar files that hold it,
+    or the end of that from a folder's name on. `uris` are other addresses of its file, or of what holds it,
     and `sha256` is that of its bytes (32 bytes), None where they are not known.
     """
 
@@ -66,14 +67,14 @@ def list_holding_selections(connection: Connection, held: HeldVideo) -> list[dic
 
 def _is_named(key: sa.ColumnElement[str], rows: sa.FromClause, held: HeldVideo) -> sa.ColumnElement[bool]:
     uri, name = rows.c.uri, held.name
-    inner = name.removeprefix("tar://").removeprefix("./")
+    inner = name.removeprefix("tar://").removeprefix("lance://").removeprefix("./")
     return sa.or_(
         key == name,
         uri == name,
         rows.c.source_url == name,
         uri.in_(held.uris),
         uri.endswith(f"/{inner}", autoescape=True),
-        *[uri.startswith(f"tar://{tar}#", autoescape=True) for tar in held.uris],
+        *[uri.startswith(f"{scheme}{file}#", autoescape=True) for file in held.uris for scheme in MEMBER_SCHEMES],
     )
 
 

@@ -29,8 +29,8 @@ def holds(
 ) -> None:
     """List the datasets and frozen selections that hold a video, such as for a request to delete it.
 
-    Copies of its file under other names count too, and all members of a tar file on this machine. Exports are files
-    that Reelsieve does not keep track of: the passport of an export names its selection.
+    Copies of its file under other names count too, and all that a tar file or Lance table of this machine holds.
+    Exports are files that Reelsieve does not keep track of: the passport of an export names its selection.
     """
     from assets.media.held_video import find_held_video
     from assets.media.settings import MediaSettings

@@ -330,11 +330,11 @@ def test_a_header_that_states_a_huge_size_is_not_read() -> None:
 @pytest.mark.parametrize(
     ("text", "parsed"),
     [
-        ("tar://a/s.tar#0.mp4", MemberAddress("a/s.tar", "0.mp4")),
-        ("tar:///a/s.TAR#b/#.tar#0.mp4", MemberAddress("/a/s.TAR", "b/#.tar#0.mp4")),
-        ("tar://c#/s.tar#0.mp4", MemberAddress("c#/s.tar", "0.mp4")),
-        ("TAR://HTTPS://Clips.Example/s.tar#0.mp4", MemberAddress("https://clips.example/s.tar", "0.mp4")),
-        ("tar://root://clips/s.tar#a b?.mp4", MemberAddress("root://clips/s.tar", "a b?.mp4")),
+        ("tar://a/s.tar#0.mp4", MemberAddress("tar", "a/s.tar", "0.mp4")),
+        ("tar:///a/s.TAR#b/#.tar#0.mp4", MemberAddress("tar", "/a/s.TAR", "b/#.tar#0.mp4")),
+        ("tar://c#/s.tar#0.mp4", MemberAddress("tar", "c#/s.tar", "0.mp4")),
+        ("TAR://HTTPS://Clips.Example/s.tar#0.mp4", MemberAddress("tar", "https://clips.example/s.tar", "0.mp4")),
+        ("tar://root://clips/s.tar#a b?.mp4", MemberAddress("tar", "root://clips/s.tar", "a b?.mp4")),
     ],
 )
 def test_an_address_names_tar_file_and_member(text: str, parsed: MemberAddress) -> None:

@@ -1,10 +1,10 @@
-"""Writes the keys of a selection by tar file, so that a loader reads the subset out of the shards as they are."""
+"""Writes the keys of a selection by tar file and Lance table, so that a loader reads the subset where it lies."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from assets.media.address import is_member_address, parse_member_address
 from assets.selection.export_input import Batch
@@ -13,12 +13,15 @@ from db.selection.recipes import SelectionError
 
 
 def write_shard_keys(file: BinaryIO, columns: Sequence[ExportColumn], batches: Iterable[Batch]) -> None:
-    """Write a JSON object for every tar file that holds a video of the rows, in the order of their names: `tar`, its
-    path or address, and `keys`, the sorted keys of the samples in it, once each. batches: rows with a value for every
-    column, in their order. Raises SelectionError where a row's video is in no tar file.
+    """Write a JSON object for every tar file that holds a video of the rows: `tar`, its path or address, and `keys`,
+    the sorted keys of the samples in it, once each. Write one for every column of a Lance table, too: `lance`, the path
+    or address of the table, `column`, null where the addresses name none, and `rows`, the sorted ids of the rows.
+    Tables come first, and both are in the order of their names. batches: rows with a value for every column, in their
+    order. Raises SelectionError where a row's video is in no tar file and no table.
     """
     place = [column.name for column in columns].index("media")
     keys: dict[str, set[str]] = {}
+    rows: dict[tuple[str, str], set[int]] = {}
     n = n_elsewhere = 0
     for media in (row[place] for batch in batches for row in batch):
         n += 1
@@ -26,13 +29,21 @@ def write_shard_keys(file: BinaryIO, columns: Sequence[ExportColumn], batches: I
             n_elsewhere += 1
             continue
         address = parse_member_address(media)
-        keys.setdefault(address.tar, set()).add(find_sample_key(address.name))
+        if address.scheme == "tar":
+            keys.setdefault(address.container, set()).add(find_sample_key(address.name))
+        else:
+            column, _, row_id = address.name.rpartition("/")
+            rows.setdefault((address.container, column), set()).add(int(row_id))
     if n_elsewhere:
         raise SelectionError(
-            f"the videos of {n_elsewhere} of the {n} rows are in no tar file, and have no key there: use another format"
+            f"the videos of {n_elsewhere} of the {n} rows are in no tar file and no Lance table, and have no key "
+            "there: use another format"
         )
-    for tar, chosen in sorted(keys.items()):
-        file.write((json.dumps({"tar": tar, "keys": sorted(chosen)}, ensure_ascii=False) + "\n").encode())
+    lines: list[dict[str, Any]] = [
+        {"lance": table, "column": column or None, "rows": sorted(ids)} for (table, column), ids in sorted(rows.items())
+    ]
+    lines += [{"tar": tar, "keys": sorted(chosen)} for tar, chosen in sorted(keys.items())]
+    file.writelines(f"{json.dumps(line, ensure_ascii=False)}\n".encode() for line in lines)
 
 
 def find_sample_key(member: str) -> str:

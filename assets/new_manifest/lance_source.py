@@ -1,0 +1,141 @@
+"""Videos with captions and numbers in Lance tables: rows of a column of files become addresses of videos."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from assets.ingest.rejects import CODES, Reject
+from assets.ingest.rows import VideoRow
+from assets.media.errors import MediaUnavailable
+from assets.media.lance_tables import list_file_columns, open_table
+from assets.media.settings import MediaSettings
+from assets.new_manifest.columns import (
+    ColumnNames,
+    Columns,
+    check_columns,
+    guess_columns,
+    parse_list_cells,
+    parse_row_captions,
+)
+from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest, parse_id
+from assets.new_manifest.folder import drop_suffix
+from assets.new_manifest.tables import UNREADABLE_TABLE
+from assets.new_manifest.tool_fields import collect_tool_fields
+from assets.new_manifest.videos import VideoRegistry
+from assets.settings import read_settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ROW_ID = "_rowid"
+_VIDEO_FIELDS = frozenset(VideoRow.model_fields)
+# Lists of numbers with a fraction, of a fixed length or of any.
+_EMBEDDINGS = re.compile(r"(fixed_size_|large_)?list<\w+: (halffloat|float|double)( not null)?>(\[\d+\])?")
+
+
+def read_lance_tables(
+    tool: str, tables: Sequence[str], videos: VideoRegistry, findings: Findings, column_names: ColumnNames
+) -> Iterator[CaptionedVideo]:
+    """Yield the video and captions of every row of Lance tables that has both; numbers and texts in other columns
+    become own fields of the video. The rest, such as embeddings, is left out with the reason in `findings`. tool: the
+    name for the own field `tool`. tables: paths relative to the source folder. column_names: those that the user gave.
+    Raises NoManifest where there is no table, and where it is not known which column has the videos or the captions.
+    """
+    if not tables:
+        raise NoManifest(f"{videos.folder.path}: no Lance table: give a folder with the suffix .lance, or its parent")
+    for table in tables:
+        videos.folder.mark_read(table)
+        try:
+            opened = open_table(videos.folder.path / table, read_settings(MediaSettings))
+        except MediaUnavailable as error:
+            findings.leave_out(f"{UNREADABLE_TABLE}{table}: {error}", table)
+            continue
+        columns = _choose_columns(table, opened.schema, column_names)
+        findings.add_guess(columns.format_guess())
+        named = {"tool": tool, "tool_version": str(opened.version), "tool_file": table}
+        for row_id, fields in _read_rows(opened, columns, table, findings):
+            video = _build_video(videos, findings, columns, fields, named, row_id)
+            if video is not None:
+                yield video
+
+
+def _build_video(
+    videos: VideoRegistry,
+    findings: Findings,
+    columns: Columns,
+    fields: Mapping[str, Any],
+    named: Mapping[str, str],
+    row_id: int,
+) -> CaptionedVideo | None:
+    """Build the video of a row with its captions; None where it has no caption. named: the own fields that name the
+    table.
+    """
+    table = named["tool_file"]
+    where = f"{table}#{row_id}"
+    texts = {name: value for name, value in fields.items() if name in columns.meanings}
+    captions = parse_row_captions(parse_list_cells(texts, columns, where, findings), columns, where, findings)
+    if not captions:
+        return None
+    member, short = f"{columns.video}/{row_id}", f"{drop_suffix(table)}/{row_id}"
+    place = videos.register_member("lance", table, member, short, parse_id(texts.get(columns.video_id or "")), where)
+    if place is None:
+        return None
+    others = {name: value for name, value in fields.items() if name not in texts}
+    own = collect_tool_fields(named, others, _VIDEO_FIELDS, findings, where)
+    return CaptionedVideo(place.video_id, place.path, captions, own)
+
+
+def _choose_columns(table: str, schema: pa.Schema, column_names: ColumnNames) -> Columns:
+    """Choose the columns of a table by their names; the one of videos has to hold files."""
+    files = list_file_columns(schema)
+    guessed = guess_columns(schema.names, column_names).video
+    if guessed not in files:
+        if len(files) != 1 or column_names.video:
+            listed = f"one of {', '.join(map(repr, files))} with --video-column" if files else "a table that has one"
+            raise NoManifest(f"{table}: no column of files was recognised as the one of videos: choose {listed}")
+        guessed = files[0]
+    columns = guess_columns(schema.names, replace(column_names, video=guessed))
+    check_columns(table, schema.names, columns)
+    return columns
+
+
+def _read_rows(
+    opened: Any, columns: Columns, table: str, findings: Findings
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the id of every row with its fields, without files and embeddings."""
+    from assets.ingest.parquet_reader import convert_batch
+
+    read = _list_read_columns(opened.schema, columns, table, findings)
+    row_id: int | None = None
+    try:
+        for batch in opened.scanner(columns=read, with_row_id=True).to_batches():
+            # A damaged file may name places that it does not have, and reading there would end the process.
+            batch.validate(full=True)
+            rows = convert_batch(batch.drop_columns([_ROW_ID]), {})
+            for row_id, (content, _) in zip(batch.column(_ROW_ID).to_pylist(), rows, strict=True):
+                if isinstance(content, Reject):
+                    why = f"a row that cannot be read ({content.code}): {CODES[content.code]}"
+                    findings.leave_out(why, f"{table}#{row_id}")
+                else:
+                    yield row_id, content
+    except (OSError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+        what = UNREADABLE_TABLE if row_id is None else "the rest of a table that cannot be read: "
+        findings.leave_out(f"{what}{table}: put the complete table there ({type(error).__name__})", table)
+
+
+def _list_read_columns(schema: pa.Schema, columns: Columns, table: str, findings: Findings) -> list[str]:
+    """List the columns that hold neither files nor embeddings. Those, except the videos, are left out with the reason:
+    a row with large embeddings would be too long for a manifest.
+    """
+    files, read = list_file_columns(schema), []
+    for field in schema:
+        if field.name not in columns.meanings and _EMBEDDINGS.fullmatch(str(field.type)):
+            findings.leave_out(f"column {field.name!r} of embeddings, which are not read", table)
+        elif field.name not in files:
+            read.append(field.name)
+        elif field.name != columns.video:
+            findings.leave_out(f"column {field.name!r}, since its cells hold files that are not the videos", table)
+    return read
