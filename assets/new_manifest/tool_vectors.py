@@ -1,4 +1,6 @@
-"""Vectors of clips in the folders of NeMo Curator and Cosmos-Curate: MODEL_embd_parquet/*.parquet."""
+"""Vectors of clips by other tools as rows of a manifest, and those of NeMo Curator and Cosmos-Curate, which are in
+MODEL_embd_parquet/*.parquet.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +53,19 @@ def read_clip_vectors(
             findings.leave_out(f"{what}{error}", f"{file}:{number + 1}")
 
 
+def build_vector_row(
+    video_id: str, encoder: str, vector: object, findings: Findings, where: str
+) -> dict[str, object] | None:
+    """Build the row of table `vectors` for a video, with no more digits than single precision has. Where ingest would
+    refuse it by itself, return None and count it as left out with the reason. vector: what the tool wrote, of any type.
+    where: how people find it.
+    """
+    if isinstance(vector, list):
+        vector = [float(f"{number:.9g}") if isinstance(number, float) else number for number in vector]
+    row = {"video_id": video_id, "encoder": encoder, "vector": vector}
+    return row if findings.accept_row("vector", row, where) else None
+
+
 def _build_video(
     row: Mapping[str, object] | Reject, encoder: str, clips: Mapping[str, VideoEntry], findings: Findings, where: str
 ) -> CaptionedVideo | None:
@@ -61,11 +76,5 @@ def _build_video(
     if clip is None:
         findings.leave_out("a vector of a clip that is not in the manifest", where)
         return None
-    vector = row.get("embedding")
-    if isinstance(vector, list):
-        # No more digits than single precision has.
-        vector = [float(f"{number:.9g}") if isinstance(number, float) else number for number in vector]
-    fields = {"video_id": clip.video_id, "encoder": encoder, "vector": vector}
-    if not findings.accept_row("vector", fields, where):
-        return None
-    return CaptionedVideo(clip.video_id, clip.path, (), vectors=(fields,))
+    vector = build_vector_row(clip.video_id, encoder, row.get("embedding"), findings, where)
+    return None if vector is None else CaptionedVideo(clip.video_id, clip.path, (), vectors=(vector,))
