@@ -38,6 +38,7 @@ _DATABASE_TABLES = (
         ("keypoint", "sample"),
     ),
     _DatabaseTable("rating", "Numbers that people gave to captions, by aspect.", ("sample",)),
+    _DatabaseTable("video_embedding", "Vectors of videos by encoders of other tools.", ("video",)),
     _DatabaseTable("ingest_reject", "Rows that were refused, with the reason."),
 )
 

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from assets.ingest.rows import CaptionRow, KeypointLabelRow, KeypointRow, QARow, RatingRow, ValidRow, VideoRow
+from assets.ingest.rows import (
+    CaptionRow,
+    KeypointLabelRow,
+    KeypointRow,
+    QARow,
+    RatingRow,
+    ValidRow,
+    VectorRow,
+    VideoRow,
+)
 
 
 @dataclass(frozen=True)
@@ -98,6 +107,14 @@ _TABLES = (
         id_fields=("caption_id", "rater", "aspect"),
         database_tables=("rating",),
         field_types={"value": int},
+    ),
+    ManifestTable(
+        kind="vector",
+        name="vectors",
+        row_model=VectorRow,
+        id_fields=("video_id", "encoder"),
+        database_tables=("video_embedding",),
+        field_types={"vector": list},
     ),
 )
 

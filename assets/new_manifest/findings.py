@@ -72,14 +72,16 @@ class Caption:
 
 @dataclass(frozen=True, slots=True)
 class CaptionedVideo:
-    """A video and its captions, if it has any. `path` is its path or address as the manifest writes it; None for a
-    video that is text only. `fields` are its other fields in the manifest.
+    """A video and some of its captions, or none. `path` is its path or address as the manifest writes it; None for a
+    video that is text only. `fields` are its other fields in the manifest, and `vectors` rows of table `vectors` about
+    it.
     """
 
     video_id: str
     path: str | None
     captions: tuple[Caption, ...]
     fields: Mapping[str, Any] = field(default_factory=dict)
+    vectors: Sequence[Mapping[str, Any]] = ()
 
     def build_row(self) -> dict[str, Any]:
         """Build the row of table `videos` as a dict, with the other fields, and without a path for text only."""

@@ -1,4 +1,6 @@
-"""Writes the tables of a manifest: `videos`, `captions` and `ratings`. They appear together and replace no file."""
+"""Writes the tables of a manifest: `videos`, `captions`, `ratings`, `vectors`. They appear together, and replace no
+file.
+"""
 
 from __future__ import annotations
 
@@ -19,26 +21,28 @@ from assets.ingest.rows import RawRow
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest, shorten_id
 
 # `videos` last: without it a folder is not yet a manifest.
-TABLE_NAMES = ("ratings", "captions", "videos")
+TABLE_NAMES = ("ratings", "vectors", "captions", "videos")
 _SUFFIXES = (".jsonl", ".csv", ".parquet")
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenTables:
-    """The contents of a new manifest's tables: its holdings, the number of candidates by system, and the number of
-    videos below named roots.
+    """The contents of a new manifest's tables: its holdings, the number of candidates by system, the number of videos
+    below named roots, and the number of vectors by encoder.
     """
 
     holdings: Holdings
     systems: Counter[str]
     n_videos_in_roots: int
+    vectors: Counter[str] = field(default_factory=Counter)
 
     @property
     def table_names(self) -> tuple[str, ...]:
-        """The names of the tables that the manifest has, in the order of writing: ratings if there are any, captions,
-        videos.
+        """The names of the tables that the manifest has, in the order of writing: ratings and vectors if there are any,
+        captions, videos.
         """
-        return TABLE_NAMES if self.holdings.ratings else TABLE_NAMES[1:]
+        empty = {"ratings": not self.holdings.ratings, "vectors": not self.vectors}
+        return tuple(name for name in TABLE_NAMES if not empty.get(name))
 
 
 def check_no_manifest(target: Path) -> None:
@@ -113,7 +117,7 @@ class _TableWriter:
 
     def write_videos(self, videos: Iterable[CaptionedVideo]) -> WrittenTables:
         """Write the rows of all videos and captions, and return what the tables hold."""
-        systems, in_roots, seen = Counter[str](), 0, set[str]()
+        systems, vectors, in_roots, seen = Counter[str](), Counter[str](), 0, set[str]()
         for video in videos:
             if video.video_id not in seen:
                 seen.add(video.video_id)
@@ -126,7 +130,10 @@ class _TableWriter:
                     self._write_row("rating", {"caption_id": caption_id, **rating._asdict()})
                 if caption.role == "candidate":
                     systems[caption.manifest_system or ""] += 1
-        return WrittenTables(self.tally.build_holdings(), systems, in_roots)
+            for vector in video.vectors:
+                self._write_row("vector", dict(vector))
+                vectors[vector["encoder"]] += 1
+        return WrittenTables(self.tally.build_holdings(), systems, in_roots, vectors)
 
     def _choose_caption_id(self, video_id: str, caption: Caption) -> str:
         """Choose an id for a caption: the one that it wants, with a number where another caption has it."""

@@ -38,6 +38,7 @@ TABLE_WORDS = {
     "qeva_question": "questions",
     "qeva_answer": "answers",
     "frame_embedding": "vectors of frames",
+    "video_embedding": "vectors of videos",
     "keypoint_threshold": "thresholds on keypoints",
     "score_threshold": "thresholds on scores",
     "agreement": "rows of agreement",

@@ -11,6 +11,7 @@ from db.schema.evidence import (
     keyword_set,
     text_embedding,
     verdict_set,
+    video_embedding,
 )
 from db.schema.facts import text_fact, video_fact
 from db.schema.ingested import (
@@ -81,6 +82,7 @@ __all__ = [
     "trial_run",
     "verdict_set",
     "video",
+    "video_embedding",
     "video_fact",
     "view_definition",
 ]

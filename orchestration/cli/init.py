@@ -118,6 +118,7 @@ def print_findings(made: NewManifest) -> None:
     captions += [format_count(n_more, "more system")] if (n_more := len(systems) - 5) > 0 else []
     captions += [format_count(holdings.references, "reference")] if holdings.references else []
     captions += [format_count(holdings.ratings, "rating")] if holdings.ratings else []
+    captions += [f"{format_count(n, 'vector')} of {name}" for name, n in made.tables.vectors.items()]
     has = ", ".join([format_count(holdings.videos, "video"), *captions])
     print_sentence(f"manifest: {has}")
     if extracted.n_videos:
@@ -155,6 +156,7 @@ def _as_dict(installation: Installation, made: NewManifest, dry_run: bool) -> di
         "references": holdings.references,
         "systems": dict(made.tables.systems),
         "ratings": holdings.ratings,
+        "vectors": dict(made.tables.vectors),
         "offers": made.findings.explain_possible_ratings(),
         "needs": dict(build_holdings_plan(installation, made.holdings).needs),
         "left_out": made.findings.list_left_out(),

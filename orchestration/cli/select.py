@@ -46,6 +46,9 @@ def select(
     dedupe_videos: Annotated[
         float | None, typer.Option(help="Of videos whose pictures are this similar, such as 0.6, keep the best.")
     ] = None,
+    video_encoder: Annotated[
+        str | None, typer.Option(help="Compare videos by the manifest's vectors of this encoder, not by pictures.")
+    ] = None,
     choose: Annotated[str | None, typer.Option(help="best, random or diverse.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of random numbers.")] = None,
     per: Annotated[

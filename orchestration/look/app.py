@@ -372,7 +372,8 @@ class LookPages:
         """Return a response that sends the file of a video, or the range of bytes that the request asks for. Browsers
         may keep it for a day. Raises PageNotFound, and NoPicture if the video has no file to show.
         """
-        return VideoFileResponse(self._require_asked_video(request), FOR_A_DAY)  # type: ignore[return-value]  # an ASGI application
+        video = self._require_asked_video(request)
+        return VideoFileResponse(video, FOR_A_DAY, request.headers)  # type: ignore[return-value]  # an ASGI application
 
     def send_frame_sheet(self, request: Request) -> Response:
         """Return a response with a JPEG of up to four frames of a video. Browsers may keep it for a day. Raises

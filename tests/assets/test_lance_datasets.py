@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import av
+import numpy as np
 import pyarrow as pa
 import pytest
 import webdataset
@@ -21,6 +23,7 @@ from assets.new_manifest.columns import ColumnNames
 from assets.new_manifest.findings import NoManifest
 from assets.new_manifest.make import NewManifest, create_manifest
 from assets.reports.thumbnails import read_thumbnails
+from assets.search import search_like_video
 from assets.selection.export import export_selection
 from assets.selection.export_target import ExportFormat
 from assets.settings import read_settings
@@ -36,6 +39,7 @@ from tests.db.freezing import freeze_recipe
 
 lance = pytest.importorskip("lance", reason="the extra `lance` is not installed")
 __all__ = ["clips"]
+A_VECTOR_IS = "since vectors are lists of one fixed length from 1 to 16,000"
 
 
 def write_captioned(table: Path, files: Mapping[str, bytes], **columns: Any) -> Path:
@@ -67,9 +71,9 @@ def left_out(made: NewManifest) -> dict[str, tuple[int, str]]:
 def test_rows_become_videos_with_the_other_columns_as_fields(tmp_path: Path, clips: Mapping[str, bytes]) -> None:
     more = {
         "motion": [{"mean": n / 4, "all": [n]} for n in range(N)],
-        "embedding": pa.array([[float(n)] * 3 for n in range(N)], pa.list_(pa.float32(), 3)),
+        "motions": pa.array([[n / 3] * (n + 1) for n in range(N)], pa.list_(pa.float32())),
         # Written as JSON, a row with these would be too long.
-        "long": pa.array([[n / 3] * 300_000 for n in range(N)], pa.list_(pa.float64())),
+        "long": pa.array([[n / 3] * 300_000 for n in range(N)], pa.list_(pa.float64(), 300_000)),
         "poster": [b"jpeg"] * N,
         "licence": ["CC0-1.0"] * (N - 1) + [None],
         "model": ["qwen"] * N,
@@ -94,13 +98,49 @@ def test_rows_become_videos_with_the_other_columns_as_fields(tmp_path: Path, cli
     assert [video.get("licence") for video in videos] == ["CC0-1.0"] * 5 + [None]
     assert read_rows(made, "captions")[0] == candidate("t/0__qwen", "t/0", "Clip 0.") | {"system": "qwen"}
     assert left_out(made) == {
-        "column 'embedding' of embeddings, which are not read": (1, "t.lance"),
-        "column 'long' of embeddings, which are not read": (1, "t.lance"),
+        f"column 'motions' of lists of numbers, {A_VECTOR_IS}": (1, "t.lance"),
+        f"column 'long' of lists of numbers, {A_VECTOR_IS}": (1, "t.lance"),
         "column 'poster', since its cells hold files that are not the videos": (1, "t.lance"),
         "field 'motion_all' of the tool, since it is a list": (N, "t.lance#0"),
         "field 'path' of the tool, since a manifest has one with another meaning": (N, "t.lance#0"),
     }
     assert {path: path.stat().st_mtime_ns for path in table.rglob("*")} == before
+
+
+def test_lists_of_a_fixed_length_become_vectors(engine: Engine, tmp_path: Path, clips: Mapping[str, bytes]) -> None:
+    rows = [[1, 0.1, 0], [0, 0, 0], [math.nan, 1, 1], None, [1, None, 1], [-2, 0.2, 0]]
+    more = {
+        "clip_embd": pa.array(rows, pa.list_(pa.float32(), 3)),
+        "half": pa.array([np.float16([0.5, n]) for n in range(N)], pa.list_(pa.float16(), 2)),
+    }
+    write_captioned(tmp_path / "day" / "t.lance", clips, **more)
+    made = create_manifest(tmp_path, tool="lance")
+    assert made.tables.vectors == {"day/t/clip_embd": 2, "day/t/half": N}
+    ids = [video["video_id"] for video in read_rows(made, "videos")]
+    written = {(row["video_id"], row["encoder"]): row["vector"] for row in read_rows(made, "vectors")}
+    assert len(written) == sum(made.tables.vectors.values())
+    # Single precision keeps some of the digits of 0.1.
+    assert written[ids[0], "day/t/clip_embd"] == [1.0, 0.100000001, 0.0]
+    assert written[ids[5], "day/t/clip_embd"] == [-2.0, 0.200000003, 0.0]
+    assert [written[key, "day/t/half"] for key in ids] == [[0.5, float(n)] for n in range(N)]
+    assert {reason.partition(":")[0]: found for reason, found in left_out(made).items()} == {
+        "a vector that ingest would refuse (no_direction)": (1, "day/t.lance#1"),
+        "a vector that ingest would refuse (nan)": (1, "day/t.lance#2"),
+        "a vector that ingest would refuse (wrong_type)": (1, f"day/t.lance#{1 << 32}"),
+    }
+    dataset = ingested(engine, made.folder)
+    assert shown(engine, "SELECT 1 FROM ingest_reject") == []
+    nearest = search_like_video(engine, ids[0], "day/t/half", dataset, 2).rows
+    assert [row["video"] for row in nearest] == [ids[1], ids[2]], "the second numbers are 0, 1, 2, .."
+
+
+def test_many_long_vectors_make_no_row_too_long(tmp_path: Path, clips: Mapping[str, bytes]) -> None:
+    # As one row of a manifest, these would take 9 MB.
+    column = pa.array([[1 / 3] * 16_000], pa.list_(pa.float64(), 16_000))
+    columns = {f"model {n}": column for n in range(28)}
+    table = write_captioned(tmp_path / "t.lance", {"0.avi": clips["0.avi"]}, **columns)
+    made = create_manifest(table, tool="lance", is_trial=True)
+    assert (made.tables.vectors, left_out(made)) == ({f"t/{name}": 1 for name in columns}, {})
 
 
 def test_the_tables_of_a_folder_become_one_manifest(

@@ -91,7 +91,7 @@ def test_ingest_reports_each_table(scored: dict[str, Any]) -> None:
     report = scored["ingest"]
     assert report["dataset"] == "cli"
     assert report["accepted"] == {
-        "videos": 2, "captions": 5, "keypoints": 0, "keypoint_labels": 0, "qa": 1, "ratings": 0
+        "videos": 2, "captions": 5, "keypoints": 0, "keypoint_labels": 0, "qa": 1, "ratings": 0, "vectors": 0
     }  # fmt: skip
     assert set(report["unchanged"].values()) == {0}
     assert report["rejected"] == 1

@@ -39,7 +39,7 @@ from tests.orchestration.conftest import DIMENSIONS, Installation, write_manifes
 DATASET = "tiny"
 SHARDS = [f"{DATASET}:{shard:04d}" for shard in range(3)]
 CHECKS = ("coverage", "in_range", "not_constant", "inputs_fresh")
-INGESTED = ("video", "reference", "keypoint", "sample", "keypoint_label", "rating", "ingest_reject")
+INGESTED = ("video", "reference", "keypoint", "sample", "keypoint_label", "rating", "video_embedding", "ingest_reject")
 # A run writes about this many events per asset whatever the number of samples and of shards.
 FEW_EVENTS = 20
 # Of a printed table: 97.5 % of Student's t with so many degrees of freedom.
