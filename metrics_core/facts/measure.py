@@ -30,6 +30,9 @@ USUAL_FPS = 25.0
 # Seconds between two frames in which text is looked for: few subtitles are shown for less, and looking into a frame
 # takes several times as long as decoding a second.
 TEXT_EVERY_S = 2.0
+# So much sound is heard however short the pictures are. An hour takes 20 s, and the time limit of a video is a minute
+# and four times the length of its pictures.
+LONGEST_SOUND_S = 600.0
 
 
 class FrameMeasurer:
@@ -131,13 +134,13 @@ def convert_to_picture(frame: VideoFrame) -> NDArray[np.uint8]:
 
 def measure_speech_share(path: Path, shown_s: float) -> float | None:
     """Measure the share of the time of a video file in which somebody speaks; None without a sound track that decodes.
-    The time is that of the sound, or `shown_s`, the seconds that its pictures are shown, where these are more. Needs
-    the extra `facts`.
+    The time is that of the sound, or `shown_s`, the seconds that its pictures are shown, where these are more. Sound
+    that goes on after the pictures is only heard up to its tenth minute. Needs the extra `facts`.
     """
     from metrics_core.facts.speech import measure_speech
     from metrics_core.frames.sound import decode_sound
 
-    speech_s, sound_s = measure_speech(decode_sound(path))
+    speech_s, sound_s = measure_speech(decode_sound(path, max(shown_s, LONGEST_SOUND_S)))
     return speech_s / max(sound_s, shown_s) if sound_s else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -14,10 +15,10 @@ from metrics_core.frames.container import open_video, read_packets
 RATE = 16_000
 
 
-def decode_sound(path: Path) -> Iterator[NDArray[np.float32]]:
+def decode_sound(path: Path, longest_s: float = math.inf) -> Iterator[NDArray[np.float32]]:
     """Yield the sound of a video file in consecutive parts: float32, shape (n,), its channels mixed to one, 16,000
     samples a second. Packets that fail to decode are skipped, so nothing comes from a file without a sound track that
-    decodes. Raises what `open_video` raises.
+    decodes. Ends with the first part that makes it `longest_s` seconds or more. Raises what `open_video` raises.
     """
     import av
     from av.audio.stream import AudioStream
@@ -38,9 +39,13 @@ def decode_sound(path: Path) -> Iterator[NDArray[np.float32]]:
         stream = container.streams.best("audio")
         if not isinstance(stream, AudioStream) or stream.codec_context is None:
             return
+        n = 0
         for packet in chain(read_packets(container, stream), (None,)):
             try:
                 parts = [part for frame in stream.codec_context.decode(packet) for part in resample(frame)]
             except av.error.FFmpegError:
                 continue
             yield from parts
+            n += sum(map(len, parts))
+            if n >= longest_s * RATE:
+                return

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from scipy.signal import lfilter
 
-from metrics_core.facts.measure import measure_and_read, measure_video
+from metrics_core.facts.measure import measure_and_read, measure_speech_share, measure_video
 from metrics_core.facts.models import SPEECH_DETECTOR, TEXT_DETECTOR, ModelFacts, find_fact_models, find_model_file
 from metrics_core.facts.screen_text import measure_text_area, read_lines_by_model
 from metrics_core.facts.speech import WINDOW, measure_speech
@@ -216,6 +216,19 @@ def test_speech_is_a_share_of_the_clip_where_its_sound_is_shorter(tmp_path: Path
     assert shorter == pytest.approx(whole / 4, rel=0.05)
     assert longer == pytest.approx(whole, rel=0.05)
     assert facts(clip(tmp_path / "silent.mp4", [plain] * 20, np.zeros(4 * RATE, np.float32))).speech_share == 0.0
+
+
+@pytest.mark.slow
+def test_sound_long_after_the_pictures_is_not_heard(tmp_path: Path, voice: Sound) -> None:
+    plain, _ = draw("")
+    minutes = np.zeros(590 * RATE, np.float32)
+    path = clip(tmp_path / "long.mp4", [plain] * 2, np.concatenate([minutes, *[voice] * 20]))
+    share = facts(path).speech_share
+    # Some 10 of 80 s with speech are heard, in ten minutes.
+    assert share == pytest.approx(10 / 600, rel=0.15)
+    # Where pictures are shown, all is heard.
+    assert measure_speech_share(path, 660.0) == pytest.approx(70 / 660, rel=0.15)
+    assert sum(map(len, decode_sound(path, 2.0))) == pytest.approx(2 * RATE, abs=2048)
 
 
 def test_a_clip_that_is_only_sound_is_refused(tmp_path: Path) -> None:
