@@ -47,9 +47,9 @@ class SearchSettings(TextEncoderSettings, ImageTextSettings, FrameSettings):
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """The rows that are nearest to a text or video, nearest first, the name of the encoder, and notes about the limits
-    of the answer. A row has the keys dataset, video, sample, sample_id, system, similarity and text for captions; for
-    frames dataset, video, video_id, time_s and similarity; for videos dataset, video and similarity. The similarity is a
-    cosine in [-1, 1]; it orders the rows and is no score.
+    of the answer. A row has the keys dataset, video and similarity; for captions also sample, sample_id, system and
+    text, for frames also video_id and time_s. The similarity is a cosine in [-1, 1]; it orders the rows and is no
+    score.
     """
 
     rows: list[dict[str, Any]]
