@@ -123,7 +123,8 @@ def _read_rows(
                     yield row_id, content
     except (OSError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         what = UNREADABLE_TABLE if row_id is None else "the rest of a table that cannot be read: "
-        findings.leave_out(f"{what}{table}: put the complete table there ({type(error).__name__})", table)
+        why = f"data is missing or damaged, put the complete table there ({type(error).__name__})"
+        findings.leave_out(f"{what}{table}: {why}", table)
 
 
 def _list_read_columns(schema: pa.Schema, columns: Columns, table: str, findings: Findings) -> list[str]:
