@@ -12,6 +12,8 @@ from sqlalchemy.engine import Engine
 from assets.home import DEMO_DATASET
 from assets.models.settings import DEMO_ENCODER, FrameSettings, ImageTextSettings, TextEncoderSettings
 from assets.reports.labels import STAND_INS
+from db.evidence.embeddings import load_vectors_by_digest, text_sha256
+from db.evidence.frames import load_frames
 from db.evidence.models import find_model_id
 from db.evidence.search import (
     count_captions_with_vectors,
@@ -23,7 +25,7 @@ from db.manifest.datasets import Dataset
 from metrics_core.frames.features import FrameEncoder
 from metrics_core.models.clip_encoder import ClipTextEncoder
 from metrics_core.models.word_tokenizer import split_words
-from metrics_core.protocols import TextEncoder
+from metrics_core.protocols import ModelIdentity, TextEncoder
 
 # Measured on the demo: of 150 facts, searched among the 60 videos, half have their video at place 29 or later.
 TOO_SMALL = "it is too small to find one video among others, so the order is hardly better than chance"
@@ -42,8 +44,9 @@ class SearchSettings(TextEncoderSettings, ImageTextSettings, FrameSettings):
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """The rows that are nearest to a text, nearest first, the name of the encoder, and notes about the limits of the
-    answer. A row has the keys dataset, video, sample, system, similarity and text for captions; for frames dataset,
-    video, time_s and similarity. The similarity is a cosine in [-1, 1]; it orders the rows and is no score.
+    answer. A row has the keys dataset, video, sample, sample_id, system, similarity and text for captions; for frames
+    dataset, video, video_id, time_s and similarity. The similarity is a cosine in [-1, 1]; it orders the rows and is no
+    score.
     """
 
     rows: list[dict[str, Any]]
@@ -92,7 +95,7 @@ def search_frames(
         model_id = find_model_id(connection, frames.as_dict())
         is_stored = has_frame_vectors(connection, model_id, dataset_id)
     if model_id is None or not is_stored:
-        raise NothingToSearch(_explain_no_frames(name, dataset))
+        raise NothingToSearch(_explain_no_frames(name, dataset, f"no frame{_format_dataset(dataset)}"))
     unknown = images.list_unknown_words(text)
     if unknown and set(unknown) == set(split_words(text)):
         raise NothingToSearch(f"the {name} knows no word of {text!r}: {STAND_INS.get(name, 'use other words')}")
@@ -105,14 +108,51 @@ def search_frames(
     return SearchResult(rows, name, tuple(notes))
 
 
-def _explain_no_frames(encoder: str, dataset: Dataset | None) -> str:
+def search_similar_captions(
+    engine: Engine, encoder: ModelIdentity, dataset: Dataset, video_id: int, text: str, limit: int
+) -> SearchResult:
+    """Find the captions of a dataset, of other videos, whose stored vectors are nearest to that of a caption, at most
+    `limit`. No model is loaded. encoder: identity of the text encoder. video_id, text: of the caption. Raises
+    NothingToSearch if it has no vector of that encoder.
+    """
+    with engine.connect() as connection:
+        model_id = find_model_id(connection, encoder.as_dict())
+        vectors = None if model_id is None else load_vectors_by_digest(connection, model_id, [text_sha256(text)])
+        if model_id is None or vectors is None:
+            raise NothingToSearch(
+                f"this caption has no vector of {encoder.model_id} yet: run reelsieve score"
+                f"{_format_dataset_option(dataset)} --metric vcs, which makes them for captions with references"
+            )
+        rows = list_nearest_captions(connection, model_id, vectors[0], dataset.dataset_id, limit, video_id)
+    return SearchResult(rows, encoder.model_id)
+
+
+def search_similar_videos(
+    engine: Engine, encoder: ModelIdentity, dataset: Dataset, video_id: int, limit: int
+) -> SearchResult:
+    """Find the other videos of a dataset with a frame nearest to the mean of a video's frames, by stored vectors, at
+    most `limit`. No model is loaded. encoder: identity of the image encoder with its frame sampling. Raises
+    NothingToSearch if the video has no frame with a vector of that encoder.
+    """
+    with engine.connect() as connection:
+        model_id = find_model_id(connection, encoder.as_dict())
+    frames = {} if model_id is None else load_frames(engine, model_id, [video_id])
+    if model_id is None or video_id not in frames or not len(frames[video_id].features):
+        raise NothingToSearch(_explain_no_frames(encoder.model_id, dataset, "no frame of this video"))
+    vector = frames[video_id].features.mean(axis=0)
+    with engine.connect() as connection:
+        rows = list_nearest_videos(connection, model_id, vector, dataset.dataset_id, limit, video_id)
+    return SearchResult(rows, encoder.model_id)
+
+
+def _explain_no_frames(encoder: str, dataset: Dataset | None, nothing: str) -> str:
     if encoder == DEMO_ENCODER and (dataset is None or dataset.name != DEMO_DATASET):
         return (
-            f"no frame{_format_dataset(dataset)} has a vector of the {encoder}: the built-in encoder only works on the "
+            f"{nothing} has a vector of the {encoder}: the built-in encoder only works on the "
             "demo. Set REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT, then score the metric evqa"
         )
     return (
-        f"no frame{_format_dataset(dataset)} has a vector of {encoder} with this sampling yet: run reelsieve score"
+        f"{nothing} has a vector of {encoder} with this sampling yet: run reelsieve score"
         f"{_format_dataset_option(dataset)} --metric evqa, which makes them for videos that decode"
     )
 

@@ -38,14 +38,20 @@ FAILURE_WINDOW = timedelta(days=30)
 
 
 def run_ingest(
-    installation: Installation, folder: Path, dataset: str, rows: Path | None, n_shards: int | None
+    installation: Installation,
+    folder: Path,
+    dataset: str,
+    rows: Path | None,
+    n_shards: int | None,
+    columns: Mapping[str, str] | None = None,
 ) -> IngestReport:
     """Ingest a manifest folder into a dataset, which may be new, by one Dagster run in this process. Return the report
     of accepted, unchanged and rejected rows. rows: a further file of mixed rows, or None. n_shards: of a new dataset;
-    None for the default. Raises RunFailed where the run leaves no report.
+    None for the default. columns: by field, the name of its column. Raises RunFailed where the run leaves no report.
     """
     results = RunResults()
-    config = {"folder": str(folder), "rows": str(rows) if rows else None, "n_shards": n_shards}
+    places = {"folder": str(folder), "rows": str(rows) if rows else None}
+    config = {**places, "n_shards": n_shards, "columns": dict(columns or {})}
     with hold_datasets(installation.engine, dataset):
         installation.instance.add_dynamic_partitions(str(DATASETS.name), [dataset])
         run_job(installation, "ingest_job", dataset, {"ops": {"ingest": {"config": config}}}, results=results)

@@ -47,12 +47,13 @@ NEW, BEFORE, REFUSED = "new or changed", "as before", "refused rows"
 
 class IngestConfig(dg.Config):
     """The configuration of an ingest: the manifest `folder`, the path of a file of mixed `rows` if there is one, and
-    the number of shards of a new dataset.
+    the number of shards of a new dataset. `columns` are names of columns by field, where they differ.
     """
 
     folder: str
     rows: str | None = None
     n_shards: int | None = None
+    columns: dict[str, str] = {}  # noqa: RUF012 (a default of pydantic, which copies it)
 
 
 @dg.multi_asset(
@@ -92,6 +93,7 @@ def ingest(
         context.partition_key,
         mixed_rows=Path(config.rows) if config.rows else None,
         n_shards=config.n_shards,
+        columns=config.columns,
         progress=lambda source, n_read: log_sparsely(f"{source}: {n_read} rows read"),
     )
     curation.results.keep_report("ingest", report)

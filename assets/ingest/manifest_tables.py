@@ -103,3 +103,8 @@ _TABLES = (
 
 # The tables by the kind of their rows, in the order of ingest.
 MANIFEST_TABLES: dict[str, ManifestTable] = {table.kind: table for table in _TABLES}
+
+
+def list_field_names() -> list[str]:
+    """List the names of the fields of all tables, every name once, in the order of the tables."""
+    return list(dict.fromkeys(name for table in _TABLES for name in table.row_model.model_fields))

@@ -14,14 +14,14 @@ from assets.ingest.validate import validate_row
 
 def run_worker(descriptor: int) -> None:
     """Answer each block of lines on a channel with its checked rows, pickled, until the ingest closes the channel or
-    dies. The first message on the channel gives the file's name, the kind of rows and the dimensions. descriptor: the
-    file descriptor of the channel.
+    dies. The first message on the channel gives the file's name, the kind of rows, the dimensions and the columns.
+    descriptor: the file descriptor of the channel.
     """
     with Connection(descriptor) as channel, suppress(EOFError, ConnectionError):
-        source, kind, dimensions = channel.recv()
+        source, kind, dimensions, columns = channel.recv()
         while True:
             block = channel.recv()
-            checked = ((raw, validate_row(raw, dimensions)) for raw in parse_rows(block, source, kind))
+            checked = ((raw, validate_row(raw, dimensions)) for raw in parse_rows(block, source, kind, columns))
             channel.send_bytes(pickle.dumps(pack_rows(checked), pickle.HIGHEST_PROTOCOL))
 
 

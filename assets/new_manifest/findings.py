@@ -72,8 +72,8 @@ class Caption:
 
 @dataclass(frozen=True, slots=True)
 class CaptionedVideo:
-    """A video and some of its captions. `path` is its path or address as the manifest writes it; None for a video that
-    is text only. `fields` are its other fields in the manifest.
+    """A video and its captions, if it has any. `path` is its path or address as the manifest writes it; None for a
+    video that is text only. `fields` are its other fields in the manifest.
     """
 
     video_id: str
@@ -98,13 +98,13 @@ class LeftOut:
 class Findings:
     """A record of the guesses about a source, as sentences, and of the things that were left out, by reason.
     `possible_ratings` are fields that may be ratings, with their least and greatest number and whether all are whole.
-    `rating_columns` are the columns of ratings, in small letters.
+    `named_columns` are those names of columns that the user gave and a row has, as `normalise_header` returns them.
     """
 
     guesses: list[str] = field(default_factory=list)
     left_out: dict[str, LeftOut] = field(default_factory=dict)
     possible_ratings: dict[str, tuple[float, float, bool]] = field(default_factory=dict)
-    rating_columns: set[str] = field(default_factory=set)
+    named_columns: set[str] = field(default_factory=set)
 
     def add_guess(self, sentence: str) -> None:
         """Add a guess about the source, a sentence, unless it is there already."""
@@ -127,6 +127,11 @@ class Findings:
             are_whole = are_whole and all(number == int(number) for number in numbers)
             self.possible_ratings[column] = (min(least, *numbers), max(most, *numbers), are_whole)
 
+    @property
+    def columns_for_ratings(self) -> list[str]:
+        """The columns that may hold ratings and whose numbers are whole and from 1 to 5, in the order of the source."""
+        return [column for column, numbers in self.possible_ratings.items() if _is_rating_scale(*numbers)]
+
     def explain_possible_ratings(self) -> list[str]:
         """List a sentence for every column that may hold ratings: its range, and the option that makes them ratings.
         Where they are no whole numbers from 1 to 5, the sentence says that the column stays an extra field.
@@ -135,7 +140,7 @@ class Findings:
             f"column {column!r} holds numbers from {least:g} to {most:g}: "
             + (
                 f"--rating {column} makes them ratings of people, of aspect {column!r} on the scale from 1 to 5"
-                if are_whole and least >= 1 and most <= 5
+                if _is_rating_scale(least, most, are_whole)
                 else "it stays an extra field, since ratings of people are whole numbers from 1 to 5"
             )
             for column, (least, most, are_whole) in self.possible_ratings.items()
@@ -167,6 +172,10 @@ class Findings:
         `first` the name of the first.
         """
         return [{"left out": reason, "n": things.n, "first": things.first} for reason, things in self.left_out.items()]
+
+
+def _is_rating_scale(least: float, most: float, are_whole: bool) -> bool:
+    return are_whole and least >= 1 and most <= 5
 
 
 def shorten_id(wanted: str) -> str:

@@ -93,11 +93,15 @@ def _choose_columns(table: str, schema: pa.Schema, column_names: ColumnNames) ->
     files = list_file_columns(schema)
     guessed = guess_columns(schema.names, column_names).video
     if guessed not in files:
-        if len(files) != 1 or column_names.video:
-            listed = f"one of {', '.join(map(repr, files))} with --video-column" if files else "a table that has one"
+        if len(files) != 1 or "video" in column_names.by_meaning:
+            listed = (
+                f"one of {', '.join(map(repr, files))} with --column video=NAME" if files else "a table that has one"
+            )
             raise NoManifest(f"{table}: no column of files was recognised as the one of videos: choose {listed}")
         guessed = files[0]
-    columns = guess_columns(schema.names, replace(column_names, video=guessed))
+    columns = guess_columns(
+        schema.names, replace(column_names, by_meaning={**column_names.by_meaning, "video": guessed})
+    )
     check_columns(table, schema.names, columns)
     return columns
 

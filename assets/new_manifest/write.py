@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,17 +63,26 @@ def _raise_existing(target: Path, name: str) -> None:
 
 
 def write_manifest(
-    videos: Iterable[CaptionedVideo], scratch: Path, target: Path, findings: Findings, *, is_trial: bool = False
+    videos: Iterable[CaptionedVideo],
+    scratch: Path,
+    target: Path,
+    findings: Findings,
+    approve: Callable[[Findings], bool] = lambda _: True,
+    *,
+    is_trial: bool = False,
 ) -> WrittenTables:
     """Write videos and captions as JSON Lines tables into the folder `scratch`, link them into the manifest's folder
-    `target`, all or none, and return what they hold. In a trial, or without any video, nothing is linked. Raises
-    NoManifest where a table appeared in `target` meanwhile.
+    `target`, all or none, and return what they hold. In a trial, or without any video, nothing is linked. approve:
+    called with the findings before, and returns whether to go on. Raises NoManifest where it does not, and where a
+    table appeared in `target` meanwhile.
     """
     with ExitStack() as stack:
         paths = {name: scratch / f"{name}.jsonl" for name in TABLE_NAMES}
         files = {name: stack.enter_context(path.open("w", encoding="utf-8")) for name, path in paths.items()}
         written = _TableWriter(files, findings, HoldingsTally(target)).write_videos(videos)
     if not is_trial and written.holdings.videos:
+        if not approve(findings):
+            raise NoManifest("no manifest was written, as you wished: run the same command again with other options")
         check_no_manifest(target)
         _link_files([paths[name] for name in written.table_names], target)
     return written

@@ -1,17 +1,25 @@
-"""Texts with the pieces that a metric calls wrong marked, for pages."""
+"""Texts with marked pieces, for pages: those that a metric calls wrong, and words that another text does not have."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any
 
 from assets.scores.base import Mark
 
+# Chinese and Japanese put no spaces between words: every character of theirs counts as one.
+_WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff]|[^\\W_\u3040-\u30ff\u3400-\u9fff]+")
+# The time to compare grows with the product of both numbers of words.
+_MOST_WORDS = 1000
+NOT_IN_OTHER = "not in the other text"
+
 
 @dataclass(frozen=True, slots=True)
 class TextPiece:
-    """A piece of a text. note: why a metric calls it wrong; None for a piece that is not marked."""
+    """A piece of a text. note: why it is marked; None for a piece that is not."""
 
     text: str
     note: str | None = None
@@ -38,3 +46,26 @@ def split_sample_text(row: Mapping[str, Any], marks: Iterable[Sequence[Mark]]) -
     """
     chosen = next(filter(None, marks), ())
     return split_marked_text(row["answer"] if row["kind"] == "qa" else row["text"], chosen)
+
+
+def split_differences(text: str, other: str) -> tuple[tuple[TextPiece, ...], tuple[TextPiece, ...]]:
+    """Return both texts divided into pieces; those with a note are words that the other text does not have at that
+    place. Case and punctuation do not count. The two texts are returned whole and unmarked if one of them has more than
+    1,000 words.
+
+    >>> ["".join(f"[{piece.text}]" if piece.note else piece.text for piece in pieces)
+    ...  for pieces in split_differences("A small dog barks.", "a dog runs away")]
+    ['A [small] dog [barks].', 'a dog [runs away]']
+    """
+    words = [list(_WORD.finditer(each)) for each in (text, other)]
+    whole = (TextPiece(text),), (TextPiece(other),)
+    if max(map(len, words)) > _MOST_WORDS:
+        return whole
+    ours, theirs = ([match[0].casefold() for match in matches] for matches in words)
+    marks: tuple[list[Mark], list[Mark]] = ([], [])
+    for operation, *limits in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
+        for side, (start, end) in enumerate((limits[:2], limits[2:])):
+            if operation != "equal" and start < end:
+                span = Mark(words[side][start].start(), words[side][end - 1].end(), NOT_IN_OTHER)
+                marks[side].append(span)
+    return split_marked_text(text, marks[0]) or whole[0], split_marked_text(other, marks[1]) or whole[1]

@@ -15,27 +15,37 @@ from db.sql import read_sql
 
 
 def list_nearest_captions(
-    connection: Connection, model_id: int, vector: NDArray[np.float32], dataset_id: int | None, limit: int
+    connection: Connection,
+    model_id: int,
+    vector: NDArray[np.float32],
+    dataset_id: int | None,
+    limit: int,
+    but_video: int | None = None,
 ) -> list[dict[str, Any]]:
     """List up to `limit` captions whose whole text has a vector most similar to the given one (dim,), the most similar
-    first. A dict has dataset, video, sample, system, similarity (the cosine in [-1, 1]) and text. Captions without a
-    vector of this encoder, or with one of all zeros, are left out.
+    first. A dict has dataset, video, sample, sample_id, system, similarity (the cosine in [-1, 1]) and text. Captions
+    without a vector of this encoder, or with one of all zeros, are left out.
 
-    dataset_id: None for all datasets.
+    dataset_id: None for all datasets. but_video: the id of a video whose captions are left out; None for none.
     """
-    return _nearest(connection, "nearest_texts", model_id, vector, dataset_id, limit)
+    return _nearest(connection, "nearest_texts", model_id, vector, dataset_id, limit, but_video)
 
 
 def list_nearest_videos(
-    connection: Connection, model_id: int, vector: NDArray[np.float32], dataset_id: int | None, limit: int
+    connection: Connection,
+    model_id: int,
+    vector: NDArray[np.float32],
+    dataset_id: int | None,
+    limit: int,
+    but_video: int | None = None,
 ) -> list[dict[str, Any]]:
     """List up to `limit` videos with the frame most similar to the given vector (dim,), the most similar first. A dict
-    has dataset, video, time_s (of that frame) and similarity (its cosine in [-1, 1]). Videos without vectors of their
-    present file are left out.
+    has dataset, video, video_id, time_s (of that frame) and similarity (its cosine in [-1, 1]). Videos without vectors
+    of their present file are left out.
 
-    dataset_id: None for all datasets.
+    dataset_id: None for all datasets. but_video: the id of a video that is left out; None for none.
     """
-    return _nearest(connection, "nearest_frames", model_id, vector, dataset_id, limit)
+    return _nearest(connection, "nearest_frames", model_id, vector, dataset_id, limit, but_video)
 
 
 def count_captions_with_vectors(
@@ -72,7 +82,9 @@ def _nearest(
     vector: NDArray[np.float32],
     dataset_id: int | None,
     limit: int,
+    but_video: int | None,
 ) -> list[dict[str, Any]]:
-    query = sa.text(read_sql(statement))
+    query = sa.text(read_sql(statement)).bindparams(sa.bindparam("but_video", type_=sa.BigInteger))
     values = {"model_id": model_id, "vector": Vector(vector).to_text(), "dataset_id": dataset_id, "limit": limit}
+    values["but_video"] = but_video
     return [dict(row) for row in connection.execute(query, values).mappings()]

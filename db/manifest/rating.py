@@ -320,6 +320,17 @@ def count_answers(connection: Connection, rater: Rater) -> tuple[int, int]:
     return connection.execute(rated).scalar_one(), connection.execute(captions).scalar_one()
 
 
+def count_answers_by_rater(connection: Connection, rater: Rater) -> list[tuple[str, int]]:
+    """Return (name, number of captions or pairs answered) of every rater of the dataset for the aspect of `rater`, the
+    most answers first. Answers count as in `count_answers`; those of a manifest count too.
+    """
+    name, n = rater.table.c.rater, sa.func.count()
+    answers = sa.select(name, n).select_from(rater.table.join(*_build_sample_join(rater)))
+    is_counted = (rater.caption_condition, rater.table.c.aspect == rater.aspect, _build_text_condition(rater))
+    rows = connection.execute(answers.where(*is_counted).group_by(name).order_by(n.desc(), name))
+    return [(row[0], row[1]) for row in rows]
+
+
 def find_scale(connection: Connection, dataset: Dataset, aspect: str) -> str | None:
     """Return the name of the scale on which an aspect was rated in a browser in a dataset; None if no such rating is
     stored.

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from db.reports.sample_query import QueryContext, collate_column, parse_conditions
 from db.schema import sample, shard, video
-from db.scores.sample_scores import is_number_column
+from db.scores.sample_scores import Column, is_number_column
 from db.selection.conditions import FilterError, require_column
 from db.selection.filters import list_column_names, parse_filter
 
@@ -40,16 +40,50 @@ def load_page(context: QueryContext, after: PageEnd | None, n: int) -> tuple[lis
     return rows, places[n - 1] if len(places) > n else None
 
 
-def _list_places(context: QueryContext, after: PageEnd | None, n: int) -> list[PageEnd]:
-    """List value and id of a page's samples; reading ids first keeps the number of rows read small."""
-    query = context.query
-    if query.sort is None:
-        return _list_without_value(context, None, after, n)
-    if after is not None and after.value is None:
-        return _list_without_value(context, query.sort, after, n)
-    ends = _list_with_value(context, query.sort, after, n)
-    if len(ends) < n and _passes_null(context, query.sort):
-        ends += _list_without_value(context, query.sort, None, n - len(ends))
+class Neighbours(NamedTuple):
+    """The places around a sample in the order of a query: the two before it, the nearer one last, its own, and the one
+    after it. A place beyond either end is None.
+    """
+
+    second_before: PageEnd | None
+    before: PageEnd | None
+    own: PageEnd
+    after: PageEnd | None
+
+
+def find_neighbours(context: QueryContext, sample_id: int) -> Neighbours:
+    """Find the samples before and after a sample of the query's dataset, in the order of the query, among those that
+    meet its conditions; the sample itself need not meet them. Raises the errors of `load_page`.
+    """
+    value = None
+    if context.query.sort is not None:
+        scores, columns = context.select_scores()
+        column = require_column(context.query.sort, columns).expression
+        is_it = scores.columns["sample_id"] == sample_id
+        rows = sa.select(column).select_from(scores.from_clause).where(scores.dataset_condition, is_it)
+        value = context.connection.scalar(rows)
+    own = PageEnd(value, sample_id)
+    before: list[PageEnd | None] = [*_list_places(context, own, 2, is_backward=True), None, None]
+    return Neighbours(before[1], before[0], own, next(iter(_list_places(context, own, 1)), None))
+
+
+def _list_places(context: QueryContext, after: PageEnd | None, n: int, *, is_backward: bool = False) -> list[PageEnd]:
+    """List value and id of a page's samples; reading ids first keeps the number of rows read small. is_backward: go
+    from the given place to the first page.
+    """
+    sort = context.query.sort
+    if sort is None:
+        return _list_without_value(context, None, after, n, is_backward)
+    # Those with a value come before those without one.
+    has_value = after is None or after.value is not None
+    if is_backward:
+        ends = [] if has_value else _list_without_value(context, sort, after, n, is_backward)
+        if len(ends) < n:
+            ends += _list_with_value(context, sort, after if has_value else None, n - len(ends), is_backward)
+        return ends
+    ends = _list_with_value(context, sort, after, n) if has_value else []
+    if len(ends) < n and (not has_value or _passes_null(context, sort)):
+        ends += _list_without_value(context, sort, None if has_value else after, n - len(ends))
     return ends
 
 
@@ -62,10 +96,13 @@ def _passes_null(context: QueryContext, name: str) -> bool:
     return bool(context.connection.scalar(sa.select(sa.and_(sa.true(), *conditions))))
 
 
-def _list_with_value(context: QueryContext, sort: str, after: PageEnd | None, n: int) -> list[PageEnd]:
+def _list_with_value(
+    context: QueryContext, sort: str, after: PageEnd | None, n: int, is_backward: bool = False
+) -> list[PageEnd]:
     by = next((metric for metric in context.scorers if metric == sort.lower()), None)
     scores, columns = context.select_scores(by)
     value, sample_id = collate_column(require_column(sort, columns).expression), scores.columns["sample_id"]
+    is_descending = context.query.descending != is_backward
     query = (
         sa.select(value, sample_id).select_from(scores.from_clause).where(scores.dataset_condition, value.is_not(None))
     )
@@ -75,14 +112,13 @@ def _list_with_value(context: QueryContext, sort: str, after: PageEnd | None, n:
             raise FilterError(NO_PLACE)
         # The address may have a number that the column cannot hold, so both are compared as doubles.
         last = sa.literal(_to_double(after.value)) if is_number_column(value) else sa.literal(after.value, value.type)
-        is_beyond, is_no_better = (
-            (value < last, value <= last) if context.query.descending else (value > last, value >= last)
-        )
+        is_beyond, is_no_better = (value < last, value <= last) if is_descending else (value > last, value >= last)
         # The first condition is what an index can begin at.
-        query = query.where(is_no_better, sa.or_(is_beyond, sample_id > after.sample_id))
+        query = query.where(is_no_better, sa.or_(is_beyond, _is_later(sample_id, after, is_backward)))
     # The direction in which an index has them; there are no nulls.
-    order = value.desc().nulls_last() if context.query.descending else value.asc().nulls_first()
-    query = query.where(*parse_conditions(context.query, columns)).order_by(order, sample_id).limit(n)
+    order = value.desc().nulls_last() if is_descending else value.asc().nulls_first()
+    by_id = sample_id.desc() if is_backward else sample_id
+    query = query.where(*parse_conditions(context.query, columns)).order_by(order, by_id).limit(n)
     return [PageEnd(*row) for row in context.connection.execute(query)]
 
 
@@ -94,7 +130,13 @@ def _to_double(value: Any) -> float:
         raise FilterError(NO_PLACE) from error
 
 
-def _list_without_value(context: QueryContext, sort: str | None, after: PageEnd | None, n: int) -> list[PageEnd]:
+def _is_later(sample_id: Column, place: PageEnd, is_backward: bool) -> sa.ColumnElement[bool]:
+    return sample_id < place.sample_id if is_backward else sample_id > place.sample_id
+
+
+def _list_without_value(
+    context: QueryContext, sort: str | None, after: PageEnd | None, n: int, is_backward: bool = False
+) -> list[PageEnd]:
     """Samples in the order of ingest: without a value in a column, or all."""
     scores, columns = context.select_scores()
     sample_id = scores.columns["sample_id"]
@@ -106,8 +148,9 @@ def _list_without_value(context: QueryContext, sort: str | None, after: PageEnd 
     if sort is not None:
         query = query.where(require_column(sort, columns).expression.is_(None))
     if after is not None:
-        query = query.where(sample_id > after.sample_id)
-    return [PageEnd(None, found_id) for found_id in context.connection.scalars(query.order_by(sample_id).limit(n))]
+        query = query.where(_is_later(sample_id, after, is_backward))
+    query = query.order_by(sample_id.desc() if is_backward else sample_id).limit(n)
+    return [PageEnd(None, found_id) for found_id in context.connection.scalars(query)]
 
 
 def load_rows(context: QueryContext, sample_ids: Sequence[int]) -> list[dict[str, Any]]:

@@ -12,6 +12,9 @@ from sqlalchemy.engine import Connection
 from db.manifest.datasets import Dataset
 from db.schema import rating, sample
 from db.scores.sample_scores import (
+    FACT_COLUMNS,
+    SIMPLE_SCORES,
+    TELLING_FACTS,
     ActiveScorer,
     Column,
     SampleScores,
@@ -104,6 +107,27 @@ def list_suggested_columns(context: QueryContext) -> list[str]:
     own_names = [f"{OWN_PREFIX}{name}" for name in context.connection.scalars(fields, values)]
     own_names += [f"{RATING_PREFIX}{name}" for name in context.connection.scalars(aspects)]
     return sorted({*columns, *own_names} - {"dataset"})
+
+
+def list_telling_columns(context: QueryContext) -> list[str]:
+    """List the names of `list_suggested_columns` that have a value in the dataset, the most telling ones first:
+    metrics, people's ratings, simple scores, facts, own fields, all others. Columns in which all samples have the same
+    value come last. Values come from at most 1,000 samples of the dataset, and those of metrics from all.
+    """
+    names = list_suggested_columns(context)
+    scores, columns = context.select_scores()
+    looked_at = sa.select(*[column.label(name) for name, column in columns.items()]).select_from(scores.from_clause)
+    some = looked_at.where(scores.dataset_condition).limit(_LOOKED_THROUGH).subquery()
+    counts = context.connection.execute(sa.select(*[sa.func.count(column.distinct()) for column in some.c])).one()
+    scored = {metric for metric, scorer in context.scorers.items() if scorer.n_defined}
+    n_values = {name: n for name, n in zip(columns, counts, strict=True) if name not in scored}
+    order = [name for name in context.metrics if name not in SIMPLE_SCORES]
+    order += [name for name in names if name.startswith(RATING_PREFIX)]
+    order += [*SIMPLE_SCORES, *TELLING_FACTS, *FACT_COLUMNS]
+    order += [name for name in names if name.startswith(OWN_PREFIX)]
+    order += sorted(names, key=lambda name: name.endswith(("_status", "_models")))
+    has_value = [name for name in names if n_values.get(name) != 0]
+    return sorted(has_value, key=lambda name: (n_values.get(name) == 1, order.index(name)))
 
 
 def collate_column(value: Column) -> Column:

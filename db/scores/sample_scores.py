@@ -40,6 +40,8 @@ FACT_COLUMNS: dict[str, Column] = {
     **{name: text_fact.c[name] for name in ("repetition", "boilerplate", "digit_share", "name_share", "language")},
     **{name: video_fact.c[name] for name in VIDEO_FACTS},
 }
+TELLING_FACTS = ("words", "frame_change", "sharpness", "brightness", "cuts")
+"""The facts that say most about a dataset in little room; pages and tables show them first."""
 SIMPLE_SCORES = ("words_in_common", "cosine")
 """Simple scores of captions against their references, a baseline for metrics; columns of view sample_scores."""
 _FROZEN_TOO: dict[str, Column] = {

@@ -2,6 +2,7 @@
 -- Frames of a file that has changed since do not count. Exact: every stored vector is compared.
 SELECT d.name AS dataset,
        v.key AS video,
+       v.video_id,
        n.time_s,
        1 - n.distance AS similarity
 FROM (SELECT DISTINCT ON (e.video_id) e.video_id, e.time_s, e.embedding <=> CAST(:vector AS vector) AS distance
@@ -10,6 +11,7 @@ FROM (SELECT DISTINCT ON (e.video_id) e.video_id, e.time_s, e.embedding <=> CAST
       JOIN video v ON v.video_id = e.video_id AND v.content_sha256 = f.content_sha256
       WHERE e.model_id = :model_id
         AND (CAST(:dataset_id AS bigint) IS NULL OR v.dataset_id = :dataset_id)
+        AND e.video_id IS DISTINCT FROM :but_video
       ORDER BY e.video_id, distance, e.frame_index) n
 JOIN video v USING (video_id)
 JOIN dataset d ON d.dataset_id = v.dataset_id

@@ -50,7 +50,8 @@ class VideoToEncode(Generic[Key]):
     """One video file to compute features of. key: any value, which is returned with the features. duration_s: limits
     the time of decoding. n_frames, n_pixels (of one picture): estimate the memory; None counts as the greatest
     possible. open_path: makes the file readable where `path` is not enough; it returns a context manager that gives the
-    path to read, or raises FrameReadError. wants_facts: whether the pass over its frames also measures its facts.
+    path to read, or raises FrameReadError. wants_facts: whether the pass over its frames also measures its facts;
+    with_models: and then, whether the models of the extra `facts` measure text on screen and speech.
 
     The memory limits the number of videos decoded at once.
     """
@@ -62,6 +63,7 @@ class VideoToEncode(Generic[Key]):
     n_pixels: int | None = None
     open_path: Callable[[], AbstractContextManager[Path]] | None = None
     wants_facts: bool = False
+    with_models: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,7 +176,9 @@ def _decode_video(
             if video.wants_facts:
                 # Where one pass fails, two show which of both has no result and why; facts are then left to their own.
                 with suppress(FrameReadError):
-                    measurement, frames = worker.measure_and_read(path, **sampling, timeout_s=limit)
+                    measurement, frames = worker.measure_and_read(
+                        path, **sampling, with_models=video.with_models, timeout_s=limit
+                    )
             frames = frames or worker.read_frames(path, **sampling, timeout_s=limit)
             images = _preprocess_frames(encoder.image_encoder, video.path, frames)
     except FrameReadError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote, urlencode
 
@@ -44,12 +45,16 @@ def rate(
         int | None,
         typer.Option(min=1, help="Ask what this promise still needs, by its number as reelsieve select prints it."),
     ] = None,
+    guidelines: Annotated[
+        Path | None, typer.Option(help="Markdown file with guidelines for the aspect, shown next to the question.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random order; raters of one seed share the order.")] = 0,
     port: Port = 3001,
 ) -> None:
     """Serve pages where people rate captions, one or two at a time, or label keypoints, blind. Answers are stored at
     once.
     """
+    from orchestration.look.guidelines import read_guidelines
     from orchestration.look.rating import SCALES
 
     if for_promise is not None:
@@ -60,14 +65,15 @@ def rate(
         aspect = _print_promise(installation, dataset, for_promise)
     if (aspect is None) != keypoints:
         raise UsageError("give either --aspect, such as --aspect coverage, to rate, or --keypoints to label facts")
-    if keypoints and (scale is not None or pairs):
-        raise UsageError("--scale and --pairs are for ratings: leave them out with --keypoints")
+    if keypoints and (scale is not None or pairs or guidelines is not None):
+        raise UsageError("--scale, --pairs and --guidelines are for ratings: leave them out with --keypoints")
     if to_settle is not None and (pairs or keypoints):
         raise UsageError("--to-settle draws captions to rate one at a time: leave out --pairs and --keypoints")
     if scale is not None and pairs:
         raise UsageError("--scale is for one caption at a time: leave it out with --pairs")
     if scale is not None and scale not in SCALES:
         raise UsageError(f"--scale: there is no scale {scale!r}: choose one of {', '.join(SCALES)}")
+    shown = {} if guidelines is None or aspect is None else {aspect: read_guidelines(guidelines)}
     draws = None
     if to_settle is not None and aspect is not None:
         draws = _print_question(installation, dataset, aspect, to_settle, seed)
@@ -81,9 +87,8 @@ def rate(
         "for-promise": None if for_promise is None else str(for_promise),
     }
     query = urlencode({name: value for name, value in parameters.items() if value is not None})
-    serve_pages(
-        installation, f"/look/{quote(dataset)}/rate{'/facts' if keypoints else ''}?{query}", dataset, port, draws
-    )
+    path = f"/look/{quote(dataset)}/rate{'/facts' if keypoints else ''}?{query}"
+    serve_pages(installation, path, dataset, port, draws, shown)
 
 
 def _print_question(installation: Installation, name: str, aspect: str, text: str, seed: int) -> DrawCache:

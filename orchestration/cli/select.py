@@ -110,7 +110,9 @@ def select(
         return
     if preview:
         with show_progress() as tell, _raise_usage_error_without_size():
-            seen = preview_selection(installation.engine, dataset_row, rule, partial(_make_encoder, installation), tell)
+            ask = partial(tell.confirm, question="Embed them for this preview?")
+            encoder = partial(_make_encoder, installation)
+            seen = preview_selection(installation.engine, dataset_row, rule, encoder, tell, ask)
         print_preview(installation, seen, rule, dataset, as_json=as_json)
         return
     with show_progress() as tell, _raise_usage_error_without_size():

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from orchestration.cli.output import console
 from orchestration.cli.port import check_port
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from assets.agreement.questions import DrawCache
     from orchestration.installation import Installation
 
 
 def serve_pages(
-    installation: Installation, path: str, dataset: str | None, port: int, draws: DrawCache | None = None
+    installation: Installation,
+    path: str,
+    dataset: str | None,
+    port: int,
+    draws: DrawCache | None = None,
+    guidelines: Mapping[str, Markup] | None = None,
 ) -> None:
     """Print the address of a page, and serve the pages of look and rate on this port of 127.0.0.1 until a signal ends
     the process. path: of the page in the address. dataset: one that must exist, or None. draws: questions that were
-    drawn already. Raises UnknownDataset, and RequestRefused if the port is taken.
+    drawn already. guidelines: for raters, as HTML by aspect. Raises UnknownDataset, and RequestRefused if the port is
+    taken.
     """
     check_port(port)
     from assets.datasets import require_dataset
@@ -26,4 +35,4 @@ def serve_pages(
     if dataset is not None:
         require_dataset(installation.engine, dataset)
     console.print(f"http://127.0.0.1:{port}{path} in a moment; Ctrl-C ends it", soft_wrap=True, markup=False)
-    serve_look_pages(installation, port, draws)
+    serve_look_pages(installation, port, draws, guidelines)

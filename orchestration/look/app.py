@@ -5,7 +5,7 @@ state of its page.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Any
 
 import yaml
+from markupsafe import Markup
 from sqlalchemy.engine import Connection, Engine
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
@@ -27,21 +28,32 @@ from starlette.types import ASGIApp
 from assets.agreement.questions import DrawCache
 from assets.datasets import require_dataset
 from assets.promise.cache import PromiseCache
-from assets.reports.marked_text import split_sample_text
+from assets.reports.marked_text import TextPiece, split_differences, split_sample_text
 from assets.scores.base import Explanation, Scorer
 from assets.scores.explain import explain_score
+from assets.search import NothingToSearch, SearchResult, search_similar_captions, search_similar_videos
 from assets.selection.select import make_selection, preview_selection
 from assets.selection.vectors import find_text_encoder
 from assets.selection.wording import explain_ties
 from assets.sources.base import MissingEvidence
+from assets.sources.frames import SampledFrames
+from assets.sources.texts import TextVectors
 from db.evidence.facts import load_facts
 from db.manifest.datasets import Dataset, list_datasets
 from db.reports.histograms import UNIQUE_COLUMNS, Histogram, count_values, has_number_values
-from db.reports.pages import MOST_COUNTED, count_samples, list_video_samples, load_page, load_rows
-from db.reports.sample_query import QueryContext, list_suggested_columns, prepare_query
+from db.reports.pages import (
+    MOST_COUNTED,
+    Neighbours,
+    count_samples,
+    find_neighbours,
+    list_video_samples,
+    load_page,
+    load_rows,
+)
+from db.reports.sample_query import QueryContext, list_suggested_columns, list_telling_columns, prepare_query
 from db.reports.sample_query_sql import build_sql
 from db.reports.samples import find_video, load_judgements, load_references, load_score_history
-from db.scores.sample_scores import SIMPLE_SCORES
+from db.scores.sample_scores import FACT_COLUMNS, SIMPLE_SCORES, TELLING_FACTS
 from db.selection.conditions import FilterError
 from db.selection.recipes import Recipe, SelectionError
 from metrics_core.models.errors import ModelUnusable
@@ -81,6 +93,9 @@ PER_PAGE = 24
 # Rows of an explanation on a page.
 MOST_ROWS = 100
 MOST_VALUES = 8
+MOST_SIMILAR = 8
+# Columns that cards show first of a dataset that no metric has scored.
+MOST_UNSCORED = 4
 # Lines that an explanation begins with, and rows that are shown before somebody asks for them.
 FEW = {"lines": 3, "rows": 16}
 # The address of a file has the hash of its content.
@@ -92,7 +107,7 @@ class LookPages:
     """The pages below /look for samples, videos and selections, as methods from a request to a response. They read the
     database of one installation. make_scorers: makes one scorer for every metric. has_lineage: whether Dagster's pages
     are served too. draws: a cache of draws of captions for rating; None for a new one. explain_lock: lets one score be
-    explained at a time.
+    explained at a time. guidelines: for raters, as HTML by aspect.
 
     Methods raise errors for addresses that cannot be answered; `make_app` wraps them so that errors become responses.
     """
@@ -101,6 +116,7 @@ class LookPages:
     make_scorers: Callable[[], Mapping[str, Scorer]]
     has_lineage: bool
     draws: DrawCache | None = None
+    guidelines: Mapping[str, Markup] = field(default_factory=dict)
     explain_lock: Lock = field(default_factory=Lock, init=False)
 
     @cached_property
@@ -120,6 +136,7 @@ class LookPages:
             dataset_path: self.render_grid,
             f"{dataset_path}/histogram": self.render_histogram,
             f"{dataset_path}/sample/{{sample_id:row}}": self.render_sample,
+            f"{dataset_path}/sample/{{sample_id:row}}/similar": self.render_similar,
             f"{dataset_path}/video/{{video_id:row}}": self.render_video,
             f"{dataset_path}/video/{{video_id:row}}/file": self.send_video_file,
             f"{dataset_path}/video/{{video_id:row}}/frames.jpg": self.send_frame_sheet,
@@ -130,7 +147,7 @@ class LookPages:
         routes.append(Route(f"{dataset_path}/selection", catch_page_errors(self.freeze_selection), methods=["POST"]))
         draws = self.draws or DrawCache(self.engine)
         promises = PromiseCache(self.engine, lambda: find_text_encoder(self.scorers))
-        routes += RatePages(self.engine, draws, promises).list_routes(dataset_path)
+        routes += RatePages(self.engine, draws, promises, self.guidelines).list_routes(dataset_path)
         routes += LabelPages(self.engine).list_routes(dataset_path)
         routes.append(Route("/", lambda _: RedirectResponse("/look")))
         files = Mount("/look/files", StaticFiles(directory=FILES))
@@ -152,7 +169,12 @@ class LookPages:
         bare = prepare_query(connection, PageView().build_sample_query(dataset))
         shown = [metric for metric in bare.metrics if metric not in SIMPLE_SCORES]
         scored = [metric for metric in shown if metric in bare.scorers and bare.scorers[metric].n_defined]
-        view = PageView.parse(request.query_params, scored)
+        columns = scored
+        if not scored and "show" not in request.query_params:
+            # Where nothing is scored, facts and simple scores are what the dataset has.
+            told = {*SIMPLE_SCORES, *FACT_COLUMNS}
+            columns = [name for name in list_telling_columns(bare) if name in told][:MOST_UNSCORED]
+        view = PageView.parse(request.query_params, columns, next(iter(scored), ""))
         return view, QueryContext(connection, view.build_sample_query(dataset), bare.metrics, bare.scorers)
 
     # Pages.
@@ -172,14 +194,13 @@ class LookPages:
         next to its field and no cards.
         """
         with self._open_view(request) as (view, prepared):
-            columns = list_suggested_columns(prepared)
             values: dict[str, Any] = {
                 "dataset": prepared.query.dataset.name,
                 "view": view,
                 "metrics": prepared.metrics,
-                "columns": columns,
+                "columns": list(dict.fromkeys([*list_telling_columns(prepared), *view.show])),
             }
-            values["names"] = [quote_column(name) for name in columns]
+            values["names"] = [quote_column(name) for name in list_suggested_columns(prepared)]
             try:
                 rows, end = load_page(prepared, view.parse_place(), PER_PAGE)
                 n = count_samples(prepared)
@@ -234,25 +255,32 @@ class LookPages:
 
     def render_sample(self, request: Request) -> Response:
         """Return the page of one sample: video, references, ratings, facts, earlier scores, and every present score
-        with its explanation. Explaining may load models. Raises PageNotFound.
+        with its explanation, those with a value first. It links to the samples before and after it in the view, and
+        marks the differences from the text that the address names. Explaining may load models. Raises PageNotFound.
         """
         dataset, sample_id = self.require_dataset(request), request.path_params["sample_id"]
         with self._open_view(request) as (view, prepared):
-            row = next(iter(load_rows(prepared, [sample_id] if sample_id < 2**63 else [])), None)
-            if row is None:
-                raise PageNotFound(
-                    f"dataset {dataset.name} has no sample with this address: it was dropped, or never existed"
-                )
+            row = _require_row(prepared, sample_id)
             video = self._require_video(prepared.connection, dataset, row["video_id"])
             values: dict[str, Any] = {"references": load_references(prepared.connection, row["video_id"])}
             values |= {
                 "history": load_score_history(prepared.connection, sample_id),
                 "ratings": load_judgements(prepared.connection, sample_id),
             }
-            values["facts"] = load_facts(prepared.connection, [sample_id])[sample_id]
+            facts = load_facts(prepared.connection, [sample_id])[sample_id]
+            values["facts"] = {name: facts[name] for name in dict.fromkeys((*TELLING_FACTS, *facts)) if name in facts}
+            values |= _list_walk_values(view, find_neighbours(prepared, sample_id))
+            same_video = load_rows(prepared, list_video_samples(prepared, row["video_id"]))
+        texts = _list_comparable_texts(row, values["references"], same_video)
         scores = [
             self._explain_score(dataset, metric, row) for metric in prepared.metrics if metric in prepared.scorers
         ]
+        pieces = split_sample_text(row, [score["explanation"].marks for score in scores])
+        other: Sequence[TextPiece] = ()
+        if view.compared in texts:
+            pieces, other = split_differences(row["text"], texts[view.compared][1])
+        scores.sort(key=lambda score: score["explained"] is None or score["explained"].value is None)
+        unscored = [score for score in scores if score["explained"] and score["explained"].status is None]
         return render_look_page(
             "sample.html",
             **(values | self._list_common_values() | _list_video_values(video)),
@@ -260,13 +288,38 @@ class LookPages:
             shard=dataset.compute_shard(row["video"]),
             view=view,
             row=row,
-            scores=scores,
-            pieces=split_sample_text(row, [score["explanation"].marks for score in scores]),
+            scores=[score for score in scores if score not in unscored],
+            unscored=[score["metric"] for score in unscored],
+            texts=texts,
+            pieces=pieces,
+            other=other,
             made_here=self.scorers.keys(),
             simple=SIMPLE_SCORES,
             most_rows=MOST_ROWS,
             few=FEW,
         )
+
+    def render_similar(self, request: Request) -> Response:
+        """Return a part of a page with the captions and the videos of the dataset that are most similar to a sample's,
+        by stored vectors; those of its own video are left out. Where there is no vector, a sentence gives the reason.
+        Raises PageNotFound.
+        """
+        sources = [source for scorer in self.scorers.values() for source in scorer.sources]
+        texts = next((source.model for source in sources if isinstance(source, TextVectors)), None)
+        frames = next((source.model for source in sources if isinstance(source, SampledFrames)), None)
+        with self._open_view(request) as (view, prepared):
+            row = _require_row(prepared, request.path_params["sample_id"])
+        dataset, video_id = prepared.query.dataset, row["video_id"]
+        captions = videos = None
+        if texts and row["kind"] == "caption":
+            captions = _search_or_explain(
+                lambda: search_similar_captions(self.engine, texts, dataset, video_id, row["text"], MOST_SIMILAR)
+            )
+        if frames and row["content_sha256"] is not None:
+            videos = _search_or_explain(
+                lambda: search_similar_videos(self.engine, frames, dataset, video_id, MOST_SIMILAR)
+            )
+        return render_look_page("similar.html", dataset=dataset.name, view=view, captions=captions, videos=videos)
 
     def _explain_score(self, dataset: Dataset, metric: str, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return a score of a sample with its explanation and links for the template; without a score where it cannot
@@ -281,6 +334,7 @@ class LookPages:
         except (ModelUnusable, MissingEvidence) as error:
             return {
                 "metric": metric,
+                "explained": None,
                 "explanation": Explanation([f"this score cannot be explained here: {error}"]),
                 "links": [],
             }
@@ -388,6 +442,50 @@ class LookPages:
         return render_look_page(
             "sql.html", dataset=prepared.query.dataset.name, view=view, statement=statement, command=command
         )
+
+
+def _require_row(prepared: QueryContext, sample_id: int) -> dict[str, Any]:
+    """Return a sample of the view's dataset as `load_rows` does. Raises PageNotFound."""
+    rows = load_rows(prepared, [sample_id] if sample_id < 2**63 else [])
+    if not rows:
+        name = prepared.query.dataset.name
+        raise PageNotFound(f"dataset {name} has no sample with this address: it was dropped, or never existed")
+    return rows[0]
+
+
+def _search_or_explain(search: Callable[[], SearchResult]) -> SearchResult | str:
+    """Return the result of a search, or the reason why nothing can be searched."""
+    try:
+        return search()
+    except NothingToSearch as error:
+        return str(error)
+
+
+def _list_walk_values(view: PageView, neighbours: Neighbours) -> dict[str, Any]:
+    """Return a template's values about the samples before and after a sample: the id and the query string of either, or
+    None. The query string names the page of cards that begins with that sample.
+    """
+    first, before, own, after = neighbours
+    return {
+        "before": before and (before.sample_id, view.format_query(after=format_place(first) if first else "")),
+        "following": after and (after.sample_id, view.format_query(after=format_place(own))),
+    }
+
+
+def _list_comparable_texts(
+    row: Mapping[str, Any], references: Sequence[tuple[str, str]], same_video: Sequence[Mapping[str, Any]]
+) -> dict[str, tuple[str, str]]:
+    """Return (label, text) of the texts that a caption can be compared with, by their name in an address
+    ("reference:NUMBER" from 1, "system:NAME"): the references, labelled by key, and the first caption by every other
+    system. {} for a question-answer pair.
+    """
+    if row["kind"] == "qa":
+        return {}
+    texts = {f"reference:{number}": reference for number, reference in enumerate(references, 1)}
+    for other in same_video:
+        if other["kind"] == row["kind"] and other["system"] != row["system"]:
+            texts.setdefault(f"system:{other['system']}", (other["system"], other["text"]))
+    return texts
 
 
 def _list_video_values(video: Mapping[str, Any]) -> dict[str, Any]:

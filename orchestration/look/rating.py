@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from markupsafe import Markup
 from pydantic import ValidationError
 from sqlalchemy.engine import Connection, Engine
 from starlette.datastructures import QueryParams
@@ -30,6 +31,7 @@ from db.manifest.rating import (
     CaptionToRate,
     Rater,
     count_answers,
+    count_answers_by_rater,
     delete_last_answer,
     find_scale,
     list_next_captions,
@@ -83,6 +85,16 @@ class RatingSession:
         """
         return PREFERENCES if self.scale is None else SCALES[self.scale]
 
+    @property
+    def question(self) -> str:
+        """The question about the caption, or about the two of a pair, in words."""
+        aspect = self.rater.aspect
+        is_overall = aspect.casefold() == "overall"
+        if self.scale is None:
+            return "Which caption is better overall?" if is_overall else f"Which caption is better in {aspect}?"
+        subject, rest = ("the caption", " overall") if is_overall else (f"the caption's {aspect}", "")
+        return f"Is {subject} good{rest}?" if self.scale == "yes-no" else f"How good is {subject}{rest}?"
+
     def format_query(self, *, skip: Sequence[CaptionToRate] = (), with_skipped: bool = True) -> str:
         """Return the query string of an address with this state, beginning with `?`. skip: a caption, or the two of a
         pair, to add to the skipped ones. with_skipped: whether those skipped earlier are kept.
@@ -109,22 +121,24 @@ class RatingSession:
 class RatePages:
     """The pages where people rate captions or compare two, as methods from a request to a response. They read and write
     the database of one installation. draws, promises: caches of draws of captions that settle a question, and of the
-    sets of promises.
+    sets of promises. guidelines: for raters, as HTML by aspect.
     """
 
     engine: Engine
     draws: DrawCache
     promises: PromiseCache
+    guidelines: Mapping[str, Markup]
 
     def list_routes(self, dataset_path: str) -> list[Route]:
-        """Return the routes of the rating pages: the caption, the answer, taking it back, and progress. dataset_path:
-        the path of a dataset's pages, such as "/look/{dataset}".
+        """Return the routes of the rating pages: the caption, the answer, taking it back, progress, and the raters.
+        dataset_path: the path of a dataset's pages, such as "/look/{dataset}".
         """
         return [
             Route(f"{dataset_path}/rate", catch_page_errors(self.render_item)),
             Route(f"{dataset_path}/rate", catch_page_errors(self.accept_answer), methods=["POST"]),
             Route(f"{dataset_path}/rate/undo", catch_page_errors(self.undo_answer), methods=["POST"]),
             Route(f"{dataset_path}/rate/progress", catch_page_errors(self.render_progress)),
+            Route(f"{dataset_path}/rate/raters", catch_page_errors(self.render_raters)),
         ]
 
     def render_item(self, request: Request) -> Response:
@@ -148,6 +162,7 @@ class RatePages:
                 if draw
                 else None
             )
+        shown["guidelines"] = self.guidelines.get(session.rater.aspect)
         shown["countdown"] = explain_countdown(promised) if promised else None
         return render_look_page(
             "rate.html", dataset=dataset.name, session=session, items=items, n=n, total=total, **shown
@@ -163,6 +178,16 @@ class RatePages:
             rater = _parse_session(connection, dataset, parameters).rater
             progress: Progress = compute_progress(connection, dataset, rater.aspect, rater.name, pairs=rater.pairs)
         return render_look_page("progress.html", progress=progress, aspect=rater.aspect)
+
+    def render_raters(self, request: Request) -> Response:
+        """Return a part of a page with the number of answers of every rater of the aspect that the address names.
+        Raises BadAnswer for an address that is not valid.
+        """
+        dataset = require_dataset(self.engine, request.path_params["dataset"])
+        with self.engine.connect() as connection:
+            rater = _parse_session(connection, dataset, request.query_params).rater
+            raters, (_, total) = count_answers_by_rater(connection, rater), count_answers(connection, rater)
+        return render_look_page("raters.html", raters=raters, total=total, pairs=rater.pairs)
 
     def accept_answer(self, request: Request) -> Response:
         """Store the rating or preference that the address holds. Return JSON that it is stored; status 409 if the

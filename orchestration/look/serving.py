@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import uvicorn
+from markupsafe import Markup
 
 from assets.agreement.questions import DrawCache
 from orchestration.installation import Installation
@@ -13,20 +16,30 @@ from orchestration.web.guard import RequestGuard
 PATIENCE_S = 1
 
 
-def make_look_pages(installation: Installation, *, has_lineage: bool, draws: DrawCache | None = None) -> LookPages:
+def make_look_pages(
+    installation: Installation,
+    *,
+    has_lineage: bool,
+    draws: DrawCache | None = None,
+    guidelines: Mapping[str, Markup] | None = None,
+) -> LookPages:
     """Return the look pages of an installation. Opens its database; scorers are made when a page needs them.
     has_lineage: whether Dagster's pages are served too. draws: a cache of draws of captions that is filled already;
-    None for a new one.
+    None for a new one. guidelines: for raters, as HTML by aspect.
     """
-    return LookPages(installation.engine, lambda: installation.curation.scorers, has_lineage, draws)
+    return LookPages(installation.engine, lambda: installation.curation.scorers, has_lineage, draws, guidelines or {})
 
 
-def serve_look_pages(installation: Installation, port: int, draws: DrawCache | None) -> None:
+def serve_look_pages(
+    installation: Installation, port: int, draws: DrawCache | None, guidelines: Mapping[str, Markup] | None
+) -> None:
     """Serve the look pages, without Dagster, on 127.0.0.1 at this port. Runs until a signal comes, which leaves here as
     KeyboardInterrupt. draws: a cache of draws of captions that is filled already; None for a new one.
+    guidelines: for raters, as HTML by aspect.
     """
+    look = make_look_pages(installation, has_lineage=False, draws=draws, guidelines=guidelines)
     config = uvicorn.Config(
-        RequestGuard(make_look_pages(installation, has_lineage=False, draws=draws).make_app(), port),
+        RequestGuard(look.make_app(), port),
         host="127.0.0.1",
         port=port,
         log_level="warning",

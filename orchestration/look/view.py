@@ -26,6 +26,7 @@ class PageView:
     """The state of a look page, as its address holds it. where: a condition of the filter language. only: further
     conditions, set on histograms. sort: a column, "" for the order of ingest. show: the columns of cards and
     histograms. after: the place after which the page begins, as `format_place` writes it; "" for the first page.
+    compared: the text that a sample's is compared with, "reference:NUMBER" or "system:NAME"; "" for none.
     """
 
     where: str = ""
@@ -34,20 +35,22 @@ class PageView:
     descending: bool = True
     show: tuple[str, ...] = ()
     after: str = ""
+    compared: str = ""
 
     @classmethod
-    def parse(cls, parameters: QueryParams, metrics: Sequence[str]) -> PageView:
-        """Return the view that the parameters of an address describe. Without `show` it shows the given metrics.
-        Without `sort` it orders by the first of them, and without `order` from high to low. Conditions are not checked.
+    def parse(cls, parameters: QueryParams, columns: Sequence[str], sort: str) -> PageView:
+        """Return the view that the parameters of an address describe. Without `show` it shows the given columns.
+        Without `sort` it orders by the given one, and without `order` from high to low. Conditions are not checked.
         """
-        show = parameters.getlist("show") if "show" in parameters else metrics
+        show = parameters.getlist("show") if "show" in parameters else columns
         return cls(
             where=parameters.get("where", "").strip(),
             only=tuple(filter(None, parameters.getlist("only"))),
-            sort=parameters.get("sort", next(iter(metrics), "")),
+            sort=parameters.get("sort", sort),
             descending=parameters.get("order") != "asc",
             show=tuple(dict.fromkeys(filter(None, show))),
             after=parameters.get("after", ""),
+            compared=parameters.get("compared", ""),
         )
 
     def format_query(self, **changes: Any) -> str:
@@ -55,12 +58,12 @@ class PageView:
         unchanged view begins at its first page, unless `after` is among the changes.
         """
         changed = replace(self, **{"after": "", **changes})
-        # One empty name means that no column is shown; without any name all metrics are.
+        # One empty name means that no column is shown; without any name those that are shown first are.
         pairs = [("where", changed.where)] if changed.where else []
         pairs += [("only", text) for text in changed.only]
         pairs += [("sort", changed.sort), ("order", "desc" if changed.descending else "asc")]
         pairs += [("show", name) for name in changed.show or ("",)]
-        pairs += [("after", changed.after)] if changed.after else []
+        pairs += [(name, text) for name in ("after", "compared") if (text := getattr(changed, name))]
         return f"?{urlencode(pairs)}"
 
     def list_other_conditions(self, column: str) -> tuple[str, ...]:

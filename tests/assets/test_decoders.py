@@ -15,7 +15,7 @@ from assets.media.decoders import (
 )
 from assets.settings import SettingsError
 from db.evidence.frames import StoredVideo
-from metrics_core.frames.memory import PROCESS_BYTES
+from metrics_core.frames.memory import FACT_MODELS_BYTES, PROCESS_BYTES
 from metrics_core.frames.pool import DecoderPool
 
 
@@ -45,6 +45,19 @@ def test_too_many_decoders_are_named_before_any_starts(monkeypatch: pytest.Monke
         ["r instead of 10000 can decode pictures of 8192 x 4352"],
     )
     assert pool.n * PROCESS_BYTES <= max(pool.memory_bytes, PROCESS_BYTES)
+
+
+def test_decoders_that_hold_models_are_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REELSIEVE_DECODERS", "10000")
+    with_models = PROCESS_BYTES + FACT_MODELS_BYTES
+    pool = choose_decoder_pool(1, [video("film")] * 10_000, lambda _: None, with_models=True)
+    assert pool.n == max(1, pool.memory_bytes // with_models)
+    # Of this picture, 20 copies of three bytes a pixel are less than the 20 MiB that remain.
+    four = DecoderPool(4, 4 * (with_models + (20 << 20)))
+    assert explain_memory(four, [video("film")], with_models) is None
+    line = explain_memory(DecoderPool(5, four.memory_bytes), [video("film")], with_models)
+    assert line is not None
+    assert line.startswith("4 decoders instead of 5 can decode pictures of 320 x 240 at once")
 
 
 @pytest.mark.parametrize(("n_gpus", "cores", "n"), [(8, 192, 24), (1, 16, 16), (0, 16, 8), (0, 1, 1), (8, 4, 1)])

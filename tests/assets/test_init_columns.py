@@ -48,7 +48,7 @@ def test_lists_of_candidates_become_samples_with_their_ratings(tmp_path: Path, e
     assert (made.holdings.captions, made.holdings.references, made.holdings.ratings) == (2, 2, 6)
     assert left_out(made) == {}
     assert rows(made, "ratings")[3] == {
-        "caption_id": "v1__captions_2", "rater": "rater_1", "aspect": "ratings", "value": 1
+        "caption_id": "v1__candidate_2", "rater": "rater_1", "aspect": "ratings", "value": 1
     }  # fmt: skip
     report = ingest_folder(engine, made.folder, "mine")
     assert (report.accepted["captions"], report.accepted["ratings"], report.rejected) == (4, 6, 0)

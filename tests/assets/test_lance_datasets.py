@@ -78,7 +78,7 @@ def test_rows_become_videos_with_the_other_columns_as_fields(tmp_path: Path, cli
     }
     table = write_captioned(tmp_path / "t.lance", clips, **more)
     before = {path: path.stat().st_mtime_ns for path in table.rglob("*")}
-    made = create_manifest(table, tool="lance", column_names=ColumnNames(video="clip"))
+    made = create_manifest(table, tool="lance", column_names=ColumnNames({"video": "clip"}))
     assert (made.folder, made.source_description) == (tmp_path, "a Lance table")
     assert made.findings.guesses == ["video in column 'clip', caption in column 'Caption', system in column 'model'"]
     videos = read_rows(made, "videos")
@@ -143,9 +143,10 @@ def test_tables_without_what_a_manifest_needs_are_refused(tmp_path: Path, clips:
     two = {"a": [b"1"], "b": [b"2"], "caption": ["A cup."]}
     write(**two)
     assert refusal() == (
-        "t.lance: no column of files was recognised as the one of videos: choose one of 'a', 'b' with --video-column"
+        "t.lance: no column of files was recognised as the one of videos: choose one of 'a', 'b' "
+        "with --column video=NAME"
     )
-    assert "choose one of 'a', 'b' with --video-column" in refusal(column_names=ColumnNames(video="caption"))
+    assert "choose one of 'a', 'b' with --column video=NAME" in refusal(column_names=ColumnNames({"video": "caption"}))
     write(a=[b"1"], words=["A cup."])
     assert "no column was recognised as the one of captions: choose one of 'a', 'words'" in refusal()
     write(video=["a.mp4"], caption=["A cup."])

@@ -366,7 +366,7 @@ def test_a_diff_says_who_left_who_came_and_why(engine: Engine) -> None:
     drawn = make(engine, dataset, by="vcs", choose="random", seed=3, count=2)
     with engine.connect() as connection:
         went = list(compare_selections(connection, second.selection_id, drawn.selection_id))
-    sentence = f"selection {drawn.selection_id} drew others at random, or left it out by a condition"
+    sentence = f"selection {drawn.selection_id} drew others at random"
     assert {row.reason for row in went if row.change == "went out"} == {sentence}
 
 

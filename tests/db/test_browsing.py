@@ -13,12 +13,21 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from db.evidence.embeddings import text_sha256
+from db.evidence.facts import store_text_facts
 from db.manifest.datasets import Dataset
 from db.reports.histograms import Histogram, ValueCount, count_values
-from db.reports.pages import MOST_COUNTED, count_samples, list_video_samples, load_page
-from db.reports.sample_query import QueryContext, SampleQuery, list_suggested_columns, prepare_query
+from db.reports.pages import MOST_COUNTED, count_samples, find_neighbours, list_video_samples, load_page
+from db.reports.sample_query import (
+    QueryContext,
+    SampleQuery,
+    list_suggested_columns,
+    list_telling_columns,
+    prepare_query,
+)
 from db.reports.sample_query_sql import build_sql
 from db.schema import rating
+from db.schema.facts import TEXT_FACTS
 from db.selection.conditions import FilterError
 from tests.conftest import Template, filled_template
 from tests.db.builders import add_sample, add_video, change_text, make_dataset, set_scores
@@ -117,6 +126,25 @@ def test_pages_hold_each_sample_once_in_order(
 
 
 @pytest.mark.parametrize("sort", [None, "vcs", "system", "extra_n"])
+@pytest.mark.parametrize("descending", [True, False])
+def test_neighbours_are_those_of_the_pages(
+    engine: Engine, clips: tuple[Dataset, dict[int, Row]], sort: str | None, descending: bool
+) -> None:
+    dataset, rows = clips
+    for conditions, passes in WAYS:
+        # A sample that the conditions leave out has neighbours too: those of the place that it would have.
+        whole = expected(rows, sort, lambda row: True, descending=descending)
+        with seen(engine, SampleQuery(dataset, conditions, sort, descending)) as on:
+            for place, i in list(enumerate(whole))[::4]:
+                before = [j for j in whole[:place] if passes(rows[j])]
+                after = [j for j in whole[place + 1 :] if passes(rows[j])]
+                wanted = [*[None, None, *before][-2:], i, next(iter(after), None)]
+                found = find_neighbours(on, i)
+                assert [end and end.sample_id for end in found] == wanted, (conditions, i)
+                assert found.own.value == (None if sort is None else rows[i][sort])
+
+
+@pytest.mark.parametrize("sort", [None, "vcs", "system", "extra_n"])
 def test_the_sql_gives_the_same_samples_in_the_same_order(
     engine: Engine, clips: tuple[Dataset, dict[int, Row]], sort: str | None
 ) -> None:
@@ -182,6 +210,24 @@ def test_columns_are_suggested_with_own_fields_and_aspects(
         assert list_video_samples(on, next(iter(clips[1].values()))["video_id"]) == [
             i for _, i in sorted((row["system"], i) for i, row in list(clips[1].items())[:3])
         ]
+
+
+def test_columns_with_values_come_the_most_telling_first(engine: Engine, clips: tuple[Dataset, dict[int, Row]]) -> None:
+    facts = {name: 0.5 for name in TEXT_FACTS if name not in ("name_share", "language")} | {"name_share": None}
+    texts = {text_sha256("a cat"): {**facts, "words": 2, "sentences": 1, "language": "en"}}
+    texts[text_sha256("a dog runs ")] = {**texts[text_sha256("a cat")], "words": 3, "language": None}
+    store_text_facts(engine, "1", texts)
+    with seen(engine, SampleQuery(clips[0])) as on:
+        names = list_telling_columns(on)
+    # Metrics, ratings, facts that vary, own fields, other columns; then what is the same for all.
+    assert names[:3] == ["vcs", "rating_fun", "words"]
+    others = ["duration_s", "extra_mood", "extra_n", "sample", "shard", "system", "text", "video", "vcs_status"]
+    assert set(others) <= set(names)
+    assert names.index("extra_mood") < names.index("duration_s") < names.index("vcs_status")
+    constant = ["sentences", "repetition", "boilerplate", "digit_share", "language", "kind", "vcs_models"]
+    assert [name for name in names if name in constant] == constant
+    assert names.index("sentences") > max(map(names.index, others))
+    assert not {"name_share", "motion", "evqa", "evqa_status", "cosine", "width", "licence"} & set(names)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from db.manifest.rating import (
     CaptionToRate,
     Rater,
     count_answers,
+    count_answers_by_rater,
     delete_last_answer,
     find_due_repeat,
     find_next_caption,
@@ -87,6 +88,22 @@ def test_each_caption_comes_once_in_an_order_of_the_seed_alone(
         stored = connection.execute(sa.select(rating).where(rating.c.rater == "cid").limit(1)).one()
     assert (stored.value, stored.extra["scale"], stored.extra["answer"]) == (4.0, "1-5", "4")
     assert stored.extra["rated_at"].startswith("20")
+
+
+def test_answers_of_all_raters_are_counted_while_they_are_about_the_present_text(
+    engine: Engine, clips: tuple[Dataset, list[int]]
+) -> None:
+    dataset, ids = clips
+    for name, given in (("bob", ids[:2]), ("ann", ids[:2]), ("cid", ids[:5])):
+        for i in given:
+            assert answer(engine, Rater(dataset, name, "fun"), i)
+    assert answer(engine, Rater(dataset, "dan", "truth"), ids[0])
+    with engine.connect() as connection:
+        assert count_answers_by_rater(connection, Rater(dataset, "eve", "fun")) == [("cid", 5), ("ann", 2), ("bob", 2)]
+    change_text(engine, ids[0], "another text")
+    with engine.connect() as connection:
+        assert count_answers_by_rater(connection, Rater(dataset, "eve", "fun")) == [("cid", 4), ("ann", 1), ("bob", 1)]
+        assert count_answers_by_rater(connection, Rater(dataset, "eve", "truth")) == []
 
 
 def test_what_is_skipped_comes_only_where_it_is_asked_for(engine: Engine, clips: tuple[Dataset, list[int]]) -> None:

@@ -52,6 +52,8 @@ def test_captions_come_by_their_cosine(engine: Engine) -> None:
             ("of north", 0.0),
         ]
         assert (found[0]["dataset"], found[0]["video"], found[0]["text"]) == ("clips", "v", "east")
+        others = list_nearest_captions(connection, model_id, vector(1, 0), None, 2, but_video=video)
+        assert [row["sample"] for row in others] == ["far"]
         everywhere = list_nearest_captions(connection, model_id, vector(1, 0), None, 2)
         assert [row["sample"] for row in everywhere] == ["of east", "far"]
         assert count_captions_with_vectors(connection, model_id, clips.dataset_id) == (4, 5)
@@ -89,6 +91,8 @@ def test_a_video_comes_once_with_its_best_frame(engine: Engine) -> None:
     change(engine, schema.video, videos["changed"], content_sha256=b"another film")
     with engine.connect() as connection:
         found = list_nearest_videos(connection, model_id, vector(1, 0), clips.dataset_id, 10)
+        others = list_nearest_videos(connection, model_id, vector(1, 0), None, 10, but_video=videos["turns"])
+        assert [row["video_id"] for row in others] == [videos["still"]]
         assert has_frame_vectors(connection, model_id, None)
         assert not has_frame_vectors(connection, model_id, clips.dataset_id + 1)
     assert [(row["video"], row["time_s"], round(row["similarity"], 6)) for row in found] == [

@@ -19,12 +19,20 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 import uvicorn
+from markupsafe import Markup
 from sqlalchemy.engine import Engine
 
 from assets.scores.base import Explanation, Mark
+from assets.sources.frames import SampledFrames
+from assets.sources.texts import TextVectors
 from db import schema
+from db.evidence.embeddings import store_text_vectors, text_sha256
+from db.evidence.facts import store_text_facts
+from db.evidence.frames import store_frames
+from db.evidence.models import register_model
 from db.manifest.datasets import Dataset
 from db.server.engine import open_engine
+from metrics_core.protocols import ModelIdentity
 from orchestration.look.app import LookPages
 from orchestration.web.guard import RequestGuard
 from tests.assets.reporting import ToldScorer, rate
@@ -60,11 +68,12 @@ SEEN: set[tuple[str, str, bool, int]] = set()
 
 @dataclass(frozen=True)
 class Shown:
-    """The pages on a port of loopback, and what they are of."""
+    """The pages on a port of loopback, and what they are of. text_ids: the samples of dataset "texts"."""
 
     engine: Engine
     dataset: Dataset
     ids: list[int]
+    text_ids: list[int]
     media: Path
     port: int
 
@@ -79,6 +88,21 @@ class Shown:
         said = {name.replace("_", "-"): value.format(port=self.port) for name, value in headers.items()}
         connection.request(method, path, None if body is None else json.dumps(body), {**kind, **said})
         return connection.getresponse()
+
+
+class Named:
+    """A model of which only the name is asked."""
+
+    def __init__(self, name: str) -> None:
+        self.identity = ModelIdentity(name, "1", {})
+
+
+def scorer_of_vectors() -> ToldScorer:
+    """A scorer that compares the vectors of texts and of frames."""
+    scorer = ToldScorer("vcs_short")
+    frames = SampledFrames(cast(Any, Named("frames")), lambda _: True, ())
+    scorer.sources = (TextVectors(cast(Any, Named("texts")), lambda _: (), ()), frames)  # type: ignore[assignment]  # it has none else
+    return scorer
 
 
 def value_of(place: int) -> float | None:
@@ -115,6 +139,44 @@ def add_clips(engine: Engine, folder: Path) -> tuple[Dataset, list[int]]:
     return dataset, ids
 
 
+def add_texts(engine: Engine) -> list[int]:
+    """A dataset without videos and scores: two captions of each of four videos, with facts, and vectors of all but the
+    last video's, which turn by an eighth of a circle from caption to caption.
+    """
+    dataset, ids, texts = make_dataset(engine, "texts"), [], []
+    for number in range(4):
+        video = add_video(engine, dataset, f"t{number}", status="text_only", uri=None, duration_s=None)
+        add_reference(engine, dataset, video, f"t{number}_r", f"A red dog runs and turn {number} ends.")
+        for words, system in enumerate(("long", "short")):
+            texts.append(f"A brown dog runs{' far' * (3 - words)} and turn {number} ends.")
+            ids.append(add_sample(engine, dataset, video, f"t{number}_{system}", texts[-1], system=system))
+    facts = {"sentences": 1, "repetition": None, "boilerplate": None, "digit_share": None, "name_share": 0.0}
+    facts |= {"language": "en"}
+    described = {text_sha256(text): {**facts, "words": len(text.split())} for text in texts}
+    store_text_facts(engine, "1", described)
+    with engine.begin() as connection:
+        model_id = register_model(connection, Named("texts").identity.as_dict())
+    angles = np.arange(len(texts[:-2])) * np.pi / 4
+    store_text_vectors(engine, model_id, texts[:-2], np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32))
+    return ids
+
+
+def add_frames(engine: Engine, videos: dict[int, tuple[float, float]]) -> None:
+    """One frame for each of some videos, with this vector."""
+    with engine.begin() as connection:
+        model_id = register_model(connection, Named("frames").identity.as_dict())
+        digests = dict(connection.execute(sa.select(schema.video.c.video_id, schema.video.c.content_sha256)).all())
+    row = {"status": "ok", "error": None, "n_frames": 24, "reader": "test"}
+    store_frames(
+        engine,
+        model_id,
+        [
+            {**row, "video_id": i, "content_sha256": digests[i], "frames": [(0, 0.5, np.asarray(vector, np.float32))]}
+            for i, vector in videos.items()
+        ],
+    )
+
+
 def write_playable(path: Path) -> Path:
     """Two seconds of a moving square, as browsers play them."""
     with av.open(str(path), "w") as container:
@@ -129,11 +191,13 @@ def write_playable(path: Path) -> Path:
 
 
 @contextmanager
-def served(engine: Engine, dataset: Dataset, ids: list[int], media: Path) -> Iterator[Shown]:
+def served(engine: Engine, dataset: Dataset, ids: list[int], text_ids: list[int], media: Path) -> Iterator[Shown]:
     """The guarded pages on a free port, until the block ends."""
     told = {"vcs": EXPLAINED, "evqa": KEYWORDS}
     scorers = {metric: cast(Any, ToldScorer(metric, told.get(metric))) for metric in ("vcs", "evqa")}
-    look = LookPages(engine, lambda: scorers, has_lineage=True)
+    scorers["vcs_short"] = cast(Any, scorer_of_vectors())
+    guidelines = {"style": Markup("<h1>Style</h1><p>Mark down what is <b>too long</b>.</p>")}
+    look = LookPages(engine, lambda: scorers, has_lineage=True, guidelines=guidelines)
     # A connection waits in the queue of the socket until the server is there to take it.
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -143,7 +207,7 @@ def served(engine: Engine, dataset: Dataset, ids: list[int], media: Path) -> Ite
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:
-            yield Shown(engine, dataset, ids, media, port)
+            yield Shown(engine, dataset, ids, text_ids, media, port)
         finally:
             server.should_exit = True
             thread.join()
@@ -161,7 +225,8 @@ def shown(shared_server: Engine, tmp_path_factory: pytest.TempPathFactory) -> Ge
     folder = tmp_path_factory.mktemp("media")
     with copied_database(shared_server) as url:
         engine = open_engine(url)
-        with served(engine, *add_clips(engine, folder), folder) as pages:
+        dataset, ids = add_clips(engine, folder)
+        with served(engine, dataset, ids, add_texts(engine), folder) as pages:
             yield pages
         engine.dispose()
 

@@ -19,6 +19,7 @@ from tests.orchestration.looking import (
     TEXT_ONLY,
     UNDECODABLE,
     Shown,
+    add_frames,
     browser,
     frozen_keys,
     page,
@@ -67,7 +68,7 @@ def test_a_card_plays_its_video_or_says_why_not(page: Page, shown: Shown) -> Non
     until(page, "document.querySelector('.card img').naturalWidth > 100")
     cards.nth(PLAYING * 3).get_by_role("button").click()
     until(page, "document.querySelector('.card video')?.currentTime > 0.1")
-    cards.nth(TEXT_ONLY * 3).get_by_text("No picture: this video came without a file").wait_for()
+    assert cards.nth(TEXT_ONLY * 3).locator(".film").count() == 0, "the text is the card"
     cards.nth(UNDECODABLE * 3).get_by_text("No picture: its file does not decode").wait_for()
     cards.nth(MISSING * 3).scroll_into_view_if_needed()
     cards.nth(MISSING * 3).get_by_text("No picture: the file cannot be shown:").wait_for()
@@ -176,6 +177,121 @@ def test_a_sample_shows_its_scores_and_why(page: Page, shown: Shown) -> None:
     assert page.locator(".card .system").all_inner_texts() == sorted(SYSTEMS)
 
 
+def sample_of(page: Page) -> int:
+    """The sample that the page shows."""
+    return int(urlsplit(page.url).path.rpartition("/")[2])
+
+
+def walk(page: Page, key: str) -> int:
+    """Press a key that leads to another sample, and return that."""
+    page.wait_for_load_state()
+    with page.expect_navigation():
+        page.keyboard.press(key)
+    return sample_of(page)
+
+
+def test_keys_lead_from_sample_to_sample_and_back_to_its_card(page: Page, shown: Shown) -> None:
+    address = f"/look/clips?where={quote('vcs is not null')}&sort=vcs&order=asc"
+    page.goto(address)
+    order = page.locator(".card .open").evaluate_all("all => all.map(each => Number(each.id.slice(1)))")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    assert walk(page, "Enter") == order[1]
+    assert [walk(page, key) for key in ("j", "ArrowRight", "k", "ArrowLeft")] == [order[i] for i in (2, 3, 2, 1)]
+    page.get_by_role("link", name="Previous").click()
+    page.wait_for_url(f"**/sample/{order[0]}?**")
+    assert page.get_by_role("link", name="Previous").count() == 0
+    assert [walk(page, "j") for _ in range(3)] == order[1:4]
+    with page.expect_navigation():
+        page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.id") == f"s{order[3]}"
+    assert page.evaluate("document.querySelector('.card .open').id") == f"s{order[3]}", "its page begins with it"
+    # From a card of a later page Escape leads back to that page.
+    page.goto(f"{address}&after={quote(f'[{value_of(order[1] - shown.ids[0])}, {order[1]}]')}")
+    cards = keys(page)
+    page.locator(".card .open").nth(4).click()
+    page.wait_for_url(f"**/sample/{order[6]}?**")
+    with page.expect_navigation():
+        page.keyboard.press("Escape")
+    assert keys(page) == cards
+    assert page.evaluate("document.activeElement.id") == f"s{order[6]}"
+
+
+def test_where_nothing_is_scored_facts_come_first(page: Page, shown: Shown) -> None:
+    page.goto("/look/texts")
+    assert page.locator(".card").first.locator("dt").all_inner_texts() == [
+        "words",
+        "sentences",
+        "name_share",
+        "language",
+    ]
+    page.get_by_text("Columns", exact=True).click()
+    offered = page.locator("fieldset label").all_inner_texts()
+    assert offered[0].strip() == "words"
+    assert not {"vcs", "vcs_status", "motion", "width"} & {name.strip() for name in offered}
+    page.get_by_text("Columns", exact=True).click()
+    distributions(page)
+    page.get_by_role("img", name="words: 8 values from 10.000 to 11.000").wait_for()
+    page.locator(".card .open").first.click()
+    page.wait_for_url("**/sample/**")
+    page.get_by_role("rowheader", name="words").wait_for()
+    assert page.get_by_text("unscored").count() == 0
+    page.get_by_text("No score yet by vcs, evqa").wait_for()
+    assert page.locator(".scores > *").first.get_by_text("Facts").count() == 1
+
+
+def test_words_that_differ_are_marked_in_both_texts(page: Page, shown: Shown) -> None:
+    page.goto(f"/look/texts/sample/{shown.text_ids[0]}")
+    page.get_by_role("link", name="Compare words with t0_r").click()
+    page.get_by_role("heading", name="Compared with t0_r").wait_for()
+    assert page.locator(".seen > .text ins").all_inner_texts() == ["brown", "far far far"]
+    assert page.locator("blockquote ins").all_inner_texts() == ["red"]
+    page.get_by_role("link", name="short", exact=True).click()
+    page.get_by_role("heading", name="Compared with short").wait_for()
+    assert page.locator(".seen > .text ins").all_inner_texts() == ["far"]
+    assert page.locator("blockquote ins").count() == 0
+    # The comparison goes along from sample to sample, and has nothing to say of the system itself.
+    walk(page, "j")
+    page.get_by_text("There is no system short here to compare with.").wait_for()
+    walk(page, "j")
+    page.get_by_role("heading", name="Compared with short").wait_for()
+    page.get_by_role("link", name="End the comparison").click()
+    page.wait_for_url(lambda url: "compared" not in url)
+    assert page.locator("ins").count() == 0
+
+
+def test_similar_samples_come_by_their_vectors(page: Page, shown: Shown) -> None:
+    page.goto(f"/look/texts/sample/{shown.text_ids[0]}")
+    page.get_by_text("Similar samples").press("Enter")
+    # Its own video's other caption is nearer, and left out; the last video has no vectors.
+    page.get_by_text("cosine 0.00").wait_for()
+    similar = page.locator(".similar li").evaluate_all("all => all.map(each => each.innerText.split('\\n')[0])")
+    assert similar == [
+        "long t1_long cosine 0.00",
+        "short t1_short cosine −0.71",
+        "short t2_short cosine −0.71",
+        "long t2_long cosine −1.00",
+    ]
+    page.get_by_role("link", name="t1_short").click()
+    page.wait_for_url(f"**/sample/{shown.text_ids[3]}?**")
+    page.goto(f"/look/texts/sample/{shown.text_ids[-1]}")
+    page.get_by_text("Similar samples").press("Enter")
+    page.get_by_text("This caption has no vector of texts yet: run reelsieve score").wait_for()
+
+
+def test_similar_videos_come_by_their_frames(page: Page, shown: Shown) -> None:
+    with shown.engine.connect() as connection:
+        videos = list(connection.exec_driver_sql("SELECT video_id FROM video WHERE status = 'ok' ORDER BY 1").scalars())
+    add_frames(shown.engine, {videos[0]: (1, 0), videos[1]: (0, 1), videos[2]: (2, 2)})
+    page.goto(f"/look/clips/sample/{shown.ids[PLAYING]}")
+    page.get_by_text("Similar samples").press("Enter")
+    page.get_by_role("heading", name="Videos with similar frames").wait_for()
+    assert page.locator(".similar li").all_inner_texts() == [
+        "v4 at 0.5 s, cosine 0.71",
+        f"v{MISSING} at 0.5 s, cosine 0.00",
+    ]
+
+
 def test_what_is_seen_is_frozen_as_its_recipe_says(page: Page, shown: Shown) -> None:
     page.goto("/look/clips?where=vcs+>+0.5&only=system+<>+'plain'&sort=vcs")
     page.get_by_role("status").get_by_text("samples").wait_for()
@@ -210,6 +326,7 @@ def test_what_is_seen_is_a_statement(page: Page, shown: Shown) -> None:
         ("/look/clips?where=vcs+>", 400, "not a complete condition"),
         ("/look/clips?sort=gone", 400, "unknown name &#39;gone&#39;"),
         ("/look/clips?show=gone", 400, "unknown name &#39;gone&#39;"),
+        ("/look/clips/sample/99999/similar", 404, "has no sample with this address"),
         ("/look/clips?after=[[1],2]", 400, "names no valid place to begin"),
         ("/look/clips?after=x", 400, "names no valid place to begin"),
         ("/look/clips?sort=system&after=[1,2]", 400, "names no valid place to begin"),

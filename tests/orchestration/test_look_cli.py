@@ -82,6 +82,14 @@ def test_look_serves_the_dataset_until_it_is_stopped() -> None:
         assert "/asset-groups" not in text_of(address), "Dagster serves beside it in `reelsieve ui` alone"
 
 
+def test_rate_shows_the_guidelines_of_its_aspect(tmp_path: Path) -> None:
+    file = tmp_path / "coverage.md"
+    file.write_text("Name **everything**.")
+    with started([*RATE, "--rater", "ann", "--guidelines", str(file)], signal.SIGTERM) as address:
+        assert "<p>Name <strong>everything</strong>.</p>" in text_of(address)
+        assert "everything" not in text_of(address.replace("coverage", "fluency"))
+
+
 def test_an_answer_outlives_a_kill() -> None:
     with started([*RATE, "--rater", "ann", "--pairs"], signal.SIGKILL) as address:
         for page, answer in ((address, "tie"), (address.replace("&pairs=1", ""), "4")):
@@ -115,7 +123,11 @@ def test_an_answer_outlives_a_kill() -> None:
         ),
         (
             ["rate", "tiny", "--keypoints", "--pairs"],
-            "--scale and --pairs are for ratings: leave them out with --keypoints",
+            "--scale, --pairs and --guidelines are for ratings: leave them out with --keypoints",
+        ),
+        (
+            ["rate", "tiny", "--aspect", "coverage", "--guidelines", "nowhere.md"],
+            "nowhere.md: the guidelines cannot be read (No such file or directory): give another file",
         ),
         (
             ["rate", "tiny", "--aspect", "coverage", "--scale", "1-5", "--pairs"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, urlsplit
 
 import pytest
 import sqlalchemy as sa
@@ -12,13 +12,16 @@ from assets.agreement.questions import draw_for_question, parse_question
 from assets.promise.select import PromiseUnconfirmed, make_promised_selection
 from assets.promise.state import PromiseState
 from assets.promise.terms import PromiseTerms
+from db.manifest.rating import Rater
 from db.manifest.rating_draws import list_rating_questions
 from db.schema import keypoint_label, preference, rating, sample
 from db.selection.recipes import Recipe
 from metrics_core.protocols import TextEncoder
+from orchestration.look.rating import RatingSession
 from tests.browser import barriers
 from tests.db.builders import change_text
 from tests.orchestration.looking import HOSTILE, SYSTEMS, Shown, browser, page, shown
+from tests.orchestration.test_look import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -253,6 +256,71 @@ def test_two_captions_of_a_video_are_compared_by_keys(page: Page, shown: Shown, 
         a, b = (page.get_by_role("region", name=name).bounding_box() or {} for name in "AB")
         assert a["y"] == b["y"]
         assert a["x"] < b["x"], "A stands on the left"
+
+
+def test_without_a_picture_the_caption_and_its_buttons_come_first(page: Page, shown: Shown, rater: str) -> None:
+    page.goto(f"/look/texts/rate?aspect=overall&rater={rater}")
+    page.get_by_role("heading", name="How good is the caption overall?").wait_for()
+    tops = [page.locator(part).bounding_box() for part in ("h1", ".caption", ".scale", "blockquote")]
+    places = [box["y"] + box["height"] for box in tops if box]
+    assert places == sorted(places) or (page.viewport_size or {})["width"] > 1000
+    assert places[2] < 400, "without scrolling"
+    page.goto(f"/look/texts/rate?aspect=overall&rater={rater}&pairs=1")
+    page.get_by_role("heading", name="Which caption is better overall?").wait_for()
+
+
+@pytest.mark.parametrize(
+    ("aspect", "scale", "question"),
+    [
+        ("Overall", "0-100", "How good is the caption overall?"),
+        ("coverage", "1-5", "How good is the caption's coverage?"),
+        ("overall", "yes-no", "Is the caption good overall?"),
+        ("sound", "yes-no", "Is the caption's sound good?"),
+        ("coverage", None, "Which caption is better in coverage?"),
+    ],
+)
+def test_the_question_is_a_sentence(shown: Shown, aspect: str, scale: str | None, question: str) -> None:
+    assert RatingSession(Rater(shown.dataset, "ann", aspect), scale).question == question
+
+
+def test_guidelines_of_the_aspect_are_shown_with_the_question(page: Page, shown: Shown, rater: str) -> None:
+    page.goto(f"/look/clips/rate?aspect=style&rater={rater}")
+    if (page.viewport_size or {})["width"] < 1000:
+        assert not page.get_by_text("too long").is_visible()
+        page.get_by_text("Guidelines", exact=True).press("Enter")
+    page.get_by_text("Mark down what is too long.").wait_for()
+    page.goto(f"/look/clips/rate?aspect=other&rater={rater}")
+    assert page.get_by_text("Guidelines", exact=True).count() == 0
+
+
+def test_all_raters_are_counted(page: Page, shown: Shown, rater: str) -> None:
+    aspect = f"counted {rater}"
+    for name, n in ((rater, 2), (HOSTILE, 3)):
+        for i in shown.ids[:n]:
+            address = f"/look/clips/rate?aspect={quote(aspect)}&rater={quote(name)}&sample={i}&text={digest(shown, i)}"
+            assert shown.ask(f"{address}&answer=4", "POST", {}).status == 200
+    page.goto(f"/look/clips/rate?aspect={quote(aspect)}&rater={quote(rater)}")
+    page.get_by_text("All raters").press("Enter")
+    page.get_by_role("row", name=f"{rater} 2 of 30").wait_for()
+    rows = page.get_by_role("region", name="All raters").locator("tbody tr").all_inner_texts()
+    assert [row.split("\t") for row in rows] == [[HOSTILE, "3 of 30"], [rater, "2 of 30"]]
+
+
+def test_the_next_video_is_loaded_while_one_answers(page: Page, shown: Shown, rater: str) -> None:
+    """The second of two captions is of another video, whose file the browser has before the first is answered."""
+    with shown.engine.connect() as connection:
+        query = "SELECT video_id FROM video WHERE status = 'ok' AND key IN ('v4', 'v5') ORDER BY 1"
+        videos = list(connection.exec_driver_sql(query).scalars())
+    kept = [shown.ids[4 * len(SYSTEMS)], shown.ids[5 * len(SYSTEMS)]]
+    skip = "&".join(f"skip={i}" for i in shown.ids if i not in kept)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+    page.goto(f"/look/clips/rate?aspect=ahead&rater={rater}&{skip}")
+    first = now(page)
+    other = videos[1 - kept.index(first)]
+    until(page, "ahead.readyState === 4")
+    assert f"/look/clips/video/{other}/file" in asked
+    assert stored(shown, rater) == []
 
 
 def test_a_repeat_looks_like_any_caption_and_ends_as_consistency(page: Page, shown: Shown, rater: str) -> None:

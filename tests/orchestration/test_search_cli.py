@@ -45,7 +45,7 @@ def test_a_caption_is_nearest_to_itself(scored: Installation) -> None:
     answer = json.loads(run_command("search", text, "--dataset", DATASET, "--limit", "3", "--json").stdout)
     first = answer["found"][0]
     assert (first["sample"], first["text"], first["similarity"]) == (name, text, pytest.approx(1.0, abs=1e-5))
-    assert first.keys() == {"dataset", "video", "sample", "system", "similarity", "text"}
+    assert first.keys() == {"dataset", "video", "sample", "sample_id", "system", "similarity", "text"}
     similarities = [row["similarity"] for row in answer["found"]]
     assert len(similarities) == 3
     assert similarities == sorted(similarities, reverse=True)

@@ -32,7 +32,7 @@ const sight = new IntersectionObserver(entries => {
   next();
 });
 document.querySelectorAll("[data-load], img[data-src]").forEach(part => sight.observe(part));
-if (matchMedia("(max-width: 860px)").matches) document.querySelector(".side")?.removeAttribute("open");
+if (matchMedia("(max-width: 860px)").matches) document.querySelector(".side, .guidelines")?.removeAttribute("open");
 
 // A range of bars: from the bar where the pointer goes down to the bar where it goes up.
 const barAt = event => document.elementFromPoint(event.clientX, event.clientY)?.closest(".bars g");
@@ -106,9 +106,13 @@ addEventListener("error", async event => {
   if (answer.ok && media.dataset.frames) film.before(Object.assign(new Image(), {src: media.dataset.frames, alt: "Frames"}));
 }, true);
 
-// j and k go from card to card.
+// j and k go from card to card, and with the arrows from sample to sample; Escape leads back to the cards.
+const WALK = {j: "next", ArrowRight: "next", k: "prev", ArrowLeft: "prev"};
 addEventListener("keydown", event => {
-  if (!["j", "k"].includes(event.key) || event.target.matches("input, select, textarea, video")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea, video, .table")) return;
+  if (event.key === "Escape") document.querySelector("a.back[aria-keyshortcuts]")?.click();
+  document.querySelector(`.top [rel=${WALK[event.key]}]`)?.click();
+  if (!["j", "k"].includes(event.key)) return;
   const cards = [...document.querySelectorAll(".card .open")];
   const now = cards.findIndex(each => each.closest(".card").contains(document.activeElement));
   cards[Math.min(cards.length - 1, Math.max(0, now + (event.key === "j" ? 1 : -1)))]?.focus();
@@ -153,6 +157,14 @@ points?.addEventListener("submit", event => {
   event.preventDefault();
   choose(points.elements.points.value);
 });
+// While people answer, the browser loads the video of the next caption: the page to which Skip leads shows it.
+const ahead = document.createElement("video");
+const loadAhead = async address => {
+  const answer = await fetch(address), page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const next = page.querySelector("video")?.getAttribute("src");
+  if (next) Object.assign(ahead, {preload: "auto", muted: true, src: next});
+};
+addEventListener("load", () => { if (rate) loadAhead(document.getElementById("skip").href).catch(() => {}); });
 // The content of a fold is computed when it is opened.
 const unfold = async fold => {
   const part = fold.querySelector("div"), answer = await fetch(fold.dataset.fold).catch(() => null);
