@@ -8,7 +8,7 @@ from itertools import islice
 from sqlalchemy.engine import Engine
 
 from assets.facts.rows import build_video_facts
-from assets.media.decoders import choose_decoder_pool, count_cores, count_pixels
+from assets.media.decoders import choose_decoder_pool, count_cores, count_held_bytes, count_pixels
 from assets.sources.base import LineWriter
 from assets.sources.frames import VIDEOS_PER_WRITE, hold_video_file
 from db.evidence.facts import (
@@ -79,9 +79,7 @@ def count_unmeasured_videos(engine: Engine, dataset: Dataset, models: str | None
 
 
 def _estimate_bytes(video: StoredVideo) -> int:
-    # A member of a tar file is read into memory.
-    member = video.size_bytes if video.member_offset is not None else 0
-    return estimate_video_bytes(count_pixels(video), 0, None) + member
+    return estimate_video_bytes(count_pixels(video), 0, None) + count_held_bytes(video)
 
 
 def _measure_video(worker: DecodingWorker, video: StoredVideo, *, with_models: bool) -> VideoFacts:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from assets.media.address import is_member_address
 from assets.media.settings import MediaSettings
 from assets.reports.text import format_count
 from assets.settings import read_settings
@@ -49,8 +50,17 @@ def choose_decoder_pool(
     process_bytes = PROCESS_BYTES + (FACT_MODELS_BYTES if with_models else 0)
     if line := explain_memory(DecoderPool(n, memory), videos, process_bytes):
         tell(line)
-    # Idle decoders take memory too.
-    return DecoderPool(min(n, max(1, memory // process_bytes)), memory)
+    return limit_decoders(DecoderPool(n, memory), videos, process_bytes)
+
+
+def limit_decoders(pool: DecoderPool, videos: Sequence[StoredVideo], process_bytes: int = PROCESS_BYTES) -> DecoderPool:
+    """Return as many decoders of a pool as its memory holds while they decode the smallest picture of these videos, at
+    least one, with the memory that they leave for videos: idle decoders take memory too. process_bytes: the memory of a
+    decoder without a video.
+    """
+    smallest = min(map(_estimate_picture_bytes, videos), default=0)
+    n = min(pool.n, max(1, pool.memory_bytes // (process_bytes + smallest)))
+    return DecoderPool(n, max(0, pool.memory_bytes - n * process_bytes))
 
 
 def explain_memory(pool: DecoderPool, videos: Sequence[StoredVideo], process_bytes: int = PROCESS_BYTES) -> str | None:
@@ -58,10 +68,10 @@ def explain_memory(pool: DecoderPool, videos: Sequence[StoredVideo], process_byt
     number that can; None where they all can. A picture of unknown size counts as the largest that is decoded.
     process_bytes: the memory of a decoder without a video.
     """
-    largest = max(videos, key=lambda video: estimate_video_bytes(count_pixels(video), 0, None), default=None)
+    largest = max(videos, key=_estimate_picture_bytes, default=None)
     if largest is None:
         return None
-    needed = process_bytes + estimate_video_bytes(count_pixels(largest), 0, None)
+    needed = process_bytes + _estimate_picture_bytes(largest)
     n_fitting = max(1, pool.memory_bytes // needed)
     if n_fitting >= pool.n:
         return None
@@ -71,6 +81,17 @@ def explain_memory(pool: DecoderPool, videos: Sequence[StoredVideo], process_byt
         f"{largest.key}: one takes {needed / 1e9:.2f} GB, and {pool.memory_bytes / 1e9:.1f} GB of memory may be used; "
         f"set REELSIEVE_DECODERS to {n_fitting}, or scale the largest videos down"
     )
+
+
+def _estimate_picture_bytes(video: StoredVideo) -> int:
+    return estimate_video_bytes(count_pixels(video), 0, None)
+
+
+def count_held_bytes(video: StoredVideo) -> int:
+    """Return the bytes of a video's file that are held in memory while it is decoded: all of them for a member of a tar
+    file or a row of a Lance table, else none.
+    """
+    return video.size_bytes if is_member_address(video.uri) else 0
 
 
 def count_pixels(video: StoredVideo) -> int | None:

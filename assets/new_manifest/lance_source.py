@@ -146,7 +146,8 @@ def _read_rows(
                     yield row_id, content, {name: cell for name, cell in cells.items() if cell is not None}
     except (OSError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         what = UNREADABLE_TABLE if row_id is None else "the rest of a table that cannot be read: "
-        findings.leave_out(f"{what}{table}: put the complete table there ({type(error).__name__})", table)
+        why = f"data is missing or damaged, put the complete table there ({type(error).__name__})"
+        findings.leave_out(f"{what}{table}: {why}", table)
 
 
 def _list_read_columns(

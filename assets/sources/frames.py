@@ -13,7 +13,13 @@ import numpy as np
 from sqlalchemy.engine import Engine
 
 from assets.facts.rows import build_video_facts
-from assets.media.decoders import choose_decoder_pool, count_cores, count_cores_per_encoder, count_pixels
+from assets.media.decoders import (
+    choose_decoder_pool,
+    count_cores,
+    count_cores_per_encoder,
+    count_held_bytes,
+    count_pixels,
+)
 from assets.media.files import IngestedFileUnreadable, hold_ingested_file
 from assets.reports.text import format_portion
 from assets.sources.base import Evidence, Examination, LineWriter, Order, Source
@@ -185,7 +191,7 @@ def _encode_rows(
 
 def _build_video_file(video: StoredVideo, wants_facts: bool, with_models: bool) -> VideoToEncode[StoredVideo]:
     held = partial(hold_video_file, video)
-    size = video.duration_s, video.n_frames, count_pixels(video)
+    size = video.duration_s, video.n_frames, count_pixels(video), count_held_bytes(video)
     return VideoToEncode(video, Path(video.uri), *size, held, wants_facts, with_models)
 
 

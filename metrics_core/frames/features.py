@@ -49,9 +49,10 @@ class FrameEncoder:
 class VideoToEncode(Generic[Key]):
     """One video file to compute features of. key: any value, which is returned with the features. duration_s: limits
     the time of decoding. n_frames, n_pixels (of one picture): estimate the memory; None counts as the greatest
-    possible. open_path: makes the file readable where `path` is not enough; it returns a context manager that gives the
-    path to read, or raises FrameReadError. wants_facts: whether the pass over its frames also measures its facts;
-    with_models: and then, whether the models of the extra `facts` measure text on screen and speech.
+    possible. held_bytes: the size of the file if it is in memory while it is decoded. open_path: makes the file
+    readable where `path` is not enough; it returns a context manager that gives the path to read, or raises
+    FrameReadError. wants_facts: whether the pass over its frames also measures its facts; with_models: and then,
+    whether the models of the extra `facts` measure text on screen and speech.
 
     The memory limits the number of videos decoded at once.
     """
@@ -61,6 +62,7 @@ class VideoToEncode(Generic[Key]):
     duration_s: float | None = None
     n_frames: int | None = None
     n_pixels: int | None = None
+    held_bytes: int = 0
     open_path: Callable[[], AbstractContextManager[Path]] | None = None
     wants_facts: bool = False
     with_models: bool = False
@@ -162,7 +164,7 @@ def _estimate_bytes(encoder: FrameEncoder, video: VideoToEncode[Any]) -> int:
     n_sampled = encoder.cap
     if video.n_frames is not None:
         n_sampled = len(choose_frame_indices(video.n_frames, encoder.every, encoder.cap))
-    return estimate_video_bytes(video.n_pixels, n_sampled, encoder.image_encoder.fit)
+    return estimate_video_bytes(video.n_pixels, n_sampled, encoder.image_encoder.fit) + video.held_bytes
 
 
 def _decode_video(

@@ -164,7 +164,7 @@ def test_the_tables_of_a_folder_become_one_manifest(
     reasons = left_out(made)
     assert reasons.pop("a table that cannot be read: no.lance: there is no Lance table: give the path of its folder")
     assert [reason.partition(" (")[0] for reason in reasons] == [
-        "a table that cannot be read: broken.lance: put the complete table there",
+        "a table that cannot be read: broken.lance: data is missing or damaged, put the complete table there",
         "a file of the tool that names no clip",
     ]
     assert len(shown(engine, f"SELECT {ingested(engine, folder).dataset_id}")) == 1
@@ -267,13 +267,13 @@ def test_pictures_sizes_and_who_holds_a_row(engine: Engine, table: Path, tmp_pat
             assert [row["rows"] for row in list_holding_selections(connection, held)] == ([n] if n else [])
 
 
-def load_documented(keys_file: Path, root: str, *columns: str) -> list[dict[str, Any]]:
+def load_documented(keys_file: Path, root: str, columns: list[str], **options: str) -> list[dict[str, Any]]:
     """What the loader in docs/export.md returns."""
     page = (PROJECT / "docs" / "export.md").read_text(encoding="utf-8").split("## Rows of Lance tables")[1]
     (code,) = re.findall(r"^```python\n(.*?)^```", page.split("\n## ")[0], flags=re.MULTILINE | re.DOTALL)
     scope: dict[str, Any] = {}
     exec(code, scope)
-    return list(scope["load_rows"](str(keys_file), root, columns))
+    return list(scope["load_rows"](str(keys_file), root, columns, **options))
 
 
 def test_the_keys_of_a_selection_read_it_out_of_the_table(
@@ -292,8 +292,15 @@ def test_the_keys_of_a_selection_read_it_out_of_the_table(
     rooted = tmp_path / "rooted.keys"
     rooted.write_text(done.path.read_text().replace('"t.lance', '"root://films/t.lance'))
     monkeypatch.setenv("REELSIEVE_MEDIA_ROOTS", json.dumps({"films": str(table.parent)}))
-    for keys, root in ((done.path, str(table.parent)), (rooted, "")):
-        loaded = load_documented(keys, root, "Caption", "aesthetic")
+    # As where the addresses name no column.
+    unnamed = tmp_path / "unnamed.keys"
+    unnamed.write_text(done.path.read_text().replace('"clip"', "null"))
+    for keys, root, options in (
+        (done.path, str(table.parent), {}),
+        (rooted, "", {}),
+        (unnamed, str(table.parent), {"video_column": "clip"}),
+    ):
+        loaded = load_documented(keys, root, ["Caption", "aesthetic"], **options)
         assert [(row["Caption"], row["aesthetic"]) for row in loaded] == [
             ("Clip 0.", 0.0),
             ("Clip 2.", 1.0),

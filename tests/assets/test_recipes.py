@@ -282,6 +282,11 @@ def test_scores_without_a_value_are_no_scores_that_are_missing(module_engine: En
     sample = add_sample(module_engine, silent, video, "s", "text")
     with pytest.raises(SelectionError, match="has a vcs score: run reelsieve score --dataset silent first"):
         make(module_engine, silent, by="vcs")
+    with pytest.raises(SelectionError, match="has a motion value: run reelsieve facts --dataset silent first"):
+        make(module_engine, silent, by="motion")
+    both = "vcs and motion score: run reelsieve score --dataset silent and run reelsieve facts --dataset silent first"
+    with pytest.raises(SelectionError, match=both):
+        make(module_engine, silent, by={"vcs": 1.0, "motion": 1.0})
     set_scores(module_engine, {sample: None})
     with pytest.raises(
         SelectionError,
