@@ -64,7 +64,7 @@ def _list_evidence_columns(source: type[Source[Any]]) -> list[str]:
 def depend_on_all_partitions(asset: str) -> dg.AssetDep:
     """Build a dependency on all partitions of an asset, since a dataset and its shards have different partition keys.
 
-    Dagster has no mapping from one dynamic set to another, and its interface ignores mappings of others' making. So the
-    graph says that a dataset needs all shards; the sensor `conclusions` knows which are its own.
+    Dagster has no mapping from one dynamic set to another, and its daemon and interface ignore a mapping of our own. So
+    the graph says that a dataset needs all shards; the sensor `conclusions` knows which are its own.
     """
     return dg.AssetDep(asset, partition_mapping=dg.AllPartitionMapping())
