@@ -8,7 +8,7 @@ import dagster as dg
 
 from assets.curation import Curation
 from assets.datasets import SHARDS_PER_GROUP
-from assets.lineage import list_input_assets
+from assets.lineage import build_score_lineage, list_input_assets
 from assets.partitions import SHARDS
 from assets.reports.text import format_count, format_name
 from assets.scores.asset_metadata import build_shard_metadata
@@ -33,6 +33,7 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
     A run that was interrupted goes on where it stopped, and a run with nothing left to score writes no score.
     """
     asset, (low, high) = build_score_asset_name(metric), SCORERS[metric].value_range
+    lineage = build_score_lineage(SCORERS[metric])
 
     @dg.asset(
         name=asset,
@@ -56,7 +57,8 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
                     failed[key] = done
                     continue
                 curation.results.add_scores(metric, key, done)
-                metadata_by_shard[key], counts = build_shard_metadata(curation.engine, shards[key], done)
+                metadata, counts = build_shard_metadata(curation.engine, shards[key], done)
+                metadata_by_shard[key] = {**metadata, "dagster/column_lineage": lineage}
                 refusals += [count for count in counts if count.status not in _EXPECTED_STATUSES]
         except StepAbandoned as error:
             failed |= dict.fromkeys(error.shards, error)
