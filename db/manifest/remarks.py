@@ -13,12 +13,14 @@ from sqlalchemy.engine import Connection
 from db.manifest.datasets import Dataset
 from db.schema import remark, sample, saved_view
 
+RemarkKind = Literal["tag", "note"]
+
 
 class Remark(NamedTuple):
     """A tag or a note that a person wrote on a sample. made_at: None stands for the present time in a new one."""
 
     sample_id: int
-    kind: Literal["tag", "note"]
+    kind: RemarkKind
     text: str
     made_by: str
     made_at: datetime | None = None
