@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
@@ -34,7 +34,7 @@ from tests.db.builders import add_sample, add_video, change_text, make_dataset
 from tests.db.freezing import freeze_recipe
 
 TAGS = ("good", "needs a look", 'odd "name" \\', "é")
-THEN = datetime(2026, 5, 1, 12, tzinfo=UTC)
+THEN = datetime(2026, 5, 1, 12, tzinfo=timezone.utc)
 
 
 def fill(engine: Engine) -> None:
