@@ -26,6 +26,9 @@ class Remark(NamedTuple):
     made_at: datetime | None = None
 
 
+_COLUMNS = [remark.c[name] for name in Remark._fields]
+
+
 def store_remarks(connection: Connection, dataset: Dataset, remarks: Collection[Remark]) -> list[int]:
     """Store tags and notes, and return the ids of the samples that they were stored on. A remark is left out if its
     sample is not in the dataset, or has one of the same kind and text already, which keeps its author and time.
@@ -36,7 +39,8 @@ def store_remarks(connection: Connection, dataset: Dataset, remarks: Collection[
     locked = in_dataset.where(sample.c.sample_id.in_(ids)).order_by(sample.c.sample_id)
     known = set(connection.scalars(locked.with_for_update(read=True, key_share=True)))
     now = sa.func.statement_timestamp()
-    rows = [{**new._asdict(), "made_at": new.made_at or now} for new in remarks if new.sample_id in known]
+    values = {"dataset_id": dataset.dataset_id}
+    rows = [{**new._asdict(), "made_at": new.made_at or now, **values} for new in remarks if new.sample_id in known]
     if not rows:
         return []
     stored = insert(remark).values(rows).on_conflict_do_nothing().returning(remark.c.sample_id)
@@ -49,23 +53,22 @@ def delete_remarks(
     """Delete the tag or note of this text from samples of the dataset, and return what was deleted, ordered by sample;
     [] if no sample had it.
     """
-    in_dataset = sa.select(sample.c.sample_id).where(sample.c.dataset_id == dataset.dataset_id)
-    same = (remark.c.kind == kind, remark.c.text == text, remark.c.sample_id.in_(sample_ids))
-    deleted = sa.delete(remark).where(*same, remark.c.sample_id.in_(in_dataset)).returning(*remark.c)
+    same = (remark.c.dataset_id == dataset.dataset_id, remark.c.kind == kind, remark.c.text == text)
+    deleted = sa.delete(remark).where(*same, remark.c.sample_id.in_(sample_ids)).returning(*_COLUMNS)
     return sorted((Remark(*row) for row in connection.execute(deleted)), key=lambda old: old.sample_id)
 
 
 def load_remarks(connection: Connection, dataset: Dataset, sample_id: int) -> list[Remark]:
     """Load the tags and then the notes of a sample, both from old to new; [] for a sample of another dataset."""
-    query = sa.select(*remark.c).join(sample).where(sample.c.dataset_id == dataset.dataset_id)
-    query = query.where(remark.c.sample_id == sample_id)
-    return [Remark(*row) for row in connection.execute(query.order_by(remark.c.kind.desc(), remark.c.made_at))]
+    of_sample = (remark.c.dataset_id == dataset.dataset_id, remark.c.sample_id == sample_id)
+    query = sa.select(*_COLUMNS).where(*of_sample).order_by(remark.c.kind.desc(), remark.c.made_at)
+    return [Remark(*row) for row in connection.execute(query)]
 
 
 def list_tags(connection: Connection, dataset: Dataset) -> list[str]:
     """List the different tags that samples of a dataset have, sorted."""
-    query = sa.select(remark.c.text).join(sample).where(sample.c.dataset_id == dataset.dataset_id)
-    return sorted(connection.scalars(query.where(remark.c.kind == "tag").distinct()))
+    query = sa.select(remark.c.text).where(remark.c.dataset_id == dataset.dataset_id, remark.c.kind == "tag")
+    return sorted(connection.scalars(query.distinct()))
 
 
 def build_tag_list(sample_id: sa.ColumnElement[int]) -> sa.ColumnElement[Any]:

@@ -15,6 +15,9 @@ remark = sa.Table(
     sa.Column("text", sa.Text, primary_key=True),
     text_column("made_by"),
     time_column("made_at"),
+    parent_column("dataset.dataset_id"),
+    # By it the tags of a dataset are listed, and the samples of a tag.
+    sa.Index("ix_remark_dataset_id_kind_text", "dataset_id", "kind", "text"),
     sa.CheckConstraint("kind IN ('tag', 'note')", name="kind"),
 )
 

@@ -61,8 +61,8 @@ def build_own_columns(
     if any(name.startswith(TAG_PREFIX) for name in mentioned):
         tags = {f"{TAG_PREFIX}{tag}": tag for tag in list_tags(connection, dataset)}
         for name in _require_known(mentioned, TAG_PREFIX, tags, "a tag that people gave"):
-            tagged = sa.select(remark.c.sample_id).where(remark.c.kind == "tag", remark.c.text == tags[name])
-            columns[name] = scores.columns["sample_id"].in_(tagged)
+            has_tag = (remark.c.dataset_id == dataset.dataset_id, remark.c.kind == "tag", remark.c.text == tags[name])
+            columns[name] = scores.columns["sample_id"].in_(sa.select(remark.c.sample_id).where(*has_tag))
     return columns
 
 

@@ -114,7 +114,7 @@ class LookPages:
         return self.make_scorers()
 
     def make_app(self) -> ASGIApp:
-        """Return the ASGI application that serves all pages below /look, including those for rating, labelling and tags. /
+        """Return the ASGI application that serves all pages below /look, with those for rating, labelling and tags. /
         is redirected to /look, errors become responses of one sentence, and every answer has security headers.
         """
         dataset_path = "/look/{dataset}"

@@ -1,11 +1,11 @@
-"""What people write while they look: tags and notes on samples, and saved views; every change can be undone."""
+"""Requests that store and delete tags and notes on samples, and saved views; every change can be undone."""
 
 from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass
 from datetime import datetime
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from sqlalchemy.engine import Engine
 from starlette.datastructures import QueryParams
@@ -16,6 +16,7 @@ from starlette.routing import Route
 from assets.datasets import require_dataset
 from assets.ingest.hygiene import find_fault, format_value, is_blank_text
 from assets.reports.text import format_count
+from db.manifest.datasets import Dataset
 from db.manifest.remarks import (
     Remark,
     RemarkKind,
@@ -75,9 +76,13 @@ class RemarkPages:
         kind, text = remarks[0].kind, remarks[0].text
         others = "" if len(stored) == len(remarks) else "; the others had it already or were dropped"
         done = f"{format_count(len(stored), 'sample')} got the {kind} {format_value(text)}{others}"
-        undo = [("kind", kind), ("text", text), *(("sample", str(sample_id)) for sample_id in stored)]
+        undo: list[tuple[str, str]] = [
+            ("kind", kind),
+            ("text", text),
+            *(("sample", str(sample_id)) for sample_id in stored),
+        ]
         why = f"no sample got the {kind} {format_value(text)}: all chosen ones have it already, or were dropped"
-        return _build_response(bool(stored), done, why, f"{request.url.path}/remove?{urlencode(undo)}")
+        return _build_response(bool(stored), done, why, _format_address(dataset, "remarks/remove", undo))
 
     def remove_remarks(self, request: Request) -> Response:
         """Delete the tag or note that the address holds from its samples. Return JSON with how many samples had it;
@@ -87,12 +92,12 @@ class RemarkPages:
         kind, text, sample_ids = _parse_text(parameters)
         with self.engine.begin() as connection:
             removed = delete_remarks(connection, dataset, kind, text, sample_ids)
-        undo = [("kind", kind), ("text", text)]
+        undo: list[tuple[str, str]] = [("kind", kind), ("text", text)]
         for old in removed:
             undo += [("sample", str(old.sample_id)), ("by", old.made_by), ("at", str(old.made_at))]
         done = f"{format_count(len(removed), 'sample')} lost the {kind} {format_value(text)}"
         why = f"no chosen sample has the {kind} {format_value(text)}"
-        return _build_response(bool(removed), done, why, f"{_strip_remove(request)}?{urlencode(undo)}")
+        return _build_response(bool(removed), done, why, _format_address(dataset, "remarks", undo))
 
     def add_view(self, request: Request) -> Response:
         """Save the view that the address describes under its `name`. Return JSON that it is saved; status 409 if the
@@ -103,7 +108,7 @@ class RemarkPages:
         with self.engine.begin() as connection:
             is_saved = save_view(connection, dataset, name, PageView.parse(parameters, ()).format_query())
         why = f"there is a view {name!r} already: choose another name, or remove that one first"
-        undo = f"{request.url.path}/remove?{urlencode({'name': name})}"
+        undo = _format_address(dataset, "views/remove", [("name", name)])
         return _build_response(is_saved, f"view {name!r} is saved", why, undo)
 
     def remove_view(self, request: Request) -> Response:
@@ -114,7 +119,7 @@ class RemarkPages:
         name = _require_text("view", request.query_params.get("name", ""))
         with self.engine.begin() as connection:
             query = delete_view(connection, dataset, name)
-        undo = f"{_strip_remove(request)}{query}&{urlencode({'name': name})}"
+        undo = f"{_format_address(dataset, 'views', [('name', name)])}&{(query or '?')[1:]}"
         return _build_response(query is not None, f"view {name!r} is removed", f"there is no view {name!r}", undo)
 
 
@@ -125,14 +130,13 @@ def _build_response(is_done: bool, done: str, why: str, undo: str) -> JSONRespon
     return JSONResponse({"message": done, "undo": undo}) if is_done else JSONResponse({"message": why}, 409)
 
 
-def _strip_remove(request: Request) -> str:
-    """Return the path that adds what the path of this request removes."""
-    return request.url.path.removesuffix("/remove")
+def _format_address(dataset: Dataset, path: str, values: list[tuple[str, str]]) -> str:
+    return f"/look/{quote(dataset.name, safe='')}/{path}?{urlencode(values)}"
 
 
 def _parse_remarks(parameters: QueryParams) -> list[Remark]:
-    """Return the tag or note that an address holds, for each of its samples. Raises BadAnswer. `by` is one name for
-    all samples or one for each, and `at` a time for each; without `at` the remarks are new.
+    """Return the tag or note that an address holds, once per sample. `by` is one name, or one per sample. `at` is one
+    time per sample; without any the remarks are new. Raises BadAnswer.
     """
     kind, text, sample_ids = _parse_text(parameters)
     makers, times = parameters.getlist("by"), parameters.getlist("at")

@@ -317,7 +317,10 @@ def test_a_caption_moved_to_another_video_moves_to_its_shard(engine: Engine, tmp
 def test_tags_and_notes_outlive_later_ingests(engine: Engine, tmp_path: Path) -> None:
     folder = write_manifest(tmp_path / "set", ["v", "w"], captions=[candidate("c", "v", "A pan.")])
     ingest_folder(engine, folder, "set")
-    query = "INSERT INTO remark SELECT sample_id, k, 'good', 'ann' FROM sample, unnest(ARRAY['tag', 'note']) k"
+    query = (
+        "INSERT INTO remark (sample_id, dataset_id, kind, text, made_by) "
+        "SELECT sample_id, dataset_id, k, 'good', 'ann' FROM sample, unnest(ARRAY['tag', 'note']) k"
+    )
     with engine.begin() as connection:
         connection.execute(sa.text(query))
     before = rows(engine, "SELECT * FROM remark ORDER BY kind")
