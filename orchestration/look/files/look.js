@@ -98,8 +98,8 @@ addEventListener("error", async event => {
   const media = event.target;
   if (!(media instanceof HTMLImageElement || media instanceof HTMLVideoElement)) return;
   const answer = await fetch(media.src, {headers: {Range: "bytes=0-0"}});
-  if (!media.isConnected) return;  // its card was made again
   const sentence = answer.ok ? "This browser cannot play the format of the video." : `No picture: ${(await answer.json()).message}`;
+  if (!media.isConnected) return;  // its card was made again
   const film = media.closest(".film") ?? document.createElement("p");
   if (!film.isConnected) media.replaceWith(film);
   showSentence(film, sentence);
