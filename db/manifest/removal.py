@@ -32,6 +32,8 @@ TABLE_WORDS = {
     "rating": "ratings",
     "preference": "preferences",
     "keypoint_label": "labels on keypoints",
+    "remark": "tags and notes",
+    "saved_view": "saved views",
     "score": "scores",
     "past_score": "replaced scores",
     "ecs_verdict": "verdicts on keypoints",

@@ -31,6 +31,7 @@ from db.schema.ingested import (
 from db.schema.judge import drawn_sample, judge_answer, sample_draw
 from db.schema.models import chat_call, chat_reply, model
 from db.schema.qeva import qeva_answer, qeva_question, qeva_question_set
+from db.schema.remarks import remark, saved_view
 from db.schema.scores import past_score, score, scorer, shard_count
 from db.schema.selections import promise, selection, selection_item
 from db.schema.stress import stress_effect, stress_result
@@ -64,8 +65,10 @@ __all__ = [
     "qeva_question_set",
     "rating",
     "reference",
+    "remark",
     "sample",
     "sample_draw",
+    "saved_view",
     "score",
     "score_threshold",
     "scorer",

@@ -318,6 +318,23 @@ def test_a_caption_moved_to_another_video_moves_to_its_shard(engine: Engine, tmp
     assert rows(engine, query) == [(other, shards[other])]
 
 
+def test_tags_and_notes_outlive_later_ingests(engine: Engine, tmp_path: Path) -> None:
+    folder = write_manifest(tmp_path / "set", ["v", "w"], captions=[candidate("c", "v", "A pan.")])
+    ingest_folder(engine, folder, "set")
+    query = (
+        "INSERT INTO remark (sample_id, dataset_id, kind, text, made_by) "
+        "SELECT sample_id, dataset_id, k, 'good', 'ann' FROM sample, unnest(ARRAY['tag', 'note']) k"
+    )
+    with engine.begin() as connection:
+        connection.execute(sa.text(query))
+    before = rows(engine, "SELECT * FROM remark ORDER BY kind")
+    assert len(before) == 2
+    for caption in (candidate("c", "v", "A pan."), candidate("c", "w", "A pot.")):
+        ingest_folder(engine, write_manifest(folder, ["v", "w"], captions=[caption]), "set")
+        assert rows(engine, "SELECT * FROM remark ORDER BY kind") == before
+    assert rows(engine, "SELECT text, tags FROM sample_scores") == [("A pot.", ["good"])]
+
+
 def test_a_changed_video_file_makes_only_scores_of_its_pictures_stale(engine: Engine, tmp_path: Path) -> None:
     folder = tmp_path / "set"
     videos = [{"video_id": name, "path": f"videos/{name}.mp4"} for name in ("v1", "v2")]
