@@ -19,7 +19,7 @@ IMPORTED   := import sentence_transformers, open_clip, av, pyarrow.parquet, matp
               import orchestration.cli, orchestration.launch, orchestration.definitions, orchestration.doctor; \
               from transformers import AutoModelForSequenceClassification, BertForSequenceClassification, BertModel
 
-.PHONY: setup develop demo test quick attack bench papers lint types lock clean
+.PHONY: setup develop demo test quick attack bench papers papers-data lint types lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(INSTALLED)
@@ -100,8 +100,12 @@ bench: develop
 	done
 
 # The papers' tables beside ours: docs/papers.md and docs/papers.json. A run that was stopped goes on where it was.
+# TABLES="vcs_2 qeva_1" makes only these. Without the data of a table, it is named and stays as it is.
 papers: develop
-	@$(BIN)/python -m benchmarks.papers
+	@$(BIN)/python -m benchmarks.papers $(TABLES)
+
+papers-data: develop
+	@$(BIN)/python -m benchmarks.papers.data
 
 lint: develop
 	$(BIN)/ruff check .

@@ -1,4 +1,6 @@
-"""Dependencies between assets: which asset holds an input of scores, and how datasets depend on their shards."""
+"""Dependencies between assets and between their columns: which asset holds an input of scores, from which columns a
+score is made, and how datasets depend on their shards.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +9,24 @@ from typing import Any
 
 import dagster as dg
 
+from assets.scores.base import Scorer
+from assets.sources.base import Source
+from db.schema import sample
 from db.schema.inputs import Input
 
-# The asset that holds an input, by the name of the input.
-_ASSETS = {
-    "text": "sample",
-    "references": "reference",
-    "video": "video",
-    "segments": "reference",
-    "keypoints": "keypoint",
-    "thresholds": "ecs_thresholds",
+# The columns that hold an input, by asset, by the name of the input.
+_INPUT_COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
+    "text": {"sample": ("kind", "text", "question", "answer")},
+    "references": {"reference": ("key", "text")},
+    "video": {"video": ("content_sha256", "status", "error")},
+    "segments": {"sample": ("segments", "extra"), "reference": ("key", "segments")},
+    "keypoints": {"keypoint": ("key", "dimension", "text", "segment_index")},
+    "thresholds": {"ecs_thresholds": ("dimension", "threshold")},
     # Commands draw, and no asset.
-    "draw": "sample",
+    "draw": {"sample": ()},
 }
+# Ends of the names of columns that tell how a row of evidence was made, and hold no evidence.
+_RECORD_ENDS = ("_id", "_sha256", "_at")
 # Made for a whole dataset, not for a shard.
 _DATASET_ASSETS = frozenset({"ecs_thresholds"})
 
@@ -29,14 +36,35 @@ def list_input_assets(inputs: Collection[Input[Any]]) -> list[str | dg.AssetDep]
     without a table of ours is held by the asset of its own name. An asset of whole datasets comes as a dependency on
     all its partitions.
     """
-    names = dict.fromkeys(_ASSETS.get(needed.name, needed.name) for needed in inputs)
+    names = dict.fromkeys(name for needed in inputs for name in _INPUT_COLUMNS.get(needed.name, [needed.name]))
     return [depend_on_all_partitions(name) if name in _DATASET_ASSETS else name for name in names]
+
+
+def build_score_lineage(scorer: type[Scorer]) -> dg.TableColumnLineage:
+    """Build the lineage of column `value` of table `score` for one metric: the columns of assets that hold its inputs
+    and its evidence. An input that an installed package brings along is left out, since its columns are not known.
+
+    The other columns are made together with the value, and Dagster stores the lineage with every shard.
+    """
+    held = [
+        *(item for needed in scorer.inputs for item in _INPUT_COLUMNS.get(needed.name, {}).items()),
+        *((kind.asset, _list_evidence_columns(kind)) for kind in scorer.rests_on),
+    ]
+    columns = dict.fromkeys(dg.TableColumnDep(asset, column) for asset, columns in held for column in columns)
+    return dg.TableColumnLineage({"value": [*columns]})
+
+
+def _list_evidence_columns(source: type[Source[Any]]) -> list[str]:
+    """List the columns with evidence of the table that has the name of a source's asset; none without such a table."""
+    tables = {table.name: table for table in (*sample.metadata.sorted_tables, *source.tables)}
+    columns = tables[source.asset].columns if source.asset in tables else ()
+    return [column.name for column in columns if not (column.primary_key or column.name.endswith(_RECORD_ENDS))]
 
 
 def depend_on_all_partitions(asset: str) -> dg.AssetDep:
     """Build a dependency on all partitions of an asset, since a dataset and its shards have different partition keys.
 
-    Dagster has no mapping from one dynamic set to another, and its interface ignores mappings of others' making. So the
-    graph says that a dataset needs all shards; the sensor `conclusions` knows which are its own.
+    Dagster has no mapping from one dynamic set to another, and its daemon and interface ignore a mapping of our own. So
+    the graph says that a dataset needs all shards; the sensor `conclusions` knows which are its own.
     """
     return dg.AssetDep(asset, partition_mapping=dg.AllPartitionMapping())

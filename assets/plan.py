@@ -12,8 +12,9 @@ from assets.models.settings import DEMO_ENCODER, HUMAN_NOTES, NO_JUDGE
 from assets.reports.text import format_count
 from assets.scores.base import Refusing, Scorer
 from assets.scores.pending import count_refusals, format_refusals
-from db.schema.facts import TEXT_FACTS, VIDEO_FACTS
+from db.schema.facts import FACTS_BY_MODELS, TEXT_FACTS, VIDEO_FACTS
 from db.schema.inputs import KEYPOINTS, REFERENCES, VIDEO, Input
+from metrics_core.facts.models import find_fact_models
 
 # The sentences on the model that a metric needs, by the model that cannot see the videos.
 _BETTER_MODELS = {
@@ -30,22 +31,30 @@ class Plan:
     """The plan of a dataset or manifest: its `holdings`, the names of the `metrics` that can score some of its samples,
     and `needs`, the text of what is missing by name of every other metric. Where a metric's inputs are there, only the
     samples of the first 500 videos, in the order of the videos' keys, decide whether it can score. A metric that can
-    score may still give no value where models find nothing good enough, such as questions for QEVA.
+    score may still give no value where models find nothing good enough, such as questions for QEVA. `fact_models` names
+    the models that measure text on screen and speech; None if they are not installed.
     """
 
     holdings: Holdings
     metrics: tuple[str, ...]
     needs: Mapping[str, str]
+    fact_models: str | None
 
     def format_lines(self) -> Iterator[str]:
-        """Yield the lines of the plan: counts of what it holds, facts if there are any, the metrics that can score, and
-        a line "METRIC needs ..." for every metric that cannot.
+        """Yield the lines of the plan: counts of what it holds, facts if there are any, text and speech if there are
+        videos, the metrics that can score, and a line "METRIC needs ..." for every metric that cannot.
         """
         yield f"holds: {_format_counts(self.holdings)}"
         texts, videos = self.holdings.samples > 0, self.holdings.files > 0
-        facts = [f"{len(TEXT_FACTS)} about each caption"] * texts + [f"{len(VIDEO_FACTS)} about each video"] * videos
+        n_by_models = len(FACTS_BY_MODELS)
+        facts = [f"{len(TEXT_FACTS)} about each caption"] * texts
+        facts += [f"{len(VIDEO_FACTS) - n_by_models} about each video"] * videos
         if facts:
             yield f"facts: {' and '.join(facts)}; no model needed"
+        if videos and self.fact_models:
+            yield f"text on screen and speech: {n_by_models} more facts about each video, by {self.fact_models}"
+        elif videos:
+            yield "text on screen and speech: not measured; install the extra `facts` (pip install 'reelsieve[facts]')"
         yield f"scores: {', '.join(self.metrics) or 'no metric can score this yet'}"
         for metric, needs in self.needs.items():
             yield f"{metric} needs {needs}"
@@ -58,7 +67,7 @@ def build_plan(holdings: Holdings, scorers: Mapping[str, Scorer]) -> Plan:
     """
     needs = {metric: lacks for metric, scorer in scorers.items() if (lacks := _explain_missing(holdings, scorer))}
     metrics = tuple(metric for metric in scorers if metric not in needs)
-    return Plan(holdings, metrics, needs)
+    return Plan(holdings, metrics, needs, find_fact_models())
 
 
 def list_scorer_inputs(scorers: Iterable[Scorer]) -> list[Input[Any]]:

@@ -17,12 +17,6 @@ class CheckFailed(RuntimeError):
     plain = True
 
 
-class ShardsFailed(RuntimeError):
-    """Raised when a step failed on some shards of its run; the message has the reason, the other shards are done."""
-
-    plain = True
-
-
 R = TypeVar("R")
 
 

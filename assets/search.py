@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from sqlalchemy.engine import Engine
 from assets.home import DEMO_DATASET
 from assets.models.settings import DEMO_ENCODER, FrameSettings, ImageTextSettings, TextEncoderSettings
 from assets.reports.labels import STAND_INS
+from assets.reports.text import join_names
 from db.evidence.embeddings import load_vectors_by_digest, text_sha256
 from db.evidence.frames import load_frames
 from db.evidence.models import find_model_id
@@ -21,6 +23,7 @@ from db.evidence.search import (
     list_nearest_captions,
     list_nearest_videos,
 )
+from db.evidence.video_vectors import list_encoders, list_known_videos, list_nearest_to_video
 from db.manifest.datasets import Dataset
 from metrics_core.frames.features import FrameEncoder
 from metrics_core.models.clip_encoder import ClipTextEncoder
@@ -43,9 +46,9 @@ class SearchSettings(TextEncoderSettings, ImageTextSettings, FrameSettings):
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The rows that are nearest to a text, nearest first, the name of the encoder, and notes about the limits of the
-    answer. A row has the keys dataset, video, sample, sample_id, system, similarity and text for captions; for frames
-    dataset, video, video_id, time_s and similarity. The similarity is a cosine in [-1, 1]; it orders the rows and is no
+    """The rows that are nearest to a text or video, nearest first, the name of the encoder, and notes about the limits
+    of the answer. A row has the keys dataset, video and similarity; for captions also sample, sample_id, system and
+    text, for frames also video_id and time_s. The similarity is a cosine in [-1, 1]; it orders the rows and is no
     score.
     """
 
@@ -94,8 +97,9 @@ def search_frames(
     with engine.connect() as connection:
         model_id = find_model_id(connection, frames.as_dict())
         is_stored = has_frame_vectors(connection, model_id, dataset_id)
+        brought = list_encoders(connection, dataset)
     if model_id is None or not is_stored:
-        raise NothingToSearch(_explain_no_frames(name, dataset, f"no frame{_format_dataset(dataset)}"))
+        raise NothingToSearch(_explain_no_frames(name, dataset, f"no frame{_format_dataset(dataset)}", brought))
     unknown = images.list_unknown_words(text)
     if unknown and set(unknown) == set(split_words(text)):
         raise NothingToSearch(f"the {name} knows no word of {text!r}: {STAND_INS.get(name, 'use other words')}")
@@ -138,14 +142,43 @@ def search_similar_videos(
         model_id = find_model_id(connection, encoder.as_dict())
     frames = {} if model_id is None else load_frames(engine, model_id, [video_id])
     if model_id is None or video_id not in frames or not len(frames[video_id].features):
-        raise NothingToSearch(_explain_no_frames(encoder.model_id, dataset, "no frame of this video"))
+        raise NothingToSearch(_explain_no_frames(encoder.model_id, dataset, "no frame of this video", ()))
     vector = frames[video_id].features.mean(axis=0)
     with engine.connect() as connection:
         rows = list_nearest_videos(connection, model_id, vector, dataset.dataset_id, limit, video_id)
     return SearchResult(rows, encoder.model_id)
 
 
-def _explain_no_frames(encoder: str, dataset: Dataset | None, nothing: str) -> str:
+def search_like_video(
+    engine: Engine, key: str, encoder: str | None, dataset: Dataset | None, limit: int
+) -> SearchResult:
+    """Find the videos nearest to the video with a key, at most `limit`, by vectors that their manifests brought; no
+    model is loaded. A row has the keys dataset, video and similarity. encoder: the name of the encoder; None for the
+    only one that has a vector of the video. dataset: None searches all datasets. Raises NothingToSearch where the video
+    has no such vector of its present file, or where several fit.
+    """
+    with engine.connect() as connection:
+        found = [known for known in list_known_videos(connection, dataset, key) if encoder in (None, known.encoder)]
+        names = list(dict.fromkeys(known.encoder for known in found))
+        if not found:
+            known_encoders = join_names(list(list_encoders(connection, dataset))) or "no encoder"
+            raise NothingToSearch(
+                f"no video {key!r}{_format_dataset(dataset)} has a vector{f' of {encoder}' if encoder else ''} of its "
+                f"present file: there are vectors of {known_encoders}; the manifest's table vectors brings them"
+            )
+        if len(names) > 1:
+            raise NothingToSearch(f"video {key!r} has vectors of {join_names(names)}: name one with --encoder")
+        if len(found) > 1:
+            raise NothingToSearch(f"several datasets have a video {key!r}: name one with --dataset")
+        return SearchResult(list_nearest_to_video(connection, found[0], dataset, limit), found[0].encoder)
+
+
+def _explain_no_frames(encoder: str, dataset: Dataset | None, nothing: str, brought: Collection[str]) -> str:
+    if brought:
+        return (
+            f"{nothing} has a vector of {encoder}, and a text cannot be compared with the "
+            f"vectors of {join_names(list(brought))}, which Reelsieve does not run: search by a video (--like VIDEO)"
+        )
     if encoder == DEMO_ENCODER and (dataset is None or dataset.name != DEMO_DATASET):
         return (
             f"{nothing} has a vector of the {encoder}: the built-in encoder only works on the "

@@ -21,6 +21,7 @@ from assets.unstored_samples import inspect_unstored_video
 from db.evidence.frames import StoredVideo
 from db.scores.pending import PendingSample
 from metrics_core.facts.languages import detect_languages
+from metrics_core.facts.models import find_fact_models
 from metrics_core.facts.texts import compute_text_facts
 from metrics_core.frames import DecodingWorker, FrameReadError
 from metrics_core.models.errors import ModelUnusable
@@ -126,11 +127,13 @@ def _measure_videos(folder: Path, holdings: Holdings, clock: Clock) -> MeasuredR
         (row, size) for row in holdings.first_videos.values() if (size := measure_file_size(folder, row.path or ""))
     ]
 
+    with_models = find_fact_models() is not None
+
     def look(chunk: Sequence[tuple[VideoRow, int]]) -> None:
         for row, _ in chunk:
             for video in _inspect_files(folder, row, 0):
                 with suppress(FrameReadError), hold_video_file(video) as path:
-                    worker.measure_video(path)
+                    worker.measure_video(path, with_models=with_models)
 
     with DecodingWorker() as worker:
         return measure_rate(look, rows, clock, lambda sized_row: sized_row[1])

@@ -21,6 +21,7 @@ DEMO_SEED = 7
 # The paper's exhaustive passes are 51 per keypoint, which is then the number of sentences, and it has 51 keypoints a
 # clip. So many descriptions make that many sentences; so many clips' events make that many keypoints.
 JOINED, CHECKED, LONG_CLIPS = 16, 8, 6
+LEAST_SENTENCES = 50
 SPLITTER = RuleSplitter()
 
 
@@ -144,23 +145,40 @@ def dream1k() -> DataSet:
 
 
 def long_captions() -> DataSet:
-    """Descriptions of neighbouring clips joined to long captions: a stand-in for dense captions, not one of them.
+    """As many descriptions as make about the paper's number of sentences, joined."""
+    rows = dream_rows()
+    parts = [rows[start : start + JOINED] for start in range(0, 2 * JOINED * LONG_CLIPS, JOINED)]
+    return joined_captions("long captions", f"{JOINED} descriptions of DREAM-1K joined; labels by construction", parts)
 
-    Keypoints are the events of half of the joined clips. They count as covered by the caption joined from these clips,
-    and as not covered by the one joined from the clips that follow. No person has looked at these labels.
+
+def dense_captions() -> DataSet:
+    """Descriptions joined until a caption has 50 sentences or more."""
+    parts: list[list[dict[str, Any]]] = [[]]
+    for row in dream_rows():
+        if sum(len(sentences_of(each)) for each in parts[-1]) >= LEAST_SENTENCES:
+            parts.append([])
+        parts[-1].append(row)
+    note = f"descriptions of DREAM-1K joined to {LEAST_SENTENCES} sentences or more; labels by construction"
+    return joined_captions("dense captions", note, parts[: 2 * LONG_CLIPS])
+
+
+def joined_captions(name: str, note: str, parts: Sequence[Sequence[Mapping[str, Any]]]) -> DataSet:
+    """Descriptions of neighbouring clips joined to one caption a part: a stand-in for dense captions, not one of them.
+
+    Keypoints are the events of every second clip of a part. They count as covered by the caption joined from this part,
+    and as not covered by the one joined from the part that follows. No person has looked at these labels.
     """
-    rows, captions = dream_rows(), []
-    for start in range(0, 2 * JOINED * LONG_CLIPS, 2 * JOINED):
-        own, other = rows[start : start + JOINED], rows[start + JOINED : start + 2 * JOINED]
+    captions, start = [], 0
+    for own, other in zip(parts[::2], parts[1::2], strict=True):
         texts, dimensions = events_of(own[:: JOINED // CHECKED])
         for system, joined in (("own", own), ("other", other)):
             sentences = tuple(sentence for row in joined for sentence in sentences_of(row))
             covered = (system == "own",) * len(texts)
             captions.append(Caption(f"joined {start:04d}", system, sentences, texts, dimensions, covered))
+        start += len(own) + len(other)
     names = sorted({caption.clip for caption in captions})
     halves = frozenset(names[::2]), frozenset(names[1::2])
-    note = f"{JOINED} descriptions of DREAM-1K joined; labels by construction"
-    return DataSet("long captions", note, tuple(captions), (Fold(*halves), Fold(*halves[::-1])))
+    return DataSet(name, note, tuple(captions), (Fold(*halves), Fold(*halves[::-1])))
 
 
 def dream_rows() -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from metrics_core.models.text_encoder import make_text_encoder
 from metrics_core.qeva.filtering import AnswerOutcome, FilterMark, filter_questions, judge_outcomes
 from metrics_core.qeva.offline.answerers import DEFAULT_R, EntailmentAnswerer
 from metrics_core.qeva.offline.rules import RuleSummaryExaminer, RuleVideoExaminer
-from metrics_core.qeva.records import DIMENSIONS, Context, ContextQuestion, QuestionSet, VideoNotes
+from metrics_core.qeva.records import DIMENSIONS, Answerer, Context, ContextQuestion, QuestionSet, VideoNotes
 from metrics_core.qeva.score import QevaScore, compute_dimension_score, compute_summary_score
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Bench:
     encoder: Embeddings = field(default_factory=lambda: Embeddings(make_text_encoder("offline")))
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def answerer(self, r: int = DEFAULT_R) -> EntailmentAnswerer:
+    def answerer(self, r: int = DEFAULT_R) -> Answerer:
         """The answerer with the verifier's own threshold, which verifies r sentences for a statement."""
         return EntailmentAnswerer(self.verifier, read_pair_threshold(), SPLITTER, self.encoder, r)
 
@@ -104,7 +104,7 @@ def papers_of(videos: Sequence[Judged], keys: Sequence[tuple[int, str]]) -> list
     return papers
 
 
-def marks_of(papers: Sequence[Paper], answerer: EntailmentAnswerer) -> list[list[FilterMark]]:
+def marks_of(papers: Sequence[Paper], answerer: Answerer) -> list[list[FilterMark]]:
     """The marks of every paper; the questions of a video are filtered once."""
     asked = {(question, paper.source): None for paper in papers for question in paper.questions.questions}
     marks = dict(zip(asked, filter_questions(list(asked), answerer, answerer), strict=True))
@@ -112,7 +112,7 @@ def marks_of(papers: Sequence[Paper], answerer: EntailmentAnswerer) -> list[list
 
 
 def answers_of(
-    papers: Sequence[Paper], marks: Sequence[Sequence[FilterMark]], answerer: EntailmentAnswerer
+    papers: Sequence[Paper], marks: Sequence[Sequence[FilterMark]], answerer: Answerer
 ) -> list[list[AnswerOutcome]]:
     """The outcomes of every paper's kept questions."""
     kept = [

@@ -38,14 +38,20 @@ FAILURE_WINDOW = timedelta(days=30)
 
 
 def run_ingest(
-    installation: Installation, folder: Path, dataset: str, rows: Path | None, n_shards: int | None
+    installation: Installation,
+    folder: Path,
+    dataset: str,
+    rows: Path | None,
+    n_shards: int | None,
+    columns: Mapping[str, str] | None = None,
 ) -> IngestReport:
     """Ingest a manifest folder into a dataset, which may be new, by one Dagster run in this process. Return the report
     of accepted, unchanged and rejected rows. rows: a further file of mixed rows, or None. n_shards: of a new dataset;
-    None for the default. Raises RunFailed where the run leaves no report.
+    None for the default. columns: by field, the name of its column. Raises RunFailed where the run leaves no report.
     """
     results = RunResults()
-    config = {"folder": str(folder), "rows": str(rows) if rows else None, "n_shards": n_shards}
+    places = {"folder": str(folder), "rows": str(rows) if rows else None}
+    config = {**places, "n_shards": n_shards, "columns": dict(columns or {})}
     with hold_datasets(installation.engine, dataset):
         installation.instance.add_dynamic_partitions(str(DATASETS.name), [dataset])
         run_job(installation, "ingest_job", dataset, {"ops": {"ingest": {"config": config}}}, results=results)
@@ -216,17 +222,20 @@ def _load_outstanding_shards(installation: Installation, dataset: Dataset, metri
     }
 
 
-def run_facts(installation: Installation, dataset: str) -> dict[str, int]:
-    """Measure and store the missing facts of a dataset by one Dagster run in this process. Return how many texts and
-    videos it measured, under the keys text_fact and video_fact. Simple scores that need no model are computed too.
-    Raises UnknownDataset.
+def run_facts(installation: Installation, dataset: str, shards: Collection[int] | None = None) -> dict[str, int]:
+    """Measure and store the missing facts of a dataset by Dagster runs in this process. Return how many texts and
+    videos they measured, under the keys text_fact and video_fact. Simple scores that need no model are computed too.
+    shards: the numbers of the shards to look at; None for all, in one run. Raises UnknownDataset and UnknownShard.
     """
-    results = RunResults()
+    described: Counter[str] = Counter()
     with hold_dataset(installation.engine, dataset) as stored_dataset:
         register_partitions(installation.instance, stored_dataset)
-        keys = list_shard_keys(stored_dataset)
-        run_job(installation, "facts_job", keys[0], {}, MODEL_FREE_ASSETS, keys[-1], results)
-    return {asset: results.find_report(asset, int) or 0 for asset in FACT_ASSETS}
+        chosen = choose_shards(stored_dataset, shards)
+        for keys in group_shards_into_runs(list_shard_keys(stored_dataset), chosen, chosen):
+            results = RunResults()
+            run_job(installation, "facts_job", keys[0], {}, MODEL_FREE_ASSETS, keys[-1], results)
+            described.update({asset: results.find_report(asset, int) or 0 for asset in FACT_ASSETS})
+    return dict(described)
 
 
 def run_calibration(

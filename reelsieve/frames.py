@@ -131,20 +131,21 @@ class _SampleColumns:
     @classmethod
     def find(cls, names: Sequence[Any]) -> _SampleColumns:
         """Find the columns of a table by their names. Raises ReelsieveError if nothing can be scored by them."""
-        from assets.new_manifest.columns import CAPTION_NAMES, guess_columns
+        from assets.new_manifest.columns import guess_columns
+        from assets.new_manifest.header_words import KNOWN_HEADERS, normalise_header
 
         texts = [name for name in names if isinstance(name, str)]
         guessed = guess_columns(texts)
         exact = {name: name if name in texts else None for name in EXACT}
         if guessed.caption is None and not (exact["question"] and exact["answer"]):
             shown = ", ".join(map(repr, texts)) or "none"
-            names_known = ", ".join(CAPTION_NAMES[:3])
+            names_known = ", ".join(KNOWN_HEADERS["caption"][:3])
             raise ReelsieveError(
                 f"the table has no column of captions (columns: {shown}): name it one of {names_known}"
             )
         if repeated := [name for name in texts if texts.count(name) > 1]:
             raise ReelsieveError(f"several columns of the table are named {repeated[0]!r}: give each its own name")
-        is_path = guessed.video is not None and guessed.video.lower() not in ("video_id", "videoid")
+        is_path = guessed.video is not None and normalise_header(guessed.video) != "videoid"
         return cls(
             caption=guessed.caption,
             references=guessed.reference,

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,11 +48,16 @@ class Connection:
         return self.sql("SELECT * FROM dataset_summary ORDER BY dataset")
 
     @raise_reelsieve_errors
-    def scores(self, dataset: str) -> Any:
+    def scores(self, dataset: str, columns: Sequence[str] | None = None) -> Any:
         """Return a table with a row for every sample of a dataset, scored or not: scores, statuses, simple scores and
-        facts, as view `sample_scores` has them. Raises ReelsieveError for an unknown dataset.
+        facts, as view `sample_scores` has them. columns: the names of the columns wanted, in this order, such as
+        ["sample", "vcs"]; None for all. Raises ReelsieveError for an unknown dataset or column.
         """
-        return self._query_dataset("SELECT * FROM sample_scores WHERE dataset = {} ORDER BY kind, sample", dataset)
+        from psycopg import sql
+
+        wanted = "*" if columns is None else self._format_score_columns(columns)
+        query = sql.SQL("SELECT {} FROM sample_scores WHERE dataset = {{}} ORDER BY kind, sample")
+        return self._query_dataset(query.format(sql.SQL(wanted)).as_string(None), dataset)
 
     @raise_reelsieve_errors
     def ratings(self, dataset: str) -> Any:
@@ -128,12 +133,21 @@ class Connection:
 
         names = [row["name"] for row in self._rows("SELECT name FROM dataset")]
         if dataset not in names:
-            from db.spelling import find_similar_name
-
-            meant = find_similar_name(str(dataset), names)
-            hint = f", did you mean {meant!r}?" if meant else f": there are {', '.join(names) or 'none'}"
-            raise ReelsieveError(f"there is no dataset {dataset!r}{hint}")
+            raise ReelsieveError(f"there is no dataset {dataset!r}{_suggest_name(dataset, names)}")
         return self.sql(query.format(sql.Literal(dataset).as_string(None)))
+
+    def _format_score_columns(self, columns: Sequence[str]) -> str:
+        """Format names of columns of view `sample_scores` for a query. Raises ReelsieveError for an unknown name."""
+        from psycopg import sql
+
+        if isinstance(columns, str):
+            raise ReelsieveError(f"columns is the text {columns!r}: give a list, such as [{columns!r}]")
+        query = "SELECT attname FROM pg_attribute WHERE attrelid = 'sample_scores'::regclass AND attnum > 0"
+        known = [row["attname"] for row in self._rows(query)]
+        for name in columns:
+            if name not in known:
+                raise ReelsieveError(f"sample_scores has no column {name!r}{_suggest_name(name, known)}")
+        return sql.SQL(", ").join(map(sql.Identifier, columns)).as_string(None)
 
     def _rows(self, query: str) -> list[dict[str, Any]]:
         from db.server.reader import run_read_only
@@ -232,6 +246,14 @@ def _run_command(arguments: list[str], home: Place | None, url: str | None) -> d
         raise ReelsieveError(message or f"reelsieve {arguments[0]} was stopped")
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
+
+
+def _suggest_name(name: str, known: Sequence[str]) -> str:
+    """Return the end of a sentence about an unknown name: the most similar known one, or else all of them."""
+    from db.spelling import find_similar_name
+
+    meant = find_similar_name(str(name), list(known))
+    return f", did you mean {meant!r}?" if meant else f": there are {', '.join(known) or 'none'}"
 
 
 def _warn(sentence: str) -> None:

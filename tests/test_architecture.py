@@ -26,7 +26,7 @@ ROOMS = (
 )
 # In backticks: a folder with its slash, or a file; alone, or as a reader finds it in the package just named.
 NAMED = re.compile(r"`([\w./]+(?:/|\.(?:py|sql|md|txt|json|toml)))`")
-HEAVY = {"torch", "sentence_transformers", "open_clip", "transformers", "av", "decord"}
+HEAVY = {"torch", "sentence_transformers", "open_clip", "transformers", "av", "decord", "onnxruntime", "rapidocr"}
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys

@@ -217,11 +217,13 @@ def test_the_ways_to_ask_work_in_a_shell(second: str, newcomer: Path, shell: dic
 
 
 def test_a_search_finds_captions_and_frames_of_the_demo(second: str) -> None:
-    texts, frames = (run_command(*shlex.split(command, comments=True)[1:]) for command in SEARCHES.splitlines())
+    texts, frames, like = (run_command(*shlex.split(command, comments=True)[1:]) for command in SEARCHES.splitlines())
     assert (texts.returncode, frames.returncode) == (0, 0), texts.stderr + frames.stderr
     assert len(frames.stdout.splitlines()) == 6
     assert "demo encoder" in frames.stderr
     assert texts.stderr == ""
+    assert like.returncode == 1
+    assert "no video 'clips/1f0c' has a vector of its present file: there are vectors of no encoder" in like.stderr
     unknown = run_command("search", "elephants trumpeting", "--frames")
     assert unknown.returncode == 1
     assert "knows no word of" in unknown.stderr

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from statistics import fmean
 from types import ModuleType
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from assets.media.address import MemberAddress
 from assets.trial.arms import ArmRows, TrialRun
 from assets.trial.parts import TrialParts
 from assets.trial.run_folder import write_run_folder
@@ -134,6 +136,25 @@ def test_the_example_learns_what_the_captions_show(
     wrong = read_measures(capsys.readouterr().out)
     assert fmean(wrong["mrr"].values()) < 0.6
     assert wrong["recall_at_1"] < measures["recall_at_1"]
+
+
+def test_clips_inside_tar_files_are_read_as_files(
+    example: ModuleType, clips: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {key: f"deep/{number} #1.tar#é.mp4" for number, key in enumerate(clips)}
+    tar = tmp_path / "shard one.tar"
+    with tarfile.open(tar, "w") as packed:
+        for key, name in names.items():
+            packed.add(clips[key], name)
+    in_tar = {key: str(MemberAddress("tar", str(tar), name)) for key, name in names.items()}
+    printed = []
+    for number, media in enumerate((clips, in_tar)):
+        example.main(write_run(tmp_path / str(number), media, steps=2))
+        printed.append(capsys.readouterr())
+    assert printed[0] == printed[1]
+    for missing in (f"tar://{tar}#other.mp4", f"tar://{tmp_path}/no.tar#0.mp4"):
+        with pytest.raises(SystemExit, match=r" has no readable frames, check the file: "):
+            example.read_frames(missing, None)
 
 
 def test_another_seed_trains_another_model(

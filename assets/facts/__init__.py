@@ -1,1 +1,3 @@
-"""Facts about videos and texts, measured without a model. They describe: a higher number is not better."""
+"""Facts about videos and texts, measured without a model except for text on screen and speech. They describe: a higher
+number is not better.
+"""

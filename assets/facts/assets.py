@@ -1,6 +1,7 @@
 """The Dagster assets that measure facts about texts and videos, with a partition for every shard."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -15,6 +16,7 @@ from assets.progress import throttle_lines
 from assets.shards import load_run_shards
 from assets.sources.base import LineWriter
 from db.manifest.datasets import Dataset
+from metrics_core.facts.models import find_fact_models
 
 MeasureShard = Callable[[Engine, Dataset, int, LineWriter], int]
 _ASSET_OPTIONS: dict[str, Any] = {
@@ -35,10 +37,11 @@ def text_fact(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
 
 @dg.asset(deps=["video"], **_ASSET_OPTIONS)
 def video_fact(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-    """Facts about the pictures of each video: motion, change, sharpness, light, cuts, bars, repeats and sound. A run
-    measures and stores them for the videos of its shards whose file has none by the present rules.
+    """Facts about the pictures of each video: motion, change, sharpness, light, cuts, bars, repeats and sound, and with
+    the extra `facts`, text on screen and speech. A run measures and stores them for the videos of its shards whose file
+    has none by the present rules and models.
     """
-    return _measure_shards(context, curation, "video_fact", measure_videos)
+    return _measure_shards(context, curation, "video_fact", partial(measure_videos, models=find_fact_models()))
 
 
 def _measure_shards(

@@ -8,7 +8,7 @@ from itertools import islice
 from sqlalchemy.engine import Engine
 
 from assets.facts.rows import build_video_facts
-from assets.media.decoders import choose_decoder_pool, count_cores, count_pixels
+from assets.media.decoders import choose_decoder_pool, count_cores, count_held_bytes, count_pixels
 from assets.sources.base import LineWriter
 from assets.sources.frames import VIDEOS_PER_WRITE, hold_video_file
 from db.evidence.facts import (
@@ -49,43 +49,44 @@ def measure_texts(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter
         tell(f"{n} texts described")
 
 
-def measure_videos(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter) -> int:
-    """Measure and store facts about the videos of a shard whose file has none by the present rules; return the number
-    of videos. Videos are decoded in as many processes as there are cores, or as the setting `decoders` says. A video
-    that cannot be measured counts too, and is stored with a status and a reason. tell: takes lines about progress.
+def measure_videos(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter, models: str | None = None) -> int:
+    """Measure and store facts about the videos of a shard whose file has none by the present rules and models; return
+    the number of videos. Videos are decoded in as many processes as there are cores, or as the setting `decoders` says.
+    A video that cannot be measured counts too, and is stored with a status and a reason. tell: takes lines about
+    progress. models: what `find_fact_models` returns; None leaves out text on screen and speech.
 
     The status is "failed" if the file is missing or has changed since it was ingested, or if the decoder died or ran
     out of time; the next run tries it again. It is "unreadable" for a file that does not decode.
     """
     with engine.connect() as connection:
-        videos = list_unmeasured_videos(connection, PICTURE_FACTS_VERSION, dataset.dataset_id, shard)
-    pool = choose_decoder_pool(count_cores(), videos, tell)
-    n, measured = 0, pool.decode_in_order(videos, _measure_video, _estimate_bytes)
+        videos = list_unmeasured_videos(connection, PICTURE_FACTS_VERSION, models, dataset.dataset_id, shard)
+    pool = choose_decoder_pool(count_cores(), videos, tell, with_models=models is not None)
+    measure = partial(_measure_video, with_models=models is not None)
+    n, measured = 0, pool.decode_in_order(videos, measure, _estimate_bytes)
     while batch := [facts for _, facts in islice(measured, VIDEOS_PER_WRITE)]:
-        store_video_facts(engine, PICTURE_FACTS_VERSION, batch)
+        store_video_facts(engine, PICTURE_FACTS_VERSION, models, batch)
         n += len(batch)
         tell(f"{n} of {len(videos)} videos measured")
     return n
 
 
-def count_unmeasured_videos(engine: Engine, dataset: Dataset) -> int:
-    """Count the videos of a dataset that `measure_videos` would measure in all of its shards."""
+def count_unmeasured_videos(engine: Engine, dataset: Dataset, models: str | None = None) -> int:
+    """Count the videos of a dataset that `measure_videos`, with the same models, would measure in all of its shards."""
     shards = range(dataset.n_shards)
     with engine.connect() as connection:
-        missing = partial(list_unmeasured_videos, connection, PICTURE_FACTS_VERSION, dataset.dataset_id)
+        missing = partial(list_unmeasured_videos, connection, PICTURE_FACTS_VERSION, models, dataset.dataset_id)
         return sum(len(missing(shard)) for shard in shards)
 
 
 def _estimate_bytes(video: StoredVideo) -> int:
-    # A member of a tar file is read into memory.
-    member = video.size_bytes if video.member_offset is not None else 0
-    return estimate_video_bytes(count_pixels(video), 0, None) + member
+    return estimate_video_bytes(count_pixels(video), 0, None) + count_held_bytes(video)
 
 
-def _measure_video(worker: DecodingWorker, video: StoredVideo) -> VideoFacts:
+def _measure_video(worker: DecodingWorker, video: StoredVideo, *, with_models: bool) -> VideoFacts:
     try:
         with hold_video_file(video) as path:
-            measurement = worker.measure_video(path, timeout_s=compute_time_limit(video.duration_s))
+            limit = compute_time_limit(video.duration_s)
+            measurement = worker.measure_video(path, with_models=with_models, timeout_s=limit)
     except FrameReadError as error:
         return build_video_facts(video, error)
     return build_video_facts(video, measurement)

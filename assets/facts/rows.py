@@ -19,5 +19,5 @@ def build_video_facts(video: StoredVideo, measured: VideoMeasurement | FrameRead
         return VideoFacts(video.video_id, video.content_sha256, {}, status, f"{video.uri}: {measured.reason}")
     facts = asdict(measured.facts)
     signature = None if facts["signature"] is None else bytes.fromhex(facts["signature"])
-    known = {**facts, "signature": signature, "has_sound": measured.has_sound}
+    known = {**facts, "signature": signature, "has_sound": measured.has_sound, **asdict(measured.by_models)}
     return VideoFacts(video.video_id, video.content_sha256, known)

@@ -38,6 +38,7 @@ _DATABASE_TABLES = (
         ("keypoint", "sample"),
     ),
     _DatabaseTable("rating", "Numbers that people gave to captions, by aspect.", ("sample",)),
+    _DatabaseTable("video_embedding", "Vectors of videos by encoders of other tools.", ("video",)),
     _DatabaseTable("ingest_reject", "Rows that were refused, with the reason."),
 )
 
@@ -47,12 +48,13 @@ NEW, BEFORE, REFUSED = "new or changed", "as before", "refused rows"
 
 class IngestConfig(dg.Config):
     """The configuration of an ingest: the manifest `folder`, the path of a file of mixed `rows` if there is one, and
-    the number of shards of a new dataset.
+    the number of shards of a new dataset. `columns` are names of columns by field, where they differ.
     """
 
     folder: str
     rows: str | None = None
     n_shards: int | None = None
+    columns: dict[str, str] = {}  # noqa: RUF012 (a default of pydantic, which copies it)
 
 
 @dg.multi_asset(
@@ -92,6 +94,7 @@ def ingest(
         context.partition_key,
         mixed_rows=Path(config.rows) if config.rows else None,
         n_shards=config.n_shards,
+        columns=config.columns,
         progress=lambda source, n_read: log_sparsely(f"{source}: {n_read} rows read"),
     )
     curation.results.keep_report("ingest", report)

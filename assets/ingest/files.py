@@ -10,9 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from assets.ingest.encodings import UTF_8, Utf8Stream, guess_encoding
 from assets.ingest.paths import PathRejected, resolve_inside
 from assets.ingest.rejects import Code, ManifestError
 
+_PART = 2**20
+# Tables that spreadsheets write, in the encoding of their system; JSON is UTF-8 by its definition.
+_SPREADSHEETS = (".csv", ".tsv")
 _REMEDIES: dict[Code, str] = {
     "path_escape": "it is a link that leads out of the folder: put the file itself there",
     "file_missing": "it is a link that leads nowhere: put the file itself there, or remove the link",
@@ -38,24 +42,45 @@ class FileVersion(NamedTuple):
 
 class OpenFile:
     """An open file that ends at the size that it had when it was opened, so that bytes appended later are not read.
-    `file` is the file itself, for readers that go back and forth; `version` is its version when it was opened.
+    `file` is the file itself, for readers that go back and forth; `version` is its version when it was opened, and
+    `encoding` that of its text, which `read` turns into UTF-8.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
         self.version = FileVersion.build_from_stat(os.fstat(file.fileno()))
         self._left = self.version.size
+        self.encoding = UTF_8
+        self._to_utf_8: Utf8Stream | None = None
 
     def read(self, size: int, /) -> bytes:
         """Return the next bytes, at most `size`; b"" at the end."""
-        data = self.file.read(min(size, self._left))
-        self._left -= len(data)
-        return data
+        if self._to_utf_8 is None:
+            return self._read_bytes(size)
+        # A byte of another encoding becomes at most three.
+        while part := self._read_bytes(max(1, size // 3)):
+            if converted := self._to_utf_8.convert(part):
+                return converted
+        return self._to_utf_8.convert(b"")
 
     def rewind(self) -> None:
         """Go back to the beginning of the file."""
         self.file.seek(0)
         self._left = self.version.size
+        self._to_utf_8 = None if self.encoding == UTF_8 else Utf8Stream(self.encoding)
+
+    def detect_encoding(self, *, may_be_cp1252: bool) -> None:
+        """Guess the encoding of the file's text, and go back to its beginning. Where it may be cp1252, the file is read
+        once for that.
+        """
+        self.encoding, self._to_utf_8 = UTF_8, None
+        self.encoding = guess_encoding(iter(lambda: self._read_bytes(_PART), b""), may_be_cp1252=may_be_cp1252)
+        self.rewind()
+
+    def _read_bytes(self, size: int) -> bytes:
+        data = self.file.read(min(size, self._left))
+        self._left -= len(data)
+        return data
 
 
 @contextmanager
@@ -67,6 +92,16 @@ def open_file(path: Path) -> Iterator[OpenFile]:
         opened = OpenFile(file)
         yield opened
         check_unchanged(path, opened.version)
+
+
+@contextmanager
+def open_text_file(path: Path) -> Iterator[OpenFile]:
+    """Open a regular file of text as `open_file` does; `read` returns UTF-8. A CSV or TSV file may be in UTF-16 or
+    cp1252, any other one in UTF-16 with its mark.
+    """
+    with open_file(path) as file:
+        file.detect_encoding(may_be_cp1252=path.suffix.lower() in _SPREADSHEETS)
+        yield file
 
 
 def is_unchanged(path: Path, version: FileVersion) -> bool:

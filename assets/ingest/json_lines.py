@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from assets.ingest.files import open_file
+from assets.ingest.files import open_text_file
 from assets.ingest.hygiene import format_raw_row, format_value, has_safe_text
 from assets.ingest.lines import MAX_ROW_BYTES, Block, Line, read_blocks, split_block
 from assets.ingest.manifest_tables import MANIFEST_TABLES
+from assets.ingest.named_columns import NO_COLUMNS, Columns, name_fields
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import RawRow
 from assets.ingest.strict_json import parse_json_object
@@ -23,7 +24,7 @@ def read_file_blocks(path: Path) -> Iterator[Block]:
     """Yield the lines of a file in blocks, in order. Raises ManifestError if the file cannot be read, or changes before
     the last block is read.
     """
-    with open_file(path) as file:
+    with open_text_file(path) as file:
         yield from read_blocks(file)
 
 
@@ -32,21 +33,22 @@ def list_nonblank_lines(block: Block) -> Iterator[Line]:
     return (line for line in split_block(block) if line.data.strip())
 
 
-def read_json_rows(path: Path, kind: str | None) -> Iterator[RawRow]:
+def read_json_rows(path: Path, kind: str | None, columns: Columns = NO_COLUMNS) -> Iterator[RawRow]:
     """Yield a RawRow for every nonblank line of a JSON Lines file, with a Reject where the line is no valid row. kind:
-    of the rows; None means that the field `kind` of a row names its table. Raises ManifestError if the file cannot be
-    read, or changes meanwhile.
+    of the rows; None means that the field `kind` of a row names its table. columns: as in `name_fields`. Raises
+    ManifestError if the file cannot be read, or changes meanwhile.
     """
     for block in read_file_blocks(path):
-        yield from parse_rows(block, path.name, kind)
+        yield from parse_rows(block, path.name, kind, columns)
 
 
-def parse_rows(block: Block, source: str, kind: str | None) -> Iterator[RawRow]:
+def parse_rows(block: Block, source: str, kind: str | None, columns: Columns = NO_COLUMNS) -> Iterator[RawRow]:
     """Yield a RawRow for every nonblank line of a block, with a Reject where the line is no valid row. source: the name
-    of the block's file. kind: of the rows; None means that the field `kind` of a row names its table.
+    of the block's file. kind: of the rows; None means that the field `kind` of a row names its table. columns: as in
+    `name_fields`.
     """
     for line in list_nonblank_lines(block):
-        content, raw = parse_fields(line), format_raw_row(line.data)
+        content, raw = name_fields(parse_fields(line), columns), format_raw_row(line.data)
         if isinstance(content, Reject):
             yield RawRow(source, line.number, kind or UNKNOWN_KIND, None, content, raw)
             continue

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from assets.ingest.csv_reader import read_csv_header
 from assets.ingest.dimensions import read_dimensions
-from assets.ingest.files import check_regular_file, find_manifest_file
+from assets.ingest.encodings import UTF_8
+from assets.ingest.files import check_regular_file, find_manifest_file, open_text_file
 from assets.ingest.manifest_tables import MANIFEST_TABLES
+from assets.ingest.named_columns import NO_COLUMNS, Columns
 from assets.ingest.origin import read_origin
 from assets.ingest.readers import SUFFIXES
 from assets.ingest.rejects import ManifestError
@@ -20,7 +23,8 @@ from assets.ingest.scales import Scale, read_scales
 class Manifest:
     """A manifest folder with the paths of its `tables`, by the kind of their rows in the order of ingest. `mixed_rows`
     is the file of mixed rows, in any folder, or None. `dimensions` are the names that keypoints may have, and `origin`
-    has the fields of an origin that count for videos without their own. `scales` are those of ratings, by aspect.
+    has the fields of an origin that count for videos without their own. `scales` are those of ratings, by aspect, and
+    `columns` are those that the user named.
     """
 
     folder: Path
@@ -29,6 +33,7 @@ class Manifest:
     dimensions: tuple[str, ...]
     origin: Mapping[str, Any]
     scales: Mapping[str, Scale]
+    columns: Columns = field(default_factory=dict)
 
     @property
     def file_names(self) -> list[str]:
@@ -38,10 +43,11 @@ class Manifest:
         return [path.name for path in (*self.tables.values(), *filter(None, [self.mixed_rows]))]
 
 
-def read_manifest_folder(folder: Path, mixed_rows: Path | None = None) -> Manifest:
+def read_manifest_folder(folder: Path, mixed_rows: Path | None = None, columns: Columns = NO_COLUMNS) -> Manifest:
     """Return the Manifest of a folder: paths, dimensions, origin and scales are read, rows are not. mixed_rows: a file
-    of mixed rows in any folder. Raises ManifestError where the folder, a required table or mixed_rows is missing or
-    unusable, where a table is there twice, and where mixed_rows has the name of a table.
+    of mixed rows in any folder. columns: by field, the name of its column. Raises ManifestError where the folder, a
+    required table or mixed_rows is missing or unusable, where a table is there twice, and where mixed_rows has the name
+    of a table.
     """
     tables, dimensions = list_table_files(folder), read_dimensions(folder)
     if mixed_rows is not None:
@@ -50,7 +56,7 @@ def read_manifest_folder(folder: Path, mixed_rows: Path | None = None) -> Manife
             raise ManifestError(
                 f"{mixed_rows.name}: the folder has a table of this name: rename the file of mixed rows"
             )
-    return Manifest(folder, tables, mixed_rows, dimensions, read_origin(folder), read_scales(folder))
+    return Manifest(folder, tables, mixed_rows, dimensions, read_origin(folder), read_scales(folder), columns)
 
 
 def list_table_files(folder: Path) -> dict[str, Path]:
@@ -73,3 +79,22 @@ def list_table_files(folder: Path) -> dict[str, Path]:
             own_data = f", or let reelsieve init {folder} make a manifest of the data in it" if kind == "video" else ""
             raise ManifestError(f"{folder}: table {name} is missing: add {name}.jsonl, .csv or .parquet{own_data}")
     return paths_by_kind
+
+
+def explain_files(manifest: Manifest) -> Iterator[str]:
+    """Yield a sentence for every table that is not in UTF-8, and one for every named column that no header of a CSV
+    table has, if all tables are CSV. Raises ManifestError if a file cannot be read.
+    """
+    headers: set[str] = set()
+    for path in manifest.tables.values():
+        if path.suffix == ".parquet":
+            continue
+        with open_text_file(path) as file:
+            if file.encoding != UTF_8:
+                yield f"{path.name} is not UTF-8, and is read as {file.encoding}"
+            if path.suffix == ".csv" and manifest.columns:
+                headers.update(read_csv_header(file, path.name, ","))
+    if manifest.mixed_rows is None and all(path.suffix == ".csv" for path in manifest.tables.values()):
+        for column in manifest.columns.values():
+            if column not in headers:
+                yield f"warning: no table has the column {column!r} that --column names: check its name"

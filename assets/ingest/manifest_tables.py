@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
-from assets.ingest.rows import CaptionRow, KeypointLabelRow, KeypointRow, QARow, RatingRow, ValidRow, VideoRow
+from assets.ingest.rows import (
+    CaptionRow,
+    KeypointLabelRow,
+    KeypointRow,
+    QARow,
+    RatingRow,
+    ValidRow,
+    VectorRow,
+    VideoRow,
+)
 
 
 @dataclass(frozen=True)
@@ -99,7 +109,22 @@ _TABLES = (
         database_tables=("rating",),
         field_types={"value": int, "mean_of": int},
     ),
+    ManifestTable(
+        kind="vector",
+        name="vectors",
+        row_model=VectorRow,
+        id_fields=("video_id", "encoder"),
+        database_tables=("video_embedding",),
+        field_types={"vector": list},
+    ),
 )
 
 # The tables by the kind of their rows, in the order of ingest.
 MANIFEST_TABLES: dict[str, ManifestTable] = {table.kind: table for table in _TABLES}
+
+
+def list_field_names() -> list[str]:
+    """List the names of the fields of all tables, every name once, in the order of the tables."""
+    # The model of a rating lacks `mean_of`, which only means have.
+    names = ((*table.row_model.model_fields, *table.field_types) for table in _TABLES)
+    return list(dict.fromkeys(chain.from_iterable(names)))

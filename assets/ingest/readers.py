@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from assets.ingest.csv_reader import read_csv_rows
-from assets.ingest.files import OpenFile, open_file
+from assets.ingest.files import OpenFile, open_file, open_text_file
 from assets.ingest.json_lines import JSON_LINES, list_nonblank_lines, read_json_rows
 from assets.ingest.label_studio import SUFFIX as LABEL_STUDIO
 from assets.ingest.label_studio import read_rating_rows
 from assets.ingest.lines import ByteReader, read_blocks
 from assets.ingest.manifest_tables import MANIFEST_TABLES
+from assets.ingest.named_columns import NO_COLUMNS, Columns, name_fields, name_types
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
 
@@ -24,18 +25,20 @@ _Rows = Iterator[tuple[int, dict[str, Any] | Reject, str]]
 _Reader = Callable[[OpenFile, str, Mapping[str, type]], _Rows]
 
 
-def read_table(path: Path, kind: str) -> Iterator[RawRow]:
+def read_table(path: Path, kind: str, columns: Columns = NO_COLUMNS) -> Iterator[RawRow]:
     """Yield a RawRow for every row of a table's file, with a Reject for one that cannot be read. The suffix of the path
-    names the format, and `kind` is that of the rows. Raises ManifestError if the file cannot be read, or changes before
-    the last row is read.
+    names the format, and `kind` is that of the rows. columns: by field, the name of its column. Raises
+    ManifestError if the file cannot be read, or changes before the last row is read.
     """
     if path.suffix not in SUFFIXES:
         raise ManifestError(f"{path.name}: unknown format: use {', '.join(SUFFIXES)}")
     if path.suffix == JSON_LINES:
-        yield from read_json_rows(path, kind)
+        yield from read_json_rows(path, kind, columns)
         return
-    with open_file(path) as file:
-        for line, content, raw in _READERS[path.suffix](file, path.name, MANIFEST_TABLES[kind].field_types):
+    with open_file(path) if path.suffix == ".parquet" else open_text_file(path) as file:
+        types = name_types(MANIFEST_TABLES[kind].field_types, columns)
+        for line, row, raw in _READERS[path.suffix](file, path.name, types):
+            content = name_fields(row, columns)
             if isinstance(content, Reject):
                 yield RawRow(path.name, line, kind, None, content, raw)
             else:
@@ -51,12 +54,12 @@ def count_table_rows(file: ByteReader, path: Path, kind: str) -> int:
     return sum(1 for _ in read_csv_rows(file, path.name, MANIFEST_TABLES[kind].field_types))
 
 
-def read_mixed_rows(path: Path) -> Iterator[RawRow]:
+def read_mixed_rows(path: Path, columns: Columns = NO_COLUMNS) -> Iterator[RawRow]:
     """Yield a RawRow for every row of a file of mixed rows, which is JSON Lines whose field `kind` names the row's
-    table. A file `.json` is an export of Label Studio, whose annotations are ratings. Raises ManifestError if the file
-    cannot be read, or changes before the last row is read.
+    table. A file `.json` is an export of Label Studio, whose annotations are ratings. columns: by field, the name of
+    its column. Raises ManifestError if the file cannot be read, or changes before the last row is read.
     """
-    return read_rating_rows(path) if path.suffix == LABEL_STUDIO else read_json_rows(path, None)
+    return read_rating_rows(path) if path.suffix == LABEL_STUDIO else read_json_rows(path, None, columns)
 
 
 def _read_parquet_rows(file: OpenFile, name: str, field_types: Mapping[str, type]) -> _Rows:

@@ -42,6 +42,9 @@ Code = Literal[
     "mismatched_video",
     "segment_index_out_of_range",
     "segment_outside_clip",
+    "no_direction",
+    "vector_length",
+    "vector_outdated",
     "database_refused",
 ]
 
@@ -80,6 +83,9 @@ CODES: dict[Code, str] = {
     "mismatched_video": "The keypoint and the caption of a label belong to different videos.",
     "segment_index_out_of_range": "No reference of the video has a segment with this index.",
     "segment_outside_clip": "A segment ends after the end of the video.",
+    "no_direction": "A vector has only zeros, or a length that is too small or too large to compare it.",
+    "vector_length": "A vector has another number of numbers than the others of its encoder.",
+    "vector_outdated": "A vector was made of an earlier file of its video.",
     "database_refused": "The database cannot store the row; the reason quotes its message.",
 }
 

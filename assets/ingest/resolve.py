@@ -7,9 +7,12 @@ gives one database row or one refusal for every row, in the order of the rows.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from pgvector import Vector
 
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import (
@@ -19,9 +22,11 @@ from assets.ingest.rows import (
     KeypointRow,
     QARow,
     RatingRow,
+    VectorRow,
     VideoRow,
 )
 from assets.ingest.video_columns import inspect_videos
+from assets.reports.text import format_count
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
 from db.manifest.store import IngestStore
 
@@ -211,6 +216,47 @@ def resolve_ratings(store: IngestStore, _folder: Path, rows: Sequence[RatingRow]
     return resolved
 
 
+def resolve_vectors(store: IngestStore, _folder: Path, rows: Sequence[VectorRow]) -> list[ResolvedRow]:
+    """Return for every vector, in order, a row of table `video_embedding`, or a Reject. Its video must be stored, and
+    it must be as long as the stored vectors of its encoder; without any, as most of these rows. A vector that was
+    stored for an earlier file of its video is refused too.
+    """
+    videos = store.load_videos([row.video_id for row in rows])
+    encoders = {name: store.register_encoder(name) for name in sorted({row.encoder for row in rows})}
+    lengths, stored = {}, {}
+    for name, encoder in encoders.items():
+        counts = Counter(len(row.vector) for row in rows if row.encoder == name)
+        lengths[name] = encoder.length or counts.most_common(1)[0][0]
+        stored[name] = store.load_vector_rows(encoder.model_id, [video.video_id for video in videos.values()])
+    resolved: list[ResolvedRow] = []
+    for row in rows:
+        video = videos.get(row.video_id)
+        if video is None:
+            resolved.append(reject_missing_target("video", "video_id", row.video_id))
+            continue
+        earlier = stored[row.encoder].get(video.video_id)
+        if len(row.vector) != lengths[row.encoder]:
+            reason = (
+                f"field 'vector' has {format_count(len(row.vector), 'number')}, and other vectors of {row.encoder!r} "
+                f"have {lengths[row.encoder]:,}: embed the video with the same model, or name another encoder"
+            )
+            resolved.append(Reject("vector_length", reason))
+        elif earlier and earlier.row_sha256 == row.content_sha256 and earlier.content_sha256 != video.content_sha256:
+            reason = "the vector was stored for an earlier file of the video: embed the present file, or remove the row"
+            resolved.append(Reject("vector_outdated", reason))
+        else:
+            columns = {
+                "model_id": encoders[row.encoder].model_id,
+                "video_id": video.video_id,
+                "content_sha256": video.content_sha256,
+                "embedding": Vector(row.vector),
+                "extra": row.extra or None,
+                "row_sha256": row.content_sha256,
+            }
+            resolved.append(DatabaseRow("video_embedding", columns))
+    return resolved
+
+
 Resolver = Callable[[IngestStore, Path, Sequence[Any]], list[ResolvedRow]]
 # The resolver of every kind of row.
 RESOLVERS: Mapping[str, Resolver] = {
@@ -220,6 +266,7 @@ RESOLVERS: Mapping[str, Resolver] = {
     "keypoint_label": resolve_keypoint_labels,
     "qa": resolve_qa,
     "rating": resolve_ratings,
+    "vector": resolve_vectors,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping
 from datetime import datetime
@@ -24,6 +25,9 @@ DIMENSIONS = ("segment_detail", "video_background", "acoustics", "shooting_style
 MAX_ID = 512
 MAX_PATH = 4096
 MAX_INDEX = 2**31 - 1
+# Numbers of a vector that pgvector can hold.
+MAX_DIM = 16_000
+_LEAST_SQUARE, _MOST_SQUARE = 1e-30, 1e30
 
 _URL = re.compile(r"https?://\S+", re.IGNORECASE)
 # Texts that begin so are in the order of time.
@@ -271,6 +275,25 @@ class ScaledRatingRow(_ManifestRow):
         return RatingRow.model_construct(**{**self.content, "value": number})
 
 
-ValidRow = VideoRow | CaptionRow | KeypointRow | KeypointLabelRow | QARow | RatingRow
+def _require_direction(vector: list[float]) -> list[float]:
+    # Postgres compares vectors in single precision, where other squares are 0 or infinite.
+    if not _LEAST_SQUARE < math.fsum(number * number for number in vector) < _MOST_SQUARE:
+        raise PydanticCustomError(
+            "no_direction", "has no direction: its length is 0, below 1e-15 or above 1e15; embed the video again"
+        )
+    return vector
+
+
+class VectorRow(_ManifestRow):
+    """A valid row of table `vectors`: the vector that an encoder of another tool gave to a whole video. `encoder` is
+    its name.
+    """
+
+    video_id: Id
+    encoder: Id
+    vector: Annotated[list[float], Field(min_length=1, max_length=MAX_DIM), AfterValidator(_require_direction)]
+
+
+ValidRow = VideoRow | CaptionRow | KeypointRow | KeypointLabelRow | QARow | RatingRow | VectorRow
 # A raw row, and the valid row or the refusal.
 CheckedRow = tuple[RawRow, ValidRow | Reject]

@@ -17,6 +17,7 @@ from assets.ingest.files import check_unchanged, is_unchanged
 from assets.ingest.known_tables import KnownTables
 from assets.ingest.manifest import Manifest, read_manifest_folder
 from assets.ingest.manifest_tables import MANIFEST_TABLES
+from assets.ingest.named_columns import NO_COLUMNS, Columns
 from assets.ingest.origin import fill_origins
 from assets.ingest.rejects import ManifestError
 from assets.ingest.report import IngestCounts, IngestReport
@@ -42,6 +43,7 @@ def ingest_folder(
     n_shards: int | None = None,
     progress: Progress | None = None,
     n_workers: int | None = None,
+    columns: Columns = NO_COLUMNS,
 ) -> IngestReport:
     """Ingest a manifest folder into the dataset `name`, then the file of mixed rows if there is one, and return the
     counts. A missing dataset is created. Refused rows go to table ingest_reject, and a changed row is updated, which
@@ -49,12 +51,12 @@ def ingest_folder(
 
     Ingesting an unchanged folder again changes nothing. `n_shards` counts only for a new dataset; its default is one
     shard per 4,000 samples. `n_workers` processes check rows of JSON Lines; by default none for a small file, and as
-    many as help and cores allow for a large one.
+    many as help and cores allow for a large one. columns: by field, the name of its column in the tables.
 
     Raises ManifestError if the folder or the file of mixed rows cannot be read as a whole, or if a table changes while
     it is read; WorkerKilled if a process that checks rows is killed. The batches that were written before stay.
     """
-    manifest = read_manifest_folder(folder, mixed_rows)
+    manifest = read_manifest_folder(folder, mixed_rows, columns)
     dataset, contents = _open_dataset(engine, name, n_shards, manifest)
     with open_ingest_store(engine, dataset) as store, _freeze_existing_objects():
         scales = _declare_scales(store, manifest.scales)
@@ -62,12 +64,18 @@ def ingest_folder(
 
 
 def try_ingest(
-    engine: Engine, folder: Path, name: str, *, mixed_rows: Path | None = None, progress: Progress | None = None
+    engine: Engine,
+    folder: Path,
+    name: str,
+    *,
+    mixed_rows: Path | None = None,
+    progress: Progress | None = None,
+    columns: Columns = NO_COLUMNS,
 ) -> tuple[IngestReport, list[dict[str, Any]]]:
     """Return the report that `ingest_folder` would give, and the rows that it would refuse as dicts. The same code runs
     in one transaction that is undone, so the database stays as it is. Raises the same errors.
     """
-    manifest = read_manifest_folder(folder, mixed_rows)
+    manifest = read_manifest_folder(folder, mixed_rows, columns)
     # Nobody else can drop a dataset that the trial creates.
     find_and_watch_dataset(engine, name)
     contents = _count_samples(manifest)
@@ -139,7 +147,11 @@ class _Ingest:
 
     def _ingest_file(self, writer: RowWriter, path: Path, kind: str | None) -> None:
         """Ingest one file; without a kind, it has mixed rows."""
-        with closing(read_checked_rows(path, kind, self.manifest.dimensions, self.n_workers, self.scales)) as rows:
+        manifest = self.manifest
+        checked = read_checked_rows(
+            path, kind, manifest.dimensions, self.n_workers, scales=self.scales, columns=manifest.columns
+        )
+        with closing(checked) as rows:
             writer.write_rows(fill_origins(rows, self.manifest.origin))
 
 

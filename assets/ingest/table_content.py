@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
-from assets.ingest.files import FileVersion, OpenFile, open_file
+from assets.ingest.files import FileVersion, OpenFile, open_file, open_text_file
 from assets.ingest.readers import count_table_rows
 
 _PART_BYTES = 2**20
@@ -42,7 +42,7 @@ def read_table_content(path: Path, kind: str, *, counts_rows: bool = False) -> T
 
     Parquet states its number of rows itself.
     """
-    with open_file(path) as file:
+    with open_file(path) if path.suffix == ".parquet" else open_text_file(path) as file:
         lines = _HashedLines(file)
         n_rows = None
         if counts_rows:

@@ -26,6 +26,7 @@ _CODES: dict[str, Code] = {
     "missing_field": "missing_field",
     "empty_text": "empty_text",
     "too_long": "too_long",
+    "no_direction": "no_direction",
 }
 
 
@@ -83,6 +84,6 @@ def _convert_validation_error(error: ErrorDetails) -> Reject:
     if error["type"] == "string_too_long":
         return Reject(code, f"field '{field}' has {len(value)} characters: {message}")
     # A password is not shown.
-    if error["type"] in ("empty_text", "too_long", "segment_order", "has_user"):
+    if error["type"] in ("empty_text", "too_long", "segment_order", "has_user", "no_direction"):
         return Reject(code, f"field '{field}' {message}")
     return Reject(code, f"field '{field}' is {format_value(value)}: {message}")

@@ -26,7 +26,7 @@ from assets.media.address import (
 )
 from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable, UnavailableKind
 from assets.media.files import fetch_copy, is_same_object, resolve_address
-from assets.media.members import ContainerPlace, fetch_container_state, hold_member
+from assets.media.members import ContainerPlace, fetch_container_state, hold_member, is_same_container
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectStore
 from assets.settings import read_settings
@@ -49,14 +49,35 @@ _CODES: Mapping[UnavailableKind, Code] = {
 }
 
 
+class MediaAccess:
+    """The settings of media, and the states of the containers that were asked for: tar files with an etag, and Lance
+    tables. A container is asked for once: whatever is read afterwards must have its etag or version.
+    """
+
+    def __init__(self) -> None:
+        self.settings = read_settings(MediaSettings)
+        self._states: dict[ContainerPlace, FileState] = {}
+
+    def fetch_container_state(self, address: MemberAddress, place: ContainerPlace) -> FileState:
+        """Return the state of a tar file or Lance table, which may be that of an earlier call. Raises like the function
+        of this name.
+        """
+        state = self._states.get(place) or fetch_container_state(address, place, self.settings)
+        if state.etag is not None:
+            self._states[place] = state
+        return state
+
+
 def inspect_videos(folder: Path, rows: Sequence[VideoRow], stored: Mapping[str, Any]) -> list[dict[str, Any] | Reject]:
     """Return for every video row, in order, the columns of table `video` that describe its file, by name, or a Reject.
     New or changed files are read and probed, those at addresses in parallel. folder: that of the manifest. stored: the
     videos of the database by key, whose unchanged files are not read again.
     """
 
+    access = MediaAccess()
+
     def inspect(n: int) -> dict[str, Any] | Reject:
-        return inspect_video(folder, rows[n], stored.get(rows[n].video_id))
+        return inspect_video(folder, rows[n], stored.get(rows[n].video_id), access)
 
     # The headers of a few tar files are remembered, so that the members of one are best looked for together.
     order = sorted(range(len(rows)), key=lambda n: _find_member_path(rows[n]))
@@ -73,10 +94,12 @@ def _find_member_path(row: VideoRow) -> str:
     return row.path if row.path is not None and is_member_address(row.path) else ""
 
 
-def inspect_video(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, Any] | Reject:
+def inspect_video(
+    folder: Path, row: VideoRow, stored: Any | None, access: MediaAccess | None = None
+) -> dict[str, Any] | Reject:
     """Return the columns of table `video` that describe a row's file, by name, or a Reject where the file cannot be
     used. A new or changed file is read and probed. folder: that of the manifest. stored: the video as the database has
-    it, or None.
+    it, or None. access: shared by the videos of a batch; None for a video of its own.
 
     A file with the stored path, size, times and inode is not read, nor is an object with the stored address, size and
     etag, nor a member of a tar file or Lance table with the stored times, etag or version. A file with other times or
@@ -90,9 +113,9 @@ def inspect_video(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, 
     subject = f"field 'path' is {format_value(hide_address_credentials(row.path))}"
     try:
         if is_member_address(row.path):
-            return _inspect_member(folder, parse_member_address(row.path), stored)
+            return _inspect_member(folder, parse_member_address(row.path), stored, access or MediaAccess())
         if is_address(row.path):
-            return _inspect_address(parse_address(row.path), stored)
+            return _inspect_address(parse_address(row.path), stored, (access or MediaAccess()).settings)
         path = resolve_inside(folder, row.path)
         return _inspect_file(str(path), path, stored)
     except PathRejected as refused:
@@ -113,8 +136,8 @@ def _is_elsewhere(path: str) -> bool:
     return is_address(path.partition("://")[2] if is_member_address(path) else path)
 
 
-def _inspect_member(folder: Path, address: MemberAddress, stored: Any | None) -> dict[str, Any]:
-    settings = read_settings(MediaSettings)
+def _inspect_member(folder: Path, address: MemberAddress, stored: Any | None, access: MediaAccess) -> dict[str, Any]:
+    settings = access.settings
     if is_address(address.container):
         uri, place = str(address), resolve_address(parse_address(address.container), settings)
     else:
@@ -122,11 +145,14 @@ def _inspect_member(folder: Path, address: MemberAddress, stored: Any | None) ->
         if not can_name_members(address.scheme, str(place)):
             raise MediaUnavailable("unusable", _UNNAMEABLE.format(address.scheme))
         uri = str(replace(address, container=str(place)))
-    now = fetch_container_state(address, place, settings)
-    if stored is not None and stored.uri == uri and _is_unchanged(place, now, FileState.build_from_video_row(stored)):
+    now = access.fetch_container_state(address, place)
+    is_stored = stored is not None and stored.uri == uri
+    if is_stored and is_same_container(place, now, FileState.build_from_video_row(stored)):
         return {name: getattr(stored, name) for name in (*PLACE_COLUMNS, *PROBED_COLUMNS)}
     with hold_member(address, place, settings, now) as copy:
-        if fetch_container_state(address, place, settings) != now:
+        # A store has sent the bytes of this etag, or an error.
+        is_certain = address.scheme == "tar" and now.etag is not None
+        if not is_certain and fetch_container_state(address, place, settings) != now:
             raise MediaUnavailable("trouble", CHANGED_MEANWHILE)
         state = asdict(replace(now, size_bytes=copy.size_bytes))
         columns = {"uri": uri, **state, "member_offset": copy.member_offset}
@@ -147,14 +173,7 @@ def resolve_container(folder: Path, address: MemberAddress, settings: MediaSetti
     return resolve_inside(folder, path, may_be_folder=is_table)
 
 
-def _is_unchanged(place: ContainerPlace, now: FileState, stored: FileState) -> bool:
-    """Return whether a tar file or Lance table is unchanged; its own size is not stored."""
-    now = replace(now, size_bytes=stored.size_bytes)
-    return now == stored if isinstance(place, Path) else now.etag is not None and now.etag == stored.etag
-
-
-def _inspect_address(address: Address, stored: Any | None) -> dict[str, Any]:
-    settings = read_settings(MediaSettings)
+def _inspect_address(address: Address, stored: Any | None, settings: MediaSettings) -> dict[str, Any]:
     place = resolve_address(address, settings)
     if isinstance(place, Path):
         return _inspect_file(str(address), place, stored)

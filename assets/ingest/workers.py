@@ -24,6 +24,7 @@ from assets.ingest.files import convert_os_errors
 from assets.ingest.json_lines import JSON_LINES, parse_rows, read_file_blocks
 from assets.ingest.label_studio import SUFFIX as LABEL_STUDIO
 from assets.ingest.lines import Block
+from assets.ingest.named_columns import NO_COLUMNS, Columns
 from assets.ingest.packing import unpack_rows
 from assets.ingest.readers import read_mixed_rows, read_table
 from assets.ingest.rejects import ManifestError
@@ -52,7 +53,14 @@ class WorkerProcess:
     does not survive.
     """
 
-    def __init__(self, source: str, kind: str | None, dimensions: Collection[str], scales: Mapping[str, Scale]) -> None:
+    def __init__(
+        self,
+        source: str,
+        kind: str | None,
+        dimensions: Collection[str],
+        scales: Mapping[str, Scale] = NO_SCALES,
+        columns: Columns = NO_COLUMNS,
+    ) -> None:
         self._source = source
         self._channel, theirs = Pipe()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by close)
@@ -68,7 +76,7 @@ class WorkerProcess:
                 cwd=Path(__file__).resolve().parents[2],
                 start_new_session=True,  # so that Ctrl-C reaches only this process, which then ends the other
             )
-        self._channel.send((source, kind, tuple(dimensions), dict(scales)))
+        self._channel.send((source, kind, tuple(dimensions), dict(scales), dict(columns)))
 
     def check_block(self, block: Block) -> list[CheckedRow]:
         """Send a block of lines to the process, wait, and return its rows in order, each with its valid row or Reject.
@@ -115,10 +123,11 @@ def read_checked_rows(
     dimensions: Collection[str],
     n_workers: int | None = None,
     scales: Mapping[str, Scale] = NO_SCALES,
+    columns: Columns = NO_COLUMNS,
 ) -> Generator[CheckedRow, None, None]:
     """Yield every row of a file in order, with its valid row or its Reject. kind: of the rows; None means a file of
     mixed rows. n_workers: how many processes help to check JSON Lines; by default `choose_n_workers` decides. scales:
-    the declared scales of ratings, by aspect.
+    the declared scales of ratings, by aspect. columns: by field, the name of its column.
 
     Raises ManifestError if the file cannot be read, or changes before its last row is read; the rows before that come
     first. Raises WorkerKilled if one of the processes is killed.
@@ -126,14 +135,19 @@ def read_checked_rows(
     if path.suffix == JSON_LINES or (kind is None and path.suffix != LABEL_STUDIO):
         n_workers = choose_n_workers(path) if n_workers is None else n_workers
         if n_workers > 0:
-            yield from _check_with_workers(path, kind, dimensions, scales, n_workers)
+            yield from _check_with_workers(path, kind, dimensions, n_workers, scales, columns)
             return
-    for raw in read_mixed_rows(path) if kind is None else read_table(path, kind):
+    for raw in read_mixed_rows(path, columns) if kind is None else read_table(path, kind, columns):
         yield raw, validate_row(raw, dimensions, scales)
 
 
 def _check_with_workers(
-    path: Path, kind: str | None, dimensions: Collection[str], scales: Mapping[str, Scale], n_workers: int
+    path: Path,
+    kind: str | None,
+    dimensions: Collection[str],
+    n_workers: int,
+    scales: Mapping[str, Scale],
+    columns: Columns,
 ) -> Iterator[CheckedRow]:
     with ExitStack() as stack:
         idle: queue.SimpleQueue[WorkerProcess] = queue.SimpleQueue()
@@ -146,7 +160,8 @@ def _check_with_workers(
                 idle.put(worker)
 
         workers = [
-            stack.enter_context(closing(WorkerProcess(path.name, kind, dimensions, scales))) for _ in range(n_workers)
+            stack.enter_context(closing(WorkerProcess(path.name, kind, dimensions, scales, columns)))
+            for _ in range(n_workers)
         ]
         # Each process has a thread that waits for it.
         pool = stack.enter_context(ThreadPoolExecutor(n_workers, thread_name_prefix="ingest"))
@@ -161,7 +176,8 @@ def _check_with_workers(
         ):
             if checked.cancel():
                 # No process has started on the block, so this one need not wait.
-                yield from ((raw, validate_row(raw, dimensions, scales)) for raw in parse_rows(block, path.name, kind))
+                rows = parse_rows(block, path.name, kind, columns)
+                yield from ((raw, validate_row(raw, dimensions, scales)) for raw in rows)
             else:
                 yield from checked.result()
 

@@ -6,12 +6,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from assets.media.address import is_member_address
 from assets.media.settings import MediaSettings
 from assets.reports.text import format_count
 from assets.settings import read_settings
 from assets.sources.base import LineWriter
 from db.evidence.frames import StoredVideo
-from metrics_core.frames.memory import PROCESS_BYTES, estimate_video_bytes
+from metrics_core.frames.memory import FACT_MODELS_BYTES, PROCESS_BYTES, estimate_video_bytes
 from metrics_core.frames.pool import DecoderPool
 
 # The part of the free memory that decoders may take; the rest is for models and the database.
@@ -33,31 +34,44 @@ def count_cores_per_encoder(cores: int, drivers: Path = Path("/proc/driver/nvidi
     return max(1, cores // (n_gpus or 2))
 
 
-def choose_decoder_pool(default: int, videos: Sequence[StoredVideo], tell: LineWriter) -> DecoderPool:
+def choose_decoder_pool(
+    default: int, videos: Sequence[StoredVideo], tell: LineWriter, *, with_models: bool = False
+) -> DecoderPool:
     """Return the pool that decodes these videos: as many decoders as the setting `decoders` says, else `default`, and
     no more than videos. They take at most half of the free memory. If so many decoders of the largest picture take
     more, `tell` gets a line before the first video is decoded; some decoders then wait while large pictures are
-    decoded.
+    decoded. with_models: whether each decoder holds the models for text on screen and speech.
     """
     n = max(1, min(read_settings(MediaSettings).decoders or default, len(videos)))
     free = read_free_memory()
     if free is None:
         return DecoderPool(n)
     memory = int(free * MEMORY_SHARE)
-    if line := explain_memory(DecoderPool(n, memory), videos):
+    process_bytes = PROCESS_BYTES + (FACT_MODELS_BYTES if with_models else 0)
+    if line := explain_memory(DecoderPool(n, memory), videos, process_bytes):
         tell(line)
-    # Idle decoders take memory too.
-    return DecoderPool(min(n, max(1, memory // PROCESS_BYTES)), memory)
+    return limit_decoders(DecoderPool(n, memory), videos, process_bytes)
 
 
-def explain_memory(pool: DecoderPool, videos: Sequence[StoredVideo]) -> str | None:
+def limit_decoders(pool: DecoderPool, videos: Sequence[StoredVideo], process_bytes: int = PROCESS_BYTES) -> DecoderPool:
+    """Return as many decoders of a pool as its memory holds while they decode the smallest picture of these videos, at
+    least one, with the memory that they leave for videos: idle decoders take memory too. process_bytes: the memory of a
+    decoder without a video.
+    """
+    smallest = min(map(_estimate_picture_bytes, videos), default=0)
+    n = min(pool.n, max(1, pool.memory_bytes // (process_bytes + smallest)))
+    return DecoderPool(n, max(0, pool.memory_bytes - n * process_bytes))
+
+
+def explain_memory(pool: DecoderPool, videos: Sequence[StoredVideo], process_bytes: int = PROCESS_BYTES) -> str | None:
     """Return a sentence for a pool whose decoders cannot all hold the largest picture of these videos at once, with the
     number that can; None where they all can. A picture of unknown size counts as the largest that is decoded.
+    process_bytes: the memory of a decoder without a video.
     """
-    largest = max(videos, key=lambda video: estimate_video_bytes(count_pixels(video), 0, None), default=None)
+    largest = max(videos, key=_estimate_picture_bytes, default=None)
     if largest is None:
         return None
-    needed = PROCESS_BYTES + estimate_video_bytes(count_pixels(largest), 0, None)
+    needed = process_bytes + _estimate_picture_bytes(largest)
     n_fitting = max(1, pool.memory_bytes // needed)
     if n_fitting >= pool.n:
         return None
@@ -67,6 +81,17 @@ def explain_memory(pool: DecoderPool, videos: Sequence[StoredVideo]) -> str | No
         f"{largest.key}: one takes {needed / 1e9:.2f} GB, and {pool.memory_bytes / 1e9:.1f} GB of memory may be used; "
         f"set REELSIEVE_DECODERS to {n_fitting}, or scale the largest videos down"
     )
+
+
+def _estimate_picture_bytes(video: StoredVideo) -> int:
+    return estimate_video_bytes(count_pixels(video), 0, None)
+
+
+def count_held_bytes(video: StoredVideo) -> int:
+    """Return the bytes of a video's file that are held in memory while it is decoded: all of them for a member of a tar
+    file or a row of a Lance table, else none.
+    """
+    return video.size_bytes if is_member_address(video.uri) else 0
 
 
 def count_pixels(video: StoredVideo) -> int | None:

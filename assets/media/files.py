@@ -19,7 +19,15 @@ from assets.media.address import (
 from assets.media.cache import CachedCopy, MediaCache
 from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable
 from assets.media.lance_tables import TABLE_SUFFIX
-from assets.media.members import ContainerPlace, MemoryFile, hold_member, hold_range
+from assets.media.members import (
+    ContainerPlace,
+    MemoryFile,
+    fetch_container_state,
+    hold_member,
+    hold_range,
+    is_same_container,
+    read_range,
+)
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectState, ObjectStore
 from assets.media.tar_index import Member
@@ -90,6 +98,25 @@ def hold_ingested_file(video: Any) -> Iterator[Path]:
         raise IngestedFileUnreadable(reason) from None
 
 
+def read_ingested_part(video: Any, start: int, size_bytes: int) -> bytes | None:
+    """Return `size_bytes` bytes of a video inside a tar file from its byte `start` on, without reading the others.
+    video: a row of table `video`. None for other videos, and where times, inode or etag do not show that the tar file
+    is the ingested one: `hold_ingested_file` compares the content then, and gives the reason for an error.
+    """
+    if video.member_offset is None:
+        return None
+    settings, blocks, address = read_settings(MediaSettings), list[bytes](), parse_member_address(video.uri)
+    try:
+        place = _resolve_container(address, settings)
+        read_range(place, Member(video.member_offset + start, size_bytes), settings, blocks.append)
+        # Asked afterwards, so that it holds for the bytes.
+        now = fetch_container_state(address, place, settings)
+        is_same = is_same_container(place, now, FileState.build_from_video_row(video))
+    except (MediaUnavailable, IngestedFileChanged, OSError):
+        return None
+    return b"".join(blocks) if is_same else None
+
+
 def _with_remedy(reason: str, video: Any) -> str:
     return f"{reason}: put the file back or ingest the folder of video {video.key} again"
 
@@ -149,11 +176,7 @@ def _hold_ingested_member(
     address: MemberAddress, video: Any, content: bytes, settings: MediaSettings
 ) -> Iterator[MemoryFile]:
     """Yield the member with the ingested content. A rewritten tar file may have it at another place."""
-    container = address.container
-    place = resolve_address(parse_address(container), settings) if is_address(container) else Path(container)
-    if isinstance(place, Path) and address.scheme == "tar":
-        # Reading a pipe would never end.
-        require_regular_file(place)
+    place = _resolve_container(address, settings)
     with ExitStack() as stack:
         try:
             copy = _find_ingested_copy(place, video, content, settings, stack)
@@ -164,6 +187,15 @@ def _hold_ingested_member(
         if copy.sha256 != content:
             raise IngestedFileChanged(_CHANGED)
         yield copy
+
+
+def _resolve_container(address: MemberAddress, settings: MediaSettings) -> ContainerPlace:
+    container = address.container
+    place = resolve_address(parse_address(container), settings) if is_address(container) else Path(container)
+    if isinstance(place, Path) and address.scheme == "tar":
+        # Reading a pipe would never end.
+        require_regular_file(place)
+    return place
 
 
 def _find_ingested_copy(

@@ -12,7 +12,8 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, cast
@@ -74,7 +75,7 @@ def hold_member(
             yield copy
         return
     now = fetch_tar_state(place, settings) if state is None else state
-    with hold_range(place, find_member(place, now, address.name, settings), settings) as copy:
+    with hold_range(place, find_member(place, now, address.name, settings), settings, now.etag) as copy:
         yield copy
 
 
@@ -119,19 +120,40 @@ def find_member(place: ContainerPlace, state: FileState, name: str, settings: Me
     return index.require_member(name)
 
 
-@contextmanager
-def hold_range(place: ContainerPlace, member: Member, settings: MediaSettings) -> Iterator[MemoryFile]:
-    """Read the bytes at the place of a member of a tar file into memory, and yield them as a file, which is gone after
-    the block. Raises MediaUnavailable where other bytes come than the member has, and OSError for a file of this
-    machine.
+def is_same_container(place: ContainerPlace, now: FileState, stored: FileState) -> bool:
+    """Return whether a tar file or Lance table has the times and inode, the etag or the version that were stored for
+    one of its videos; False where a server gives no etag. The size of a container is not stored.
     """
+    now = replace(now, size_bytes=stored.size_bytes)
+    return now == stored if isinstance(place, Path) else now.etag is not None and now.etag == stored.etag
 
-    def read(write: Callable[[bytes], object]) -> None:
-        if isinstance(place, Path):
-            _read_range(place, member, write)
-        else:
-            ObjectStore(settings).fetch_range(place, member.offset, member.size_bytes, write)
 
+def read_range(
+    place: ContainerPlace,
+    member: Member,
+    settings: MediaSettings,
+    write: Callable[[bytes], object],
+    etag: str | None = None,
+) -> None:
+    """Read the bytes at the place of a member of a tar file, or of a part of it, and pass them to `write` in order, in
+    blocks. etag: that of the object that is meant; None for the present one. Raises MediaUnavailable where there are
+    fewer or others, and OSError for a file of this machine.
+    """
+    if isinstance(place, Path):
+        _read_file_range(place, member, write)
+    else:
+        ObjectStore(settings).fetch_range(place, member.offset, member.size_bytes, write, etag)
+
+
+@contextmanager
+def hold_range(
+    place: ContainerPlace, member: Member, settings: MediaSettings, etag: str | None = None
+) -> Iterator[MemoryFile]:
+    """Read the bytes at the place of a member of a tar file into memory, and yield them as a file, which is gone after
+    the block. etag: that of the object that is meant; None for the present one. Raises MediaUnavailable where other
+    bytes come than the member has, and OSError for a file of this machine.
+    """
+    read = partial(read_range, place, member, settings, etag=etag)
     with _hold_bytes(read, member.offset) as copy:
         yield copy
 
@@ -206,7 +228,7 @@ def _has_header(address: Address, member: Member, name: str, settings: MediaSett
     return (header.name, header.size) == (name, member.size_bytes)
 
 
-def _read_range(path: Path, member: Member, write: Callable[[bytes], object]) -> None:
+def _read_file_range(path: Path, member: Member, write: Callable[[bytes], object]) -> None:
     left = member.size_bytes
     with path.open("rb") as file:
         file.seek(member.offset)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from assets.media.address import Address
-from assets.media.errors import MediaUnavailable, explain_store_error
+from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable, explain_store_error
 from assets.media.private_networks import Networks, make_socket_factory
 from assets.media.settings import MediaSettings
 
@@ -62,9 +62,8 @@ class ObjectStore:
         if info.get("type") == "directory":
             raise MediaUnavailable("missing", "there is no object of this name, only a folder")
         # Google's etag also changes with an object's metadata; its MD5 is that of the bytes.
-        etag = info.get("md5Hash") or info.get("ETag") or info.get("etag") or None
-        # A weak etag stays the same where the bytes change and the meaning does not.
-        return ObjectState(info.get("size"), None if etag is None or etag.startswith("W/") else etag)
+        etag = info.get("md5Hash") or info.get("ETag") or info.get("etag")
+        return ObjectState(info.get("size"), _drop_weak(etag))
 
     def fetch_bytes(self, address: Address, size_bytes: int | None, write: Callable[[bytes], object]) -> None:
         """Fetch the object and pass its bytes to `write` in order, in blocks. size_bytes: as `fetch_state` gave it; a
@@ -74,15 +73,29 @@ class ObjectStore:
         ends = math.inf if size_bytes is not None else time.monotonic() + LONGEST_UNANNOUNCED_S
         self._pass_blocks(address, _read_blocks(self._open_file_system(address), address, size_bytes), write, ends)
 
-    def fetch_range(self, address: Address, start: int, size_bytes: int, write: Callable[[bytes], object]) -> None:
+    def fetch_range(
+        self,
+        address: Address,
+        start: int,
+        size_bytes: int,
+        write: Callable[[bytes], object],
+        etag: str | None = None,
+    ) -> None:
         """Fetch `size_bytes` bytes of the object from byte `start` on, and pass them to `write` in order, in blocks.
-        Raises MediaUnavailable, also for a store that is too slow, that ignores ranges, or that sends other bytes than
-        it was asked for; and the errors of `write`.
+        etag: that of the object that is meant; None for the present one. Raises MediaUnavailable, also for another
+        etag, for a store that is too slow, that ignores ranges, or that sends other bytes than it was asked for; and
+        the errors of `write`.
         """
         if size_bytes == 0:
             return  # no range has no bytes
-        blocks = _read_range(self._open_file_system(address), address, start, size_bytes)
+        seen: set[str | None] = set()
+        blocks = _read_range(self._open_file_system(address), address, start, size_bytes, seen)
         self._pass_blocks(address, blocks, write, math.inf)
+        if etag is None or seen == {etag}:
+            return
+        # An answer without an etag shows nothing, so the store is asked again.
+        if seen - {etag, None} or self.fetch_state(address).etag != etag:
+            raise MediaUnavailable("trouble", CHANGED_MEANWHILE)
 
     def _pass_blocks(
         self, address: Address, blocks: AsyncGenerator[bytes, None], write: Callable[[bytes], object], ends: float
@@ -161,11 +174,17 @@ async def _read_blocks(system: Any, address: Address, size_bytes: int | None) ->
         await file.close()
 
 
-async def _read_s3_range(system: Any, address: Address, begin: int, stop: int) -> bytes:
+def _drop_weak(etag: str | None) -> str | None:
+    """Return an etag; None for a weak one, which stays the same where the bytes change and the meaning does not."""
+    return None if not etag or etag.startswith("W/") else etag
+
+
+async def _read_s3_range(system: Any, address: Address, begin: int, stop: int, seen: set[str | None]) -> bytes:
     """Read bytes of an object; one more where the server sends more, since some ignore ranges."""
     answer = await system._call_s3(
         "get_object", Bucket=address.host, Key=address.path, Range=f"bytes={begin}-{stop - 1}"
     )
+    seen.add(_drop_weak(answer.get("ETag")))
     body, block = answer["Body"], b""
     try:
         while len(block) <= stop - begin and (part := await body.read(stop - begin + 1 - len(block))):
@@ -175,19 +194,24 @@ async def _read_s3_range(system: Any, address: Address, begin: int, stop: int) -
     return block
 
 
-async def _read_google_range(system: Any, address: Address, begin: int, stop: int) -> bytes:
+async def _read_google_range(system: Any, address: Address, begin: int, stop: int, seen: set[str | None]) -> bytes:
+    seen.add(None)  # the client gives the bytes only
     block: bytes = await system._cat_file(_format_name(address), start=begin, end=stop)
     return block
 
 
-async def _read_range(system: Any, address: Address, start: int, size_bytes: int) -> AsyncGenerator[bytes, None]:
-    """Yield `size_bytes` bytes of an object from byte `start` on; no more are read, whatever the server sends."""
+async def _read_range(
+    system: Any, address: Address, start: int, size_bytes: int, seen: set[str | None]
+) -> AsyncGenerator[bytes, None]:
+    """Yield `size_bytes` bytes of an object from byte `start` on; no more are read, whatever the server sends. seen:
+    gets the etags of the answers, None for an answer without one.
+    """
     end = start + size_bytes
     if address.scheme not in _WEB:
         for begin in range(start, end, BLOCK_BYTES):
             stop = min(begin + BLOCK_BYTES, end)
             read = _read_s3_range if address.scheme == "s3" else _read_google_range
-            block = await read(system, address, begin, stop)
+            block = await read(system, address, begin, stop, seen)
             if len(block) != stop - begin:
                 raise MediaUnavailable("trouble", _OTHER_BYTES)
             yield block
@@ -204,6 +228,7 @@ async def _read_range(system: Any, address: Address, start: int, size_bytes: int
             raise ClientResponseError(answer.request_info, (), status=answer.status)
         if not answer.headers.get("Content-Range", "").startswith(f"bytes {start}-{end - 1}/"):
             raise MediaUnavailable("trouble", _OTHER_BYTES)
+        seen.add(_drop_weak(answer.headers.get("ETag")))
         n_read = 0
         while block := await answer.content.read(BLOCK_BYTES):
             n_read += len(block)

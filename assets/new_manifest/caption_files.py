@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from assets.ingest import strict_json
+from assets.ingest.encodings import UTF_8, decode_text
 from assets.ingest.hygiene import is_blank_text
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.rejects import Reject
@@ -55,9 +56,9 @@ def group_caption_files(folder: SourceFolder) -> dict[str, list[str]]:
 def read_captioned_videos(
     videos: VideoRegistry, findings: Findings, column_names: ColumnNames
 ) -> Iterator[CaptionedVideo]:
-    """Yield every video of the registry's folder that has a caption in a file next to it, with all captions of its
-    files. The caption files are read and the videos registered. Guesses, and files that are left out, are added to the
-    findings. column_names: names of fields that the user gave.
+    """Yield every video of the registry's folder, with all captions of the files next to it; there may be none. The
+    caption files are read and the videos registered. Guesses, and files that are left out, are added to the findings.
+    column_names: names of fields that the user gave.
     """
     folder = videos.folder
     files, videos_of = group_caption_files(folder), Counter(map(drop_suffix, folder.list_files("video")))
@@ -72,10 +73,12 @@ def read_captioned_videos(
             for path in paths
             if (data := folder.read_file(path, MAX_READ_BYTES)) is not None
         ]
-        if captions := parse_caption_files(contents, findings, column_names):
-            folder.mark_read(video)
-            if (place := videos.register_file(video)) is not None:
-                yield CaptionedVideo(place.video_id, place.path, captions)
+        captions = parse_caption_files(contents, findings, column_names)
+        if not captions:
+            findings.add_guess("a video without a caption is kept for its facts")
+        folder.mark_read(video)
+        if (place := videos.register_file(video)) is not None:
+            yield CaptionedVideo(place.video_id, place.path, captions)
 
 
 def parse_caption_files(files: list[CaptionFile], findings: Findings, column_names: ColumnNames) -> tuple[Caption, ...]:
@@ -124,10 +127,12 @@ def _parse_content(file: CaptionFile, findings: Findings) -> Any:
         findings.leave_out(f"a caption file of more than {MAX_ROW_BYTES} bytes", file.name)
         return None
     try:
-        text = file.data.decode("utf-8-sig")
+        text, encoding = decode_text(file.data, may_be_cp1252=file.suffix != ".json")
     except UnicodeDecodeError:
         findings.leave_out("a caption file that is not valid UTF-8: save it as UTF-8", file.name)
         return None
+    if encoding != UTF_8:
+        findings.add_guess(f"caption files that are not UTF-8 are read as {encoding}")
     value: Any = text.strip()
     if file.suffix == ".json":
         value = strict_json.parse_json(text)
@@ -158,7 +163,9 @@ def _add_fields(
         row = {**fields, _TEXT: content}
     else:
         row = {**fields, _TEXT: " ".join(segment["text"] for segment in content), "segments": content}
-    columns = guess_columns(row, replace(column_names, caption=_TEXT), is_caption_file=True)
+    columns = guess_columns(
+        row, replace(column_names, by_meaning={**column_names.by_meaning, "caption": _TEXT}), is_caption_file=True
+    )
     return parse_row_captions(row, columns, name, findings)
 
 

@@ -1,4 +1,6 @@
-"""Clips with captions and numbers in a folder of NeMo Curator or Cosmos-Curate: metas/v0/ID.json and clips/ID.mp4."""
+"""Clips with captions, numbers and vectors in a folder of NeMo Curator or Cosmos-Curate: metas/v0/ID.json,
+clips/ID.mp4, MODEL_embd_parquet/*.parquet.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,7 @@ from assets.media.address import is_address, strip_address
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest
 from assets.new_manifest.folder import FileKind, SourceFolder
 from assets.new_manifest.tool_fields import collect_tool_fields
+from assets.new_manifest.tool_vectors import read_clip_vectors
 from assets.new_manifest.videos import VideoEntry, VideoRegistry
 
 # The metadata of a clip, in a folder that names the version of its form.
@@ -24,11 +27,10 @@ _CLIP_META = re.compile(r"metas/([^/]+)/[^/]+\.json")
 _CAPTION, _FILTERED = "_caption", "filtered_clips"
 # Fields of a clip's metadata that become something else than an own field of the same name.
 _USED = frozenset(("span_uuid", "clip_location", "valid", "windows", "filtered_windows", "duration_span"))
+_PICKLE = re.compile(r"[a-z0-9]+_embd(_[^/]+)?/[^/]+\.pickle")
 _VIDEO_FIELDS = frozenset(VideoRow.model_fields)
 # By the beginning of their path, files that are left out, and why.
 _NOT_READ: Mapping[str, str] = {
-    "iv2_embd": "an embedding of a clip, which no metric and no recipe uses",
-    "ce1_embd": "an embedding of a clip, which no metric and no recipe uses",
     "previews/": "a preview of a clip",
     f"{_FILTERED}/": "a clip that the tool filtered out",
     "processed_": "a record about a whole video or chunk",
@@ -38,8 +40,9 @@ _NOT_READ: Mapping[str, str] = {
 
 def read_clip_folder(tool: str, videos: VideoRegistry, findings: Findings) -> Iterator[CaptionedVideo]:
     """Return an iterator over the clips with captions of a folder: what the tool measured becomes own fields of the
-    video, with the tool, the version of its metadata and their file. Everything else is left out with the reason in
-    `findings`. tool: its name. Raises NoManifest where the folder has no metadata of clips.
+    video, with the tool, the version of its metadata and their file. The same clips follow again with their vectors.
+    Everything else is left out with the reason in `findings`. tool: its name. Raises NoManifest where the folder has no
+    metadata of clips.
     """
     folder = videos.folder
     metas = {file: found[1] for file in folder.list_files("caption") if (found := _CLIP_META.fullmatch(file))}
@@ -49,15 +52,27 @@ def read_clip_folder(tool: str, videos: VideoRegistry, findings: Findings) -> It
             "or leave --from out to read videos with captions next to them"
         )
     _leave_out_folders(folder, findings)
-    files = frozenset(folder.list_files("video"))
-    read = (_read_clip(videos, findings, tool, files, file, version) for file, version in metas.items())
-    return (video for video in read if video is not None)
+    return _read_clips(tool, videos, findings, metas)
+
+
+def _read_clips(
+    tool: str, videos: VideoRegistry, findings: Findings, metas: Mapping[str, str]
+) -> Iterator[CaptionedVideo]:
+    files, clips = frozenset(videos.folder.list_files("video")), dict[str, VideoEntry]()
+    for file, version in metas.items():
+        video = _read_clip(videos, findings, tool, files, file, version)
+        if video is not None:
+            clips[PurePosixPath(file).stem] = VideoEntry(video.video_id, video.path)
+            yield video
+    yield from read_clip_vectors(videos.folder, clips, findings)
 
 
 def _leave_out_folders(folder: SourceFolder, findings: Findings) -> None:
     for kind in get_args(FileKind):
         for file in folder.list_files(kind):
             reason = next((why for beginning, why in _NOT_READ.items() if file.startswith(beginning)), None)
+            if _PICKLE.fullmatch(file):
+                reason = "a pickled vector of a clip, which is not opened: vectors come from the tool's Parquet files"
             if reason is not None:
                 folder.mark_read(file)
                 findings.leave_out(reason, file)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from assets.ingest import hygiene, strict_json
@@ -14,20 +14,9 @@ from assets.ingest.rows import CaptionRow
 from assets.ingest.scales import Scale, parse_scale
 from assets.new_manifest.extract import MediaBytes
 from assets.new_manifest.findings import Caption, Findings, NoManifest, Rating, parse_id
+from assets.new_manifest.header_words import KNOWN_HEADERS, normalise_header
 from assets.reports.text import format_count
 
-# Names in the order of trust; small and capital letters are alike.
-VIDEO_NAMES = (
-    "video", "video_path", "video_file", "path", "file_name", "filename", "file_path", "filepath", "file",
-    "clip", "clip_path", "mp4", "video_url", "url", "video_id", "videoid",
-)  # fmt: skip
-CAPTION_NAMES = ("caption", "captions", "text", "description", "caption_text", "txt", "sentence")
-# Captions in the same row as another caption or a reference.
-CANDIDATE_NAMES = ("candidates", "candidate", "predictions", "prediction", "hypotheses", "hypothesis")
-REFERENCE_NAMES = ("reference", "references", "reference_caption", "ground_truth")
-SYSTEM_NAMES = ("system", "model", "captioner")
-# Numbers that may be ratings of people; the user decides.
-RATING_NAMES = ("rating", "ratings", "score", "scores", "mos", "stars", "human_rating", "human_score")
 _OWN_FIELDS = frozenset(CaptionRow.model_fields)
 _RULE = re.compile(r"(.*?)(?:, mean of ([2-9]|[1-9][0-9]{1,6}))?")
 _LIST = re.compile(r"""\[\s*['"{].*\]\s*""", re.DOTALL)
@@ -44,20 +33,20 @@ class RatingRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ColumnNames:
-    """The names that the user gives for columns. `video` and `caption` are None where the column is to be guessed, and
-    `ratings` are columns of people's ratings, with their rules in the same order; a column without a rule has none of
-    its own.
+    """The names that the user gives for columns: `by_meaning` has the column of a meaning such as "reference", and all
+    other meanings are guessed. `ratings` are columns of people's ratings, with their rules in the same order; a column
+    without a rule has none of its own.
     """
 
-    video: str | None = None
-    caption: str | None = None
+    by_meaning: Mapping[str, str] = field(default_factory=dict)
     ratings: tuple[str, ...] = ()
     rating_rules: tuple[RatingRule, ...] = ()
 
     def find_rule(self, column: str) -> RatingRule:
-        """Return the rule of a column of ratings, in small or capital letters."""
-        rules = dict(zip(map(_fold, self.ratings), self.rating_rules, strict=False))
-        return rules.get(_fold(column), RatingRule())
+        """Return the rule of a column of ratings, whose name counts as in `guess_columns`."""
+        rules = dict(zip(self.ratings, self.rating_rules, strict=False))
+        alike = {normalise_header(name): rule for name, rule in rules.items()}
+        return rules.get(column) or alike.get(normalise_header(column), RatingRule())
 
 
 def parse_rating_columns(texts: Sequence[str]) -> tuple[tuple[str, ...], tuple[RatingRule, ...]]:
@@ -82,10 +71,6 @@ def parse_rating_columns(texts: Sequence[str]) -> tuple[tuple[str, ...], tuple[R
     return tuple(names), tuple(rules)
 
 
-def _fold(name: str) -> str:
-    return name.strip().lower()
-
-
 @dataclass(frozen=True, slots=True)
 class Columns:
     """The names of a table's columns by their meaning, such as `caption` or `segments`; None where the table has no
@@ -103,6 +88,12 @@ class Columns:
     caption_id: str | None = None
     segments: str | None = None
     ratings: tuple[str, ...] = ()
+
+    @property
+    def given_names(self) -> set[str]:
+        """The names that the user gave for columns that the table has, as `normalise_header` returns them."""
+        named = (*self.column_names.by_meaning.values(), *self.column_names.ratings)
+        return {normalise_header(name) for name in named} & set(map(normalise_header, self.meanings if named else ()))
 
     @property
     def meanings(self) -> dict[str, str]:
@@ -135,6 +126,10 @@ class Columns:
         return ", ".join(f"{meaning} in column {column!r}" for column, meaning in self.meanings.items())
 
 
+# The meanings that a column can have, except ratings.
+MEANINGS = tuple(Columns.__slots__[1:-1])
+
+
 def guess_columns(
     names: Collection[str], column_names: ColumnNames | None = None, *, is_caption_file: bool = False
 ) -> Columns:
@@ -146,26 +141,24 @@ def guess_columns(
     "video in column 'Video', caption in column 'caption'"
     """
     column_names = column_names or ColumnNames()
-    by_name = {name.strip().lower(): name for name in names}
+    by_name: dict[str, str] = {}
+    for name in names:
+        by_name.setdefault(normalise_header(name), name)
 
-    def find(*wanted: str) -> str | None:
-        return next((by_name[name.strip().lower()] for name in wanted if name.strip().lower() in by_name), None)
+    def find(wanted: str) -> str | None:
+        return wanted if wanted in names else by_name.get(normalise_header(wanted))
 
-    video = None if is_caption_file else find(*((column_names.video,) if column_names.video else VIDEO_NAMES))
-    video_id = None if is_caption_file else find("video_id", "videoid")
-    return Columns(
-        column_names=column_names,
-        video=video,
-        caption=find(*((column_names.caption,) if column_names.caption else CAPTION_NAMES)),
-        candidates=find(*CANDIDATE_NAMES),
-        reference=find(*REFERENCE_NAMES),
-        system=find(*SYSTEM_NAMES),
-        role=find("role"),
-        video_id=video_id if video_id != video else None,
-        caption_id=find("caption_id"),
-        segments=find("segments"),
-        ratings=tuple(column for name in column_names.ratings if (column := find(name)) is not None),
-    )
+    meanings = [meaning for meaning in MEANINGS if not (is_caption_file and meaning in ("video", "video_id"))]
+    columns = {
+        meaning: find(column_names.by_meaning[meaning]) for meaning in meanings if meaning in column_names.by_meaning
+    }
+    ratings = tuple(column for name in column_names.ratings if (column := find(name)) is not None)
+    for meaning in meanings:
+        if meaning not in columns:
+            taken = {*columns.values(), *ratings}
+            guesses = (by_name[name] for name in KNOWN_HEADERS[meaning] if name in by_name)
+            columns[meaning] = next((column for column in guesses if column not in taken), None)
+    return Columns(column_names, **columns, ratings=ratings)
 
 
 def check_columns(where: str, names: Collection[str], columns: Columns) -> None:
@@ -175,11 +168,12 @@ def check_columns(where: str, names: Collection[str], columns: Columns) -> None:
     listed = ", ".join(repr(name) for name in names)
     if columns.video is None:
         raise NoManifest(
-            f"{where}: no column was recognised as the one of videos: choose one of {listed} with --video-column"
+            f"{where}: no column was recognised as the one of videos: choose one of {listed} with --column video=NAME"
         )
     if not columns.has_video_and_text:
         raise NoManifest(
-            f"{where}: no column was recognised as the one of captions: choose one of {listed} with --caption-column"
+            f"{where}: no column was recognised as the one of captions: choose one of {listed} with "
+            "--column caption=NAME"
         )
 
 
@@ -193,6 +187,7 @@ def parse_row_captions(
     Other fields of the row go to its captions, or to its references where it has no caption.
     """
     base = base or Caption("")
+    findings.named_columns |= columns.given_names
     extra = {**base.extra, **_collect_own_fields(fields, columns, where, findings)}
     row = replace(
         base,
@@ -203,10 +198,9 @@ def parse_row_captions(
         extra=extra,
     )
     # Objects inside a cell have names of their own.
-    column_names = replace(columns.column_names, video=None, caption=None)
+    column_names = replace(columns.column_names, by_meaning={})
     captions = list(_parse_texts(_find_cell(fields, columns.caption), row, column_names, where, findings))
-    candidates = _convert_systems(_find_cell(fields, columns.candidates), column_names)
-    captions += _parse_texts(candidates, replace(row, role="candidate"), column_names, where, findings)
+    captions += _parse_candidates(_find_cell(fields, columns.candidates), row, column_names, where, findings)
     reference = Caption("", "reference", extra={} if captions else extra)
     references = list(_parse_texts(_find_cell(fields, columns.reference), reference, column_names, where, findings))
     if not captions and not references:
@@ -268,6 +262,22 @@ def _parse_texts(
         findings.leave_out("a caption that is not text", where)
 
 
+def _parse_candidates(
+    value: Any, row: Caption, column_names: ColumnNames, where: str, findings: Findings
+) -> list[Caption]:
+    """Return the captions in a cell of candidates. Those of a list without names are of systems by their places."""
+    value, row = _convert_systems(value, column_names), replace(row, role="candidate")
+    if not isinstance(value, list) or row.system is not None:
+        return list(_parse_texts(value, row, column_names, where, findings))
+    bases = [replace(row, system=f"candidate_{place}") for place in range(1, len(value) + 1)]
+    parsed = [
+        list(_parse_texts([item], base, column_names, where, findings)) for item, base in zip(value, bases, strict=True)
+    ]
+    if any(caption.system == base.system for base, some in zip(bases, parsed, strict=True) for caption in some):
+        findings.add_guess("the captions of a list are of systems candidate_1, candidate_2 .., by their places in it")
+    return [caption for some in parsed for caption in some]
+
+
 def _convert_systems(value: Any, column_names: ColumnNames) -> Any:
     """Return candidates as a list: an object may have them by the name of their system."""
     if not isinstance(value, dict) or guess_columns(value, column_names, is_caption_file=True).has_text:
@@ -294,7 +304,7 @@ def _collect_own_fields(fields: Mapping[str, Any], columns: Columns, where: str,
             )
         else:
             kept[name] = value
-            if name.strip().lower() in RATING_NAMES:
+            if normalise_header(name) in KNOWN_HEADERS["rating"]:
                 findings.add_possible_ratings(name, _list_numbers(value))
     return kept
 
@@ -305,7 +315,6 @@ def _add_ratings(
     """Return the captions with their ratings: those of a row's only candidate, or in a list one for each candidate."""
     places = [place for place, caption in enumerate(captions) if caption.role == "candidate"]
     for column in columns.ratings:
-        findings.rating_columns.add(column.strip().lower())
         if (value := _find_cell(fields, column)) is None:
             continue
         values = value if isinstance(value, list) else [value]

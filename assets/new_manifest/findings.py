@@ -80,14 +80,16 @@ class Caption:
 
 @dataclass(frozen=True, slots=True)
 class CaptionedVideo:
-    """A video and some of its captions. `path` is its path or address as the manifest writes it; None for a video that
-    is text only. `fields` are its other fields in the manifest.
+    """A video and some of its captions, or none. `path` is its path or address as the manifest writes it; None for a
+    video that is text only. `fields` are its other fields in the manifest, and `vectors` rows of table `vectors` about
+    it.
     """
 
     video_id: str
     path: str | None
     captions: tuple[Caption, ...]
     fields: Mapping[str, Any] = field(default_factory=dict)
+    vectors: Sequence[Mapping[str, Any]] = ()
 
     def build_row(self) -> dict[str, Any]:
         """Build the row of table `videos` as a dict, with the other fields, and without a path for text only."""
@@ -106,14 +108,14 @@ class LeftOut:
 class Findings:
     """A record of the guesses about a source, as sentences, and of the things that were left out, by reason.
     `possible_ratings` are fields that may be ratings, with their least and greatest number and whether all are whole.
-    `rating_columns` are the columns of ratings, in small letters, and `rating_scales` the names of declared scales by
-    aspect.
+    `named_columns` are those names of columns that the user gave and a row has, as `normalise_header` returns them.
+    `rating_scales` are the names of declared scales by aspect.
     """
 
     guesses: list[str] = field(default_factory=list)
     left_out: dict[str, LeftOut] = field(default_factory=dict)
     possible_ratings: dict[str, tuple[float, float, bool]] = field(default_factory=dict)
-    rating_columns: set[str] = field(default_factory=set)
+    named_columns: set[str] = field(default_factory=set)
     rating_scales: dict[str, str] = field(default_factory=dict)
 
     def add_guess(self, sentence: str) -> None:
@@ -136,6 +138,11 @@ class Findings:
             least, most, are_whole = self.possible_ratings.get(column, (numbers[0], numbers[0], True))
             are_whole = are_whole and all(number == int(number) for number in numbers)
             self.possible_ratings[column] = (min(least, *numbers), max(most, *numbers), are_whole)
+
+    @property
+    def columns_for_ratings(self) -> list[str]:
+        """The columns that may hold ratings and whose numbers are whole and from 1 to 5, in the order of the source."""
+        return [column for column, numbers in self.possible_ratings.items() if _is_rating_scale(*numbers)]
 
     def explain_possible_ratings(self) -> list[str]:
         """List a sentence for every column that may hold ratings: its range, and the option that makes them ratings.
@@ -177,13 +184,17 @@ class Findings:
         return [{"left out": reason, "n": things.n, "first": things.first} for reason, things in self.left_out.items()]
 
 
+def _is_rating_scale(least: float, most: float, are_whole: bool) -> bool:
+    return are_whole and least >= 1 and most <= 5
+
+
 def _explain_rating_option(column: str, least: float, most: float, are_whole: bool) -> str:
     """Return how the option --rating reads a column of such numbers."""
+    if _is_rating_scale(least, most, are_whole):
+        return f"--rating {column} makes them ratings of people, of aspect {column!r} on the scale from 1 to 5"
     if least < 1 or most > 5:
         return f"--rating '{column}=0-100' makes them ratings of people; name the scale that people had for 0-100"
-    if not are_whole:
-        return f"--rating '{column}=1-5, mean of 3' makes them mean ratings of people; name the number of raters for 3"
-    return f"--rating {column} makes them ratings of people, of aspect {column!r} on the scale from 1 to 5"
+    return f"--rating '{column}=1-5, mean of 3' makes them mean ratings of people; name the number of raters for 3"
 
 
 def shorten_id(wanted: str) -> str:

@@ -22,6 +22,8 @@ CAPTION_SUFFIXES = (".txt", ".json", ".vtt", ".srt")
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".arrow")
 SHARD_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 
+PICTURE_SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic"))
+
 FileKind = Literal["video", "caption", "table", "shard", "lance", "other"]
 
 
@@ -33,6 +35,11 @@ def is_video_name(path: str | PurePosixPath) -> bool:
 def is_lance_name(path: str | PurePosixPath) -> bool:
     """Return whether a path is named like the folder of a Lance table, with the suffix .lance."""
     return PurePosixPath(path).suffix.lower() == TABLE_SUFFIX
+
+
+def is_picture_name(path: str) -> bool:
+    """Return whether a path has a suffix of pictures, such as `.jpg`, in small or capital letters."""
+    return PurePosixPath(path).suffix.lower() in PICTURE_SUFFIXES
 
 
 def drop_suffix(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Videos with captions and numbers in Lance tables: rows of a column of files become addresses of videos."""
+"""Videos with captions, numbers and vectors in Lance tables: rows of a column of files become addresses of videos."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from assets.ingest.rejects import CODES, Reject
-from assets.ingest.rows import VideoRow
+from assets.ingest.rows import MAX_DIM, VideoRow
 from assets.media.errors import MediaUnavailable
 from assets.media.lance_tables import list_file_columns, open_table
 from assets.media.settings import MediaSettings
@@ -24,6 +24,7 @@ from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest, p
 from assets.new_manifest.folder import drop_suffix
 from assets.new_manifest.tables import UNREADABLE_TABLE
 from assets.new_manifest.tool_fields import collect_tool_fields
+from assets.new_manifest.tool_vectors import build_vector_row
 from assets.new_manifest.videos import VideoRegistry
 from assets.settings import read_settings
 
@@ -31,18 +32,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _ROW_ID = "_rowid"
+# Rows that are read at a time: their vectors take memory.
+_ROWS = 256
 _VIDEO_FIELDS = frozenset(VideoRow.model_fields)
 # Lists of numbers with a fraction, of a fixed length or of any.
-_EMBEDDINGS = re.compile(r"(fixed_size_|large_)?list<\w+: (halffloat|float|double)( not null)?>(\[\d+\])?")
+_NUMBERS = re.compile(r"(fixed_size_|large_)?list<\w+: (halffloat|float|double)( not null)?>(\[(?P<length>\d+)\])?")
 
 
 def read_lance_tables(
     tool: str, tables: Sequence[str], videos: VideoRegistry, findings: Findings, column_names: ColumnNames
 ) -> Iterator[CaptionedVideo]:
     """Yield the video and captions of every row of Lance tables that has both; numbers and texts in other columns
-    become own fields of the video. The rest, such as embeddings, is left out with the reason in `findings`. tool: the
-    name for the own field `tool`. tables: paths relative to the source folder. column_names: those that the user gave.
-    Raises NoManifest where there is no table, and where it is not known which column has the videos or the captions.
+    become own fields of the video, and lists of numbers of a fixed length its vectors. The rest is left out with the
+    reason in `findings`. tool: the name for the own field `tool`. tables: paths relative to the source folder.
+    column_names: those that the user gave. Raises NoManifest where there is no table, and where it is not known which
+    column has the videos or the captions.
     """
     if not tables:
         raise NoManifest(f"{videos.folder.path}: no Lance table: give a folder with the suffix .lance, or its parent")
@@ -56,10 +60,10 @@ def read_lance_tables(
         columns = _choose_columns(table, opened.schema, column_names)
         findings.add_guess(columns.format_guess())
         named = {"tool": tool, "tool_version": str(opened.version), "tool_file": table}
-        for row_id, fields in _read_rows(opened, columns, table, findings):
+        for row_id, fields, vectors in _read_rows(opened, columns, table, findings):
             video = _build_video(videos, findings, columns, fields, named, row_id)
             if video is not None:
-                yield video
+                yield _add_vectors(video, vectors, table, findings, f"{table}#{row_id}")
 
 
 def _build_video(
@@ -88,54 +92,80 @@ def _build_video(
     return CaptionedVideo(place.video_id, place.path, captions, own)
 
 
+def _add_vectors(
+    video: CaptionedVideo, vectors: Mapping[str, object], table: str, findings: Findings, where: str
+) -> CaptionedVideo:
+    """Return the video with the vectors of its row, by column. A column's encoder is named by the table and the column,
+    since tables may have columns of one name by different models.
+    """
+    rows = [
+        build_vector_row(video.video_id, f"{drop_suffix(table)}/{column}", vector, findings, where)
+        for column, vector in vectors.items()
+    ]
+    return replace(video, vectors=tuple(row for row in rows if row is not None))
+
+
 def _choose_columns(table: str, schema: pa.Schema, column_names: ColumnNames) -> Columns:
     """Choose the columns of a table by their names; the one of videos has to hold files."""
     files = list_file_columns(schema)
     guessed = guess_columns(schema.names, column_names).video
     if guessed not in files:
-        if len(files) != 1 or column_names.video:
-            listed = f"one of {', '.join(map(repr, files))} with --video-column" if files else "a table that has one"
+        if len(files) != 1 or "video" in column_names.by_meaning:
+            listed = (
+                f"one of {', '.join(map(repr, files))} with --column video=NAME" if files else "a table that has one"
+            )
             raise NoManifest(f"{table}: no column of files was recognised as the one of videos: choose {listed}")
         guessed = files[0]
-    columns = guess_columns(schema.names, replace(column_names, video=guessed))
+    columns = guess_columns(
+        schema.names, replace(column_names, by_meaning={**column_names.by_meaning, "video": guessed})
+    )
     check_columns(table, schema.names, columns)
     return columns
 
 
 def _read_rows(
     opened: Any, columns: Columns, table: str, findings: Findings
-) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the id of every row with its fields, without files and embeddings."""
+) -> Iterator[tuple[int, Mapping[str, Any], Mapping[str, object]]]:
+    """Yield the id of every row with its fields, without files, and with its vectors by column."""
     from assets.ingest.parquet_reader import convert_batch
 
-    read = _list_read_columns(opened.schema, columns, table, findings)
+    read, vectors = _list_read_columns(opened.schema, columns, table, findings)
     row_id: int | None = None
     try:
-        for batch in opened.scanner(columns=read, with_row_id=True).to_batches():
+        for batch in opened.scanner(columns=[*read, *vectors], with_row_id=True, batch_size=_ROWS).to_batches():
             # A damaged file may name places that it does not have, and reading there would end the process.
             batch.validate(full=True)
-            rows = convert_batch(batch.drop_columns([_ROW_ID]), {})
-            for row_id, (content, _) in zip(batch.column(_ROW_ID).to_pylist(), rows, strict=True):
+            rows = convert_batch(batch.drop_columns([_ROW_ID, *vectors]), {})
+            for n, (content, _) in enumerate(rows):
+                row_id = batch.column(_ROW_ID)[n].as_py()
                 if isinstance(content, Reject):
                     why = f"a row that cannot be read ({content.code}): {CODES[content.code]}"
                     findings.leave_out(why, f"{table}#{row_id}")
                 else:
-                    yield row_id, content
+                    cells = {name: batch.column(name)[n].as_py() for name in vectors}
+                    yield row_id, content, {name: cell for name, cell in cells.items() if cell is not None}
     except (OSError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         what = UNREADABLE_TABLE if row_id is None else "the rest of a table that cannot be read: "
-        findings.leave_out(f"{what}{table}: put the complete table there ({type(error).__name__})", table)
+        why = f"data is missing or damaged, put the complete table there ({type(error).__name__})"
+        findings.leave_out(f"{what}{table}: {why}", table)
 
 
-def _list_read_columns(schema: pa.Schema, columns: Columns, table: str, findings: Findings) -> list[str]:
-    """List the columns that hold neither files nor embeddings. Those, except the videos, are left out with the reason:
-    a row with large embeddings would be too long for a manifest.
+def _list_read_columns(
+    schema: pa.Schema, columns: Columns, table: str, findings: Findings
+) -> tuple[list[str], list[str]]:
+    """List the columns that hold neither files nor lists of numbers, and those that hold vectors. Other lists, with
+    which a row may be too long for a manifest, and files that are not the videos are left out with the reason.
     """
-    files, read = list_file_columns(schema), []
+    files, read, vectors = list_file_columns(schema), list[str](), list[str]()
     for field in schema:
-        if field.name not in columns.meanings and _EMBEDDINGS.fullmatch(str(field.type)):
-            findings.leave_out(f"column {field.name!r} of embeddings, which are not read", table)
+        if field.name not in columns.meanings and (matched := _NUMBERS.fullmatch(str(field.type))):
+            if 1 <= int(matched["length"] or 0) <= MAX_DIM:
+                vectors.append(field.name)
+            else:
+                why = f"since vectors are lists of one fixed length from 1 to {MAX_DIM:,}"
+                findings.leave_out(f"column {field.name!r} of lists of numbers, {why}", table)
         elif field.name not in files:
             read.append(field.name)
         elif field.name != columns.video:
             findings.leave_out(f"column {field.name!r}, since its cells hold files that are not the videos", table)
-    return read
+    return read, vectors

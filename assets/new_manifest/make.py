@@ -32,8 +32,10 @@ from assets.new_manifest.folder import (
     drop_suffix,
     guess_file_kind,
     is_lance_name,
+    is_picture_name,
     is_video_name,
 )
+from assets.new_manifest.header_words import normalise_header
 from assets.new_manifest.lance_source import read_lance_tables
 from assets.new_manifest.tables import UNREADABLE_TABLE, TableReader
 from assets.new_manifest.tar_shards import TarShardReader
@@ -53,7 +55,6 @@ _LANCE = "a Lance table, which is read with --from lance"
 # Why an unread file is left out, by how the source was understood.
 _UNREAD_REASONS: Mapping[str, Mapping[FileKind, str]] = {
     "captions": {
-        "video": "a video without a caption file",
         "caption": "a caption file without a video",
         "table": "a table that was not read, since the caption files are used: to use it instead, give its path",
         "lance": _LANCE,
@@ -129,6 +130,7 @@ def create_manifest(
     tool: Tool | None = None,
     is_trial: bool = False,
     tell: Tell = lambda _: None,
+    approve: Callable[[Findings], bool] = lambda _: True,
 ) -> NewManifest:
     """Write the tables of a manifest for a folder or file of one's own data, and return where it is and what it holds.
     Videos inside tables and compressed tar shards are extracted. target: the manifest's folder, by default the
@@ -136,8 +138,9 @@ def create_manifest(
 
     column_names: names of the columns of a table that are not to be guessed. tool: the tool whose output folder the
     source is; None to recognise the source by its files. tell: called with a line of progress every
-    1,000 rows. Nothing is overwritten, and nothing of the source is run or unpickled. Raises NoManifest where nothing
-    can be made of the source, and ManifestError for a file that is not regular.
+    1,000 rows. approve: called with the findings before anything is written for good, and returns whether to write.
+    Nothing is overwritten, and nothing of the source is run or unpickled. Raises NoManifest where nothing can be made
+    of the source, or where it is not approved, and ManifestError for a file that is not regular.
     """
     source = require_source(source)
     # A Lance table is a folder, and no place for a manifest.
@@ -157,8 +160,8 @@ def create_manifest(
             if tool is None
             else _recognise_tool(tool, source, videos, findings, column_names)
         )
-        captioned = _check_rating_columns(_tell_progress(recognised.videos, tell), source, column_names, findings)
-        written = write_manifest(captioned, unfinished, target, findings, is_trial=is_trial)
+        captioned = _check_named_columns(_tell_progress(recognised.videos, tell), source, column_names, findings)
+        written = write_manifest(captioned, unfinished, target, findings, approve, is_trial=is_trial)
         listing.mark_read(ORIGIN_FILE)
         _leave_out_unread_files(listing, recognised.unread_reasons, extractor)
         if not written.holdings.videos:
@@ -249,16 +252,17 @@ def _recognise_source(source: Path, tables: TableReader, shards: TarShardReader)
     files = listing.list_files("table")
     if files and (not has_captions or any(map(_HUGGING_FACE.fullmatch, files))):
         return _recognise_tables(files, tables)
-    if has_captions:
+    if listing.list_files("video"):
         videos = read_captioned_videos(tables.videos, findings, tables.column_names)
-        return _Source("videos with caption files", videos, _UNREAD_REASONS["captions"])
+        kind = "videos with caption files" if has_captions else "videos without captions"
+        return _Source(kind, videos, _UNREAD_REASONS["captions"])
     reasons = findings.format_left_out()
     left_out = f" (left out: {reasons})" if reasons else ""
-    if n := len(listing.list_files("video")):
+    if n := sum(map(is_picture_name, listing.list_files("other"))):
         raise NoManifest(
-            f"{source}: {format_count(n, 'video')} and no captions: put a caption file such as clip.txt, .json, .vtt "
-            "or .srt next to clip.mp4, or put a table with columns video and caption into the folder"
-            f"{left_out}"
+            f"{source}: {format_count(n, 'picture')} and no video: make a clip of every picture, such as a.mp4 by "
+            "ffmpeg -loop 1 -i a.jpg -t 1 -pix_fmt yuv420p a.mp4, or one clip of the frames of a video, and put its "
+            f"caption into a.txt next to it{left_out}"
         )
     if files := listing.list_files("lance"):
         raise NoManifest(f"{source}: {format_count(len(files), 'Lance table')}, such as {files[0]}: add --from lance")
@@ -315,15 +319,16 @@ def _recognise_tables(files: Sequence[str], tables: TableReader) -> _Source:
     return _Source(kind, chain.from_iterable(map(tables.read_videos, chosen)), _UNREAD_REASONS["tables"])
 
 
-def _check_rating_columns(
+def _check_named_columns(
     videos: Iterable[CaptionedVideo], source: Path, column_names: ColumnNames, findings: Findings
 ) -> Iterator[CaptionedVideo]:
-    """Yield the videos; at the end raise NoManifest where no row has a column of ratings that the user named."""
+    """Yield the videos; at the end raise NoManifest where no row has a column that the user named."""
     yield from videos
-    for column in column_names.ratings:
-        if column.strip().lower() not in findings.rating_columns:
+    named = [(column, "--rating") for column in column_names.ratings]
+    for column, option in [*((column, "--column") for column in column_names.by_meaning.values()), *named]:
+        if normalise_header(column) not in findings.named_columns:
             raise NoManifest(
-                f"{source}: no row with a caption has the column {column!r} that --rating names: check its name"
+                f"{source}: no row with a caption has the column {column!r} that {option} names: check its name"
             )
 
 

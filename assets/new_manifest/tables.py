@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from assets.ingest.files import OpenFile, open_file
+from assets.ingest.encodings import UTF_8
+from assets.ingest.files import OpenFile, open_file, open_text_file
 from assets.ingest.json_lines import list_nonblank_lines, parse_fields
 from assets.ingest.lines import read_blocks
 from assets.ingest.paths import PathRejected, resolve_inside
@@ -57,7 +59,7 @@ class TableReader:
         read, in JSON Lines those of the first 100 rows. Raises ManifestError if the file cannot be read.
         """
         path = self._require_path(table)
-        with open_file(path) as file:
+        with _open_table(path) as file:
             return guess_columns(_read_column_names(file, path), self.column_names)
 
     def read_videos(self, table: str) -> Iterator[CaptionedVideo]:
@@ -71,7 +73,9 @@ class TableReader:
         number = 0
         try:
             path = self._require_path(table)
-            with open_file(path) as file:
+            with _open_table(path) as file:
+                if file.encoding != UTF_8:
+                    self.findings.add_guess(f"{table} is not UTF-8, and is read as {file.encoding}")
                 names = _read_column_names(file, path)
                 columns = guess_columns(names, self.column_names)
                 check_columns(table, names, columns)
@@ -126,6 +130,10 @@ class TableReader:
             return None
         staged = self.extractor.stage_video(io.BytesIO(media.content), len(media.content), row)
         return self.extractor.keep_video(staged, wanted, own_id, row)
+
+
+def _open_table(path: Path) -> AbstractContextManager[OpenFile]:
+    return open_file(path) if path.suffix.lower() in (".parquet", ".arrow") else open_text_file(path)
 
 
 def _take_origin(fields: Mapping[str, Any]) -> dict[str, Any]:

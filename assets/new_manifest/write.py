@@ -1,4 +1,6 @@
-"""Writes the tables of a manifest and the scales of its ratings. They appear together and replace no file."""
+"""Writes the tables of a manifest, `videos`, `captions`, `ratings` and `vectors`, and the scales of its ratings. They
+appear together, and replace no file.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,26 +22,28 @@ from assets.ingest.scales import SCALES_FILE
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest, shorten_id
 
 # `videos` last: without it a folder is not yet a manifest.
-TABLE_NAMES = ("ratings", "captions", "videos")
+TABLE_NAMES = ("ratings", "vectors", "captions", "videos")
 _SUFFIXES = (".jsonl", ".csv", ".parquet")
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenTables:
-    """The contents of a new manifest's tables: its holdings, the number of candidates by system, and the number of
-    videos below named roots.
+    """The contents of a new manifest's tables: its holdings, the number of candidates by system, the number of videos
+    below named roots, and the number of vectors by encoder.
     """
 
     holdings: Holdings
     systems: Counter[str]
     n_videos_in_roots: int
+    vectors: Counter[str] = field(default_factory=Counter)
 
     @property
     def table_names(self) -> tuple[str, ...]:
-        """The names of the tables that the manifest has, in the order of writing: ratings if there are any, captions,
-        videos.
+        """The names of the tables that the manifest has, in the order of writing: ratings and vectors if there are any,
+        captions, videos.
         """
-        return TABLE_NAMES if self.holdings.ratings else TABLE_NAMES[1:]
+        empty = {"ratings": not self.holdings.ratings, "vectors": not self.vectors}
+        return tuple(name for name in TABLE_NAMES if not empty.get(name))
 
 
 def check_no_manifest(target: Path) -> None:
@@ -67,11 +71,18 @@ def _raise_existing(target: Path, name: str) -> None:
 
 
 def write_manifest(
-    videos: Iterable[CaptionedVideo], scratch: Path, target: Path, findings: Findings, *, is_trial: bool = False
+    videos: Iterable[CaptionedVideo],
+    scratch: Path,
+    target: Path,
+    findings: Findings,
+    approve: Callable[[Findings], bool] = lambda _: True,
+    *,
+    is_trial: bool = False,
 ) -> WrittenTables:
     """Write videos and captions as JSON Lines tables into the folder `scratch`, link them into the manifest's folder
-    `target`, all or none, and return what they hold. In a trial, or without any video, nothing is linked. Raises
-    NoManifest where a table appeared in `target` meanwhile.
+    `target`, all or none, and return what they hold. In a trial, or without any video, nothing is linked. approve:
+    called with the findings before, and returns whether to go on. Raises NoManifest where it does not, and where a
+    table appeared in `target` meanwhile.
     """
     with ExitStack() as stack:
         paths = {name: scratch / f"{name}.jsonl" for name in TABLE_NAMES}
@@ -80,6 +91,8 @@ def write_manifest(
     scales = scratch / SCALES_FILE
     scales.write_text(json.dumps(findings.rating_scales, ensure_ascii=False) + "\n", encoding="utf-8")
     if not is_trial and written.holdings.videos:
+        if not approve(findings):
+            raise NoManifest("no manifest was written, as you wished: run the same command again with other options")
         check_no_manifest(target)
         tables = [paths[name] for name in written.table_names]
         _link_files([scales, *tables] if findings.rating_scales else tables, target)
@@ -111,7 +124,7 @@ class _TableWriter:
 
     def write_videos(self, videos: Iterable[CaptionedVideo]) -> WrittenTables:
         """Write the rows of all videos and captions, and return what the tables hold."""
-        systems, in_roots, seen = Counter[str](), 0, set[str]()
+        systems, vectors, in_roots, seen = Counter[str](), Counter[str](), 0, set[str]()
         for video in videos:
             if video.video_id not in seen:
                 seen.add(video.video_id)
@@ -124,7 +137,10 @@ class _TableWriter:
                     self._write_row("rating", {"caption_id": caption_id, **rating.as_dict()})
                 if caption.role == "candidate":
                     systems[caption.manifest_system or ""] += 1
-        return WrittenTables(self.tally.build_holdings(), systems, in_roots)
+            for vector in video.vectors:
+                self._write_row("vector", dict(vector))
+                vectors[vector["encoder"]] += 1
+        return WrittenTables(self.tally.build_holdings(), systems, in_roots, vectors)
 
     def _choose_caption_id(self, video_id: str, caption: Caption) -> str:
         """Choose an id for a caption: the one that it wants, with a number where another caption has it."""

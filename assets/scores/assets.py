@@ -8,10 +8,9 @@ import dagster as dg
 
 from assets.curation import Curation
 from assets.datasets import SHARDS_PER_GROUP
-from assets.lineage import list_input_assets
+from assets.lineage import build_score_lineage, list_input_assets
 from assets.partitions import SHARDS
 from assets.reports.text import format_count, format_name
-from assets.results import ShardsFailed
 from assets.scores.asset_metadata import build_shard_metadata
 from assets.scores.registry import SCORERS, build_score_asset_name, list_source_classes
 from assets.scores.sentences import INTERVAL_NOTE
@@ -28,12 +27,13 @@ _EXPECTED_STATUSES = ("ok", "not_applicable", NOT_DRAWN)
 
 def build_score_asset(metric: str) -> dg.AssetsDefinition:
     """Build the Dagster asset METRIC_score, which has a partition for every shard, for the metric of this name. The
-    asset scores the samples of its shards that lack a current score, and stores the scores. It raises ShardsFailed at
-    its end if shards failed; the scores of the other shards are kept.
+    asset scores the samples of its shards that lack a current score, and stores the scores. If shards failed, it
+    raises dagster.Failure at its end; the scores of the other shards are kept.
 
     A run that was interrupted goes on where it stopped, and a run with nothing left to score writes no score.
     """
     asset, (low, high) = build_score_asset_name(metric), SCORERS[metric].value_range
+    lineage = build_score_lineage(SCORERS[metric])
 
     @dg.asset(
         name=asset,
@@ -57,7 +57,8 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
                     failed[key] = done
                     continue
                 curation.results.add_scores(metric, key, done)
-                metadata_by_shard[key], counts = build_shard_metadata(curation.engine, shards[key], done)
+                metadata, counts = build_shard_metadata(curation.engine, shards[key], done)
+                metadata_by_shard[key] = {**metadata, "dagster/column_lineage": lineage}
                 refusals += [count for count in counts if count.status not in _EXPECTED_STATUSES]
         except StepAbandoned as error:
             failed |= dict.fromkeys(error.shards, error)
@@ -68,7 +69,8 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
             curation.results.add_errors(asset, failed)
             for key, metadata in metadata_by_shard.items():
                 context.log_event(dg.AssetMaterialization(asset, partition=key, metadata=metadata))
-            raise ShardsFailed(_format_failures(failed))
+            # Dagster shows the sentence of its own Failure, and of any other error a traceback.
+            raise dg.Failure(_format_failures(failed), allow_retries=False)
         for key, metadata in metadata_by_shard.items():
             context.add_asset_metadata(metadata, partition_key=key)
         return dg.MaterializeResult()
@@ -91,9 +93,13 @@ def _explain_missing_scores(metric: str, refusals: Sequence[StatusCount]) -> str
 
 
 def _format_failures(failed: Mapping[str, RuntimeError]) -> str:
-    """Return the message of the first error; if several shards failed, also their number and keys."""
+    """Return the message of the first error, with the job that makes missing evidence; if several shards failed, also
+    their number and keys.
+    """
     first = next(iter(failed.values()))
-    return f"{first}; {len(failed)} shards failed: {', '.join(failed)}" if len(failed) > 1 else str(first)
+    remedy = ", or launch scoring_job, which makes both" if isinstance(first, MissingEvidence) else ""
+    more = f"; {len(failed)} shards failed: {', '.join(failed)}" if len(failed) > 1 else ""
+    return f"{first}{remedy}{more}"
 
 
 score_assets = [build_score_asset(metric) for metric in SCORERS]

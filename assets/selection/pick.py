@@ -27,6 +27,7 @@ from metrics_core.selection.duplicates import drop_near_duplicates, estimate_mis
 from metrics_core.selection.size_threshold import SizeThreshold, count_ties, find_size_thresholds
 from metrics_core.selection.strata import choose_first_per_stratum
 from metrics_core.selection.weighted_means import weighted_mean, weighted_mean_rank
+from metrics_core.vectors import normalise_rows
 
 # Indices of samples among the candidates.
 Positions = npt.NDArray[np.intp]
@@ -169,7 +170,8 @@ def _drop_duplicates(
     """Return the samples of `order` that stay, the vectors of their texts where these are compared, and how many go."""
     n = len(order)
     if recipe.dedupe_videos is not None:
-        tell(f"comparing {format_count(len(candidates.signatures), 'video')} with one another")
+        n_videos = len(candidates.video_vectors or candidates.signatures)
+        tell(f"comparing {format_count(n_videos, 'video')} with one another")
         order = order[_filter_videos(candidates, order, recipe.dedupe_videos)]
     if recipe.dedupe is not None and encoder is not None:
         # Equal texts have equal vectors: what becomes of the first one decides, and the others go.
@@ -193,14 +195,19 @@ def _filter_videos(candidates: Candidates, order: Positions, at_least: float) ->
     """Return a mask of the samples of `order` that stay. Samples go whose video is too similar to that of a better
     sample.
 
-    The samples of one video stay or go together, and a video without a signature stays.
+    The samples of one video stay or go together, and a video without a signature, or without a vector, stays.
     """
+    known = candidates.video_vectors or candidates.signatures
     videos = candidates.video_ids[order]
     distinct, first = np.unique(videos, return_index=True)
-    ranked = [video for video in distinct[np.argsort(first)].tolist() if video in candidates.signatures]
+    ranked = [video for video in distinct[np.argsort(first)].tolist() if video in known]
     if not ranked:
         return np.ones(len(order), dtype=np.bool_)
-    units = convert_to_unit_vectors([candidates.signatures[video] for video in ranked])
+    if candidates.video_vectors:
+        vectors = np.stack([candidates.video_vectors[video] for video in ranked])
+        units = normalise_rows("video", vectors.astype(np.float64)).astype(np.float32)
+    else:
+        units = convert_to_unit_vectors([candidates.signatures[video] for video in ranked])
     gone = np.array(ranked)[~drop_near_duplicates(units, at_least)]
     return ~np.isin(videos, gone)
 

@@ -44,13 +44,18 @@ def make_selection(
 
 
 def preview_selection(
-    engine: Engine, dataset: Dataset, recipe: Recipe, make_encoder: MakeEncoder, tell: LineWriter
+    engine: Engine,
+    dataset: Dataset,
+    recipe: Recipe,
+    make_encoder: MakeEncoder,
+    tell: LineWriter,
+    approve: Callable[[str], bool] | None = None,
 ) -> Preview:
     """Return a summary of the selection that `make_selection` would freeze, and raise what it raises. It freezes
     nothing, but stores missing vectors of texts if the recipe compares texts. make_encoder, tell: as in
-    `make_selection`.
+    `make_selection`. approve: as in `embed_missing_texts`.
     """
-    encoder = embed_for_recipe(engine, dataset, recipe, make_encoder, tell)
+    encoder = embed_for_recipe(engine, dataset, recipe, make_encoder, tell, approve)
     with engine.begin() as connection:
         return compute_preview(connection, *choose_samples(connection, dataset, recipe, encoder, tell, lock=False))
 
@@ -78,9 +83,16 @@ def choose_samples(
 
 
 def embed_for_recipe(
-    engine: Engine, dataset: Dataset, recipe: Recipe, make_encoder: MakeEncoder, tell: LineWriter
+    engine: Engine,
+    dataset: Dataset,
+    recipe: Recipe,
+    make_encoder: MakeEncoder,
+    tell: LineWriter,
+    approve: Callable[[str], bool] | None = None,
 ) -> TextEncoder | None:
-    """Store the vectors that a recipe lacks, and return their encoder; None where no vectors are compared."""
+    """Store the vectors that a recipe lacks, and return their encoder; None where no vectors are compared. approve: as
+    in `embed_missing_texts`.
+    """
     if not (recipe.needs_vectors and recipe.has_size):
         return None
     encoder = make_encoder()
@@ -88,7 +100,7 @@ def embed_for_recipe(
         eligible = find_eligible_samples(connection, dataset, recipe, lock=False)
         model_id = find_model_id(connection, encoder.identity.as_dict())
         missing = list_texts_without_vector(connection, eligible, model_id)
-    embed_missing_texts(engine, encoder, missing, tell)
+    embed_missing_texts(engine, encoder, missing, tell, approve=approve)
     return encoder
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -33,11 +33,17 @@ def find_text_encoder(scorers: Mapping[str, Scorer]) -> TextEncoder:
 
 
 def embed_missing_texts(
-    engine: Engine, encoder: TextEncoder, texts: Sequence[str], tell: LineWriter, clock: Clock = time.perf_counter
+    engine: Engine,
+    encoder: TextEncoder,
+    texts: Sequence[str],
+    tell: LineWriter,
+    clock: Clock = time.perf_counter,
+    approve: Callable[[str], bool] | None = None,
 ) -> None:
     """Embed texts that have no vector of the encoder, and store their vectors in the database. Nothing happens for no
-    texts. tell: called first with how many there are, then with the time that the rest will take, measured on the first
-    ones. clock: returns the time in seconds.
+    texts. tell: called first with how many there are. approve: called with the time that the rest will take, measured
+    on the first ones, and returns whether to embed the rest; None to tell it and go on. clock: returns the time in
+    seconds. Raises SelectionError where it is not approved; the vectors of the first texts stay.
     """
     if not texts:
         return
@@ -51,7 +57,14 @@ def embed_missing_texts(
     if remaining:
         duration = format_duration(measured.seconds * sum(map(len, remaining)))
         texts_left = format_count(len(remaining), "text")
-        tell(f"{texts_left} left to embed: {duration}, measured on the first {measured.n_measured:,}")
+        sentence = f"{texts_left} left to embed: {duration}, measured on the first {measured.n_measured:,}"
+        if approve is None:
+            tell(sentence)
+        elif not approve(sentence):
+            raise SelectionError(
+                f"nothing is selected, as you wished: {texts_left} of this recipe have no vector; leave dedupe and "
+                "diverse out, or let them be embedded"
+            )
         embed_texts(engine, encoder, remaining, tell)
 
 

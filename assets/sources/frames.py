@@ -13,7 +13,13 @@ import numpy as np
 from sqlalchemy.engine import Engine
 
 from assets.facts.rows import build_video_facts
-from assets.media.decoders import choose_decoder_pool, count_cores, count_cores_per_encoder, count_pixels
+from assets.media.decoders import (
+    choose_decoder_pool,
+    count_cores,
+    count_cores_per_encoder,
+    count_held_bytes,
+    count_pixels,
+)
 from assets.media.files import IngestedFileUnreadable, hold_ingested_file
 from assets.reports.text import format_portion
 from assets.sources.base import Evidence, Examination, LineWriter, Order, Source
@@ -31,6 +37,7 @@ from db.evidence.frames import (
 from db.evidence.models import register_model
 from db.schema.inputs import Input
 from db.scores.pending import PendingSample, list_shard_samples
+from metrics_core.facts.models import find_fact_models
 from metrics_core.facts.pictures import PICTURE_FACTS_VERSION
 from metrics_core.frames.features import FrameEncoder, FrameFeatures, VideoToEncode, compute_frame_features
 from metrics_core.frames.records import DecoderFailed, FrameReadError
@@ -85,14 +92,15 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
         pending = self._unseen(order, sample_ids)
         n_videos = n_frames = n_without = 0
         undescribed: Collection[int] = ()
+        models = find_fact_models()
         if order.options.get(FACTS, False):
             with order.engine.connect() as connection:
                 ids = [video.video_id for video in pending]
-                undescribed = find_unmeasured_videos(connection, PICTURE_FACTS_VERSION, ids)
-        rows = _encode_rows(self.encoder, pending, order.tell, undescribed)
+                undescribed = find_unmeasured_videos(connection, PICTURE_FACTS_VERSION, models, ids)
+        rows = _encode_rows(self.encoder, pending, order.tell, undescribed, with_models=models is not None)
         while batch := list(islice(rows, VIDEOS_PER_WRITE)):
             written = [row for row, _ in batch]
-            store_video_facts(order.engine, PICTURE_FACTS_VERSION, [facts for _, facts in batch if facts])
+            store_video_facts(order.engine, PICTURE_FACTS_VERSION, models, [facts for _, facts in batch if facts])
             with order.engine.begin() as connection:
                 model_id = register_model(connection, self.encoder.identity.as_dict())
             store_frames(order.engine, model_id, written)
@@ -165,20 +173,26 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
 
 
 def _encode_rows(
-    encoder: FrameEncoder, videos: Sequence[StoredVideo], tell: LineWriter, undescribed: Collection[int] = ()
+    encoder: FrameEncoder,
+    videos: Sequence[StoredVideo],
+    tell: LineWriter,
+    undescribed: Collection[int] = (),
+    *,
+    with_models: bool = False,
 ) -> Iterator[tuple[dict[str, Any], VideoFacts | None]]:
     """Yield the row of every video's frames, with its facts if its id is in `undescribed` and one pass gave both."""
-    pool = choose_decoder_pool(count_cores_per_encoder(count_cores()), videos, tell)
-    files = (_build_video_file(video, video.video_id in undescribed) for video in videos)
+    with_models = with_models and bool(undescribed)
+    pool = choose_decoder_pool(count_cores_per_encoder(count_cores()), videos, tell, with_models=with_models)
+    files = (_build_video_file(video, video.video_id in undescribed, with_models) for video in videos)
     for video, encoded in compute_frame_features(encoder, files, pool):
         measured = encoded.measurement if isinstance(encoded, FrameFeatures) else None
         yield _build_row(video, encoded), build_video_facts(video, measured) if measured else None
 
 
-def _build_video_file(video: StoredVideo, wants_facts: bool) -> VideoToEncode[StoredVideo]:
+def _build_video_file(video: StoredVideo, wants_facts: bool, with_models: bool) -> VideoToEncode[StoredVideo]:
     held = partial(hold_video_file, video)
-    size = video.duration_s, video.n_frames, count_pixels(video)
-    return VideoToEncode(video, Path(video.uri), *size, held, wants_facts)
+    size = video.duration_s, video.n_frames, count_pixels(video), count_held_bytes(video)
+    return VideoToEncode(video, Path(video.uri), *size, held, wants_facts, with_models)
 
 
 @contextmanager

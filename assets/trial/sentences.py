@@ -117,8 +117,8 @@ def _explain_terms(trial: Trial) -> list[str]:
     ]
     if trial.settings.get("clean_texts") == BEST_RATED:
         texts.append("Without references, the best rated caption of a held-out video is its clean text.")
-    if trial.video_side in _SIDES:
-        side = _SIDES[trial.video_side]
+    if trial.video_side != "media":
+        side = _SIDES.get(trial.video_side, trial.video_side)
         texts.append(f"The student is a small head on frozen vectors of captions and of {side}; your model may differ.")
     else:
         texts.append(f"The students were trained by {trial.trainer}.")

@@ -17,9 +17,10 @@ from assets.sources.frames import SampledFrames
 from assets.trial.arms import Arm, build_arms, build_controls, build_fixed_arm
 from assets.trial.own_trainer import OwnTrainer
 from assets.trial.parts import BEST_RATED, REFERENCES, TrialParts, compute_digest, give_rated_texts, split_captions
-from assets.trial.student_trainer import StudentTrainer
+from assets.trial.student_trainer import SeenVectors, StudentTrainer
 from assets.trial.trainer import Trainer
 from db.evidence.frames import load_frames
+from db.evidence.video_vectors import list_encoders, load_video_vectors
 from db.manifest.datasets import Dataset
 from db.scores.pending import split_ids
 from db.selection.candidates import NothingToSelect, load_candidates
@@ -97,13 +98,11 @@ def prepare_trial(
         numbers = (request.selection_id, *request.others)
         frozen, *further = [_require_captions(connection, number, dataset) for number in numbers]
         model_id = None if is_own else _find_frame_model(connection, scorers)
-    frames = None if model_id is None else _load_frame_vectors(engine, model_id, videos)
-    if frames is not None and not all(video.video_id in frames for video in videos):
-        frames = None
+    seen = None if is_own else _load_seen_vectors(engine, dataset, model_id, videos)
     clean_texts = REFERENCES
     if ratings is not None and not any(video.references for video in videos):
         clean_texts, videos = BEST_RATED, give_rated_texts(videos, captions, ratings[1])
-    parts = split_captions(dataset.name, captions, videos, frozen, 2 if frames is None and not is_own else 1)
+    parts = split_captions(dataset.name, captions, videos, frozen, 2 if seen is None and not is_own else 1)
     chosen = parts.find_positions([row.sample for row in frozen])
     if not len(chosen):
         raise SelectionError(
@@ -126,8 +125,7 @@ def prepare_trial(
         is_shared = request.results is None
         trainer = OwnTrainer(parts, request.command, folder, request.limit_s, is_shared=is_shared)
         return TrialSetup(parts, arms, clean_texts, trainer)
-    known = None if frames is None or model_id is None else (model_id, frames)
-    return TrialSetup(parts, arms, clean_texts, StudentTrainer(parts, known))
+    return TrialSetup(parts, arms, clean_texts, StudentTrainer(parts, seen))
 
 
 def _require_captions(connection: Connection, selection_id: int, dataset: Dataset) -> list[FrozenCaption]:
@@ -180,6 +178,26 @@ def _find_frame_model(connection: Connection, scorers: Mapping[str, Scorer]) -> 
     """The id of the image-text encoder whose frames a scorer reads; None where none has stored any."""
     sources = (source for scorer in scorers.values() for source in scorer.sources)
     return next((source.model_id(connection) for source in sources if isinstance(source, SampledFrames)), None)
+
+
+def _load_seen_vectors(
+    engine: Engine, dataset: Dataset, model_id: int | None, videos: Sequence[TrialVideo]
+) -> SeenVectors | None:
+    """Return the vectors of the videos' frames by an own encoder, else those that the manifest brought, of the first
+    encoder by name; None where neither has one for every video.
+    """
+    if model_id is not None:
+        frames = _load_frame_vectors(engine, model_id, videos)
+        if len(frames) == len(videos):
+            return SeenVectors(model_id, frames, "frames")
+    with engine.begin() as connection:
+        for name in list_encoders(connection, dataset):
+            vectors = load_video_vectors(connection, dataset, name, [video.video_id for video in videos])
+            if len(vectors) == len(videos):
+                # Another manifest may bring other vectors for the same files.
+                digest = compute_digest([vectors[video.video_id].tolist() for video in videos])
+                return SeenVectors([name, digest.hex()], vectors, f"the videos by {name}")
+    return None
 
 
 def _load_frame_vectors(engine: Engine, model_id: int, videos: Sequence[TrialVideo]) -> dict[int, Vectors]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -23,20 +23,31 @@ VERSION = 1
 """Raise it when the student or its measure changes: stored runs of before then count no more."""
 
 
+@dataclass(frozen=True)
+class SeenVectors:
+    """The vectors of videos that students see, by video id. identity: decides, with the videos' files, what they are;
+    plain data. video_side: what they are of, as a stored trial names it.
+    """
+
+    identity: Any
+    vectors: Mapping[int, Vectors]
+    video_side: str
+
+
 class StudentTrainer:
     """Trains a small head on frozen vectors, and measures retrieval of the test videos both ways.
 
-    frames: the mean of the frames' vectors by video id, and the image-text encoder's id; None for references.
+    seen: the vectors of videos; None for references.
     """
 
     name = "a small head on frozen vectors"
     keeps_runs = True
 
-    def __init__(self, parts: TrialParts, frames: tuple[int, Mapping[int, Vectors]] | None) -> None:
+    def __init__(self, parts: TrialParts, seen: SeenVectors | None) -> None:
         self._parts = parts
-        self._frames = frames
+        self._seen = seen
         self._settings = StudentSettings()
-        self.video_side = "references" if frames is None else "frames"
+        self.video_side = "references" if seen is None else seen.video_side
         self.settings: Mapping[str, Any] = asdict(self._settings)
         self.chance: float | None = compute_chance(len(parts.test_videos))
 
@@ -48,7 +59,7 @@ class StudentTrainer:
             "texts": [texts[place] for place in self._parts.training.tolist()],
             "videos": [(video.key, video.references, format_digest(video.content_sha256)) for video in known],
         }
-        encoder = None if self._frames is None else self._frames[0]
+        encoder = None if self._seen is None else self._seen.identity
         return {"student": self.settings, "version": VERSION, "encoder": encoder, "seen": compute_digest(seen).hex()}
 
     def train(self, run: TrialRun) -> TrainedRun:
@@ -72,6 +83,6 @@ class StudentTrainer:
     @cached_property
     def _vectors(self) -> TrialVectors:
         try:
-            return build_trial_vectors(self._parts, None if self._frames is None else self._frames[1])
+            return build_trial_vectors(self._parts, None if self._seen is None else self._seen.vectors)
         except ValueError as error:
             raise SelectionError(f"the texts of the dataset cannot be encoded: {error}") from None

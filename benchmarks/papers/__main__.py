@@ -1,4 +1,7 @@
-"""Make the tables that are missing, and the page: `python -m benchmarks.papers`."""
+"""Make the tables that are missing, and the page: `python -m benchmarks.papers [NAME ...]`, by default all tables.
+
+Tables that are not made, for want of data or because other ones are named, stay on the page as they were made before.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,29 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.papers.page import as_json, as_markdown
+from benchmarks.papers.data import explain_missing, find_missing
+from benchmarks.papers.page import as_json, as_markdown, read_tables
 from benchmarks.papers.recipes import Recipe, complaints
-from benchmarks.papers.records import Table, table_of
+from benchmarks.papers.records import Made, Table, table_of
 from benchmarks.papers.stages import PROJECT, Stages, write
 from benchmarks.papers.tables import RECIPES
 
 KEPT, PAGE, ROWS = PROJECT / "build" / "papers", PROJECT / "docs" / "papers.md", PROJECT / "docs" / "papers.json"
 
 
-def run(recipes: Sequence[Recipe], kept: Path, page: Path, rows: Path) -> bool:
-    """Make what is missing and write the page and its rows; whether there was anything to do."""
+def run(recipes: Sequence[Recipe], kept: Path, page: Path, rows: Path, wanted: Sequence[str] | None = None) -> bool:
+    """Make what is missing of the wanted tables, by default all; write the page and its rows; whether anything changed.
+
+    recipes: of all tables of the page, in its order.
+    """
     stages = Stages(kept)
-    tables = []
-    for number, recipe in enumerate(recipes, 1):
-        print(f"{number} of {len(recipes)}: {recipe.name}", file=sys.stderr, flush=True)
-        tables.append(made(recipe, stages))
+    new: dict[str, tuple[Table, Made]] = {}
+    chosen = [recipe for recipe in recipes if wanted is None or recipe.name in wanted]
+    for number, recipe in enumerate(chosen, 1):
+        print(f"{number} of {len(chosen)}: {recipe.name}", file=sys.stderr, flush=True)
+        new[recipe.name] = make(recipe, stages)
+    made = read_tables(rows) | new
+    tables = [made[recipe.name] for recipe in recipes if recipe.name in made]
     changed = stages.made > 0
     for file, text in ((page, as_markdown(tables)), (rows, as_json(tables))):
         if not file.is_file() or file.read_text(encoding="utf-8") != text:
@@ -30,21 +40,35 @@ def run(recipes: Sequence[Recipe], kept: Path, page: Path, rows: Path) -> bool:
     return changed
 
 
-def made(recipe: Recipe, stages: Stages) -> tuple[Table, float]:
-    """A table, kept or new, and the seconds that it took when it was made."""
+def make(recipe: Recipe, stages: Stages) -> tuple[Table, Made]:
+    """A table, kept or new, and how it was made."""
     kept = stages.timed(f"table {recipe.name}", recipe.follows_from(), lambda: recipe.make(stages).as_dict())
-    return table_of(kept["result"]), kept["seconds"]
+    return table_of(kept["result"]), Made(round(kept["seconds"], 1), kept["date"], kept["commit"])
+
+
+def choose_recipes(names: Sequence[str]) -> list[Recipe]:
+    """The recipes with these names; without names those that the data are enough for, and a line about every other."""
+    unknown = sorted(set(names) - {recipe.name for recipe in RECIPES})
+    if unknown:
+        raise SystemExit(f"No table {', '.join(unknown)}: name some of {', '.join(each.name for each in RECIPES)}.")
+    chosen = [recipe for recipe in RECIPES if not names or recipe.name in names]
+    if names:
+        return chosen
+    missing = [sentence for recipe in chosen if (sentence := explain_missing(recipe.name, recipe.data))]
+    print(*missing, sep="\n", end="\n" if missing else "", file=sys.stderr)
+    return [recipe for recipe in chosen if not find_missing(recipe.data)]
 
 
 def main() -> None:
-    """Say what is missing, or make all tables."""
+    """Make the tables that are named, or all that the data are enough for."""
     import torch
 
-    missing = complaints(RECIPES)
+    recipes = choose_recipes(sys.argv[1:])
+    missing = complaints(recipes)
     if missing:
         raise SystemExit("\n".join(missing))
     torch.set_num_threads(1)
-    changed = run(RECIPES, KEPT, PAGE, ROWS)
+    changed = run(RECIPES, KEPT, PAGE, ROWS, [recipe.name for recipe in recipes])
     print(f"written to {PAGE} and {ROWS}" if changed else "nothing to do")
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.papers import ngrams
+from benchmarks.papers import meteor, ngrams
+from benchmarks.papers.meteor import METEOR
 from benchmarks.papers.mpii import UNPUNCTUATED, Base, bases, segments_of, segments_recovered
 from benchmarks.papers.recipes import follows_from
 from benchmarks.papers.stages import Stages
@@ -19,7 +20,6 @@ from metrics_core.vcs import vcs_per_tolerance
 from metrics_core.vcs.embeddings import compute_similarities
 
 TOLERANCES = {"VCS_LCT0": 0.0, "VCS_LCT1": 1.0}
-PUBLISHED_ONLY = "METEOR"
 SENTENCES, WHOLE = "cosine of mean sentences", "cosine of whole texts"
 SIMPLE = ("length", "words in common", SENTENCES, WHOLE)
 DATA_SET = "mpii_corruption"
@@ -40,8 +40,9 @@ VCS_CODE = (
 class Values:
     """Values of n variants: names, categories, base descriptions and validity (n,), and each metric's values (n,).
 
-    published: the authors' values of every metric, VCS with NV-Embed-v2. ours: ours of the same metrics but METEOR, the
-    simple ones, and VCS on the texts as they are (`raw`). shape_zeros: how many raw values are 0 by shape alone.
+    published: the authors' values of every metric, VCS with NV-Embed-v2. ours: of the same metrics, METEOR only with
+    WordNet, of the simple ones, and of VCS on the texts as they are (`raw`). shape_zeros: how many raw values are 0 by
+    shape alone.
     """
 
     names: list[str]
@@ -53,14 +54,18 @@ class Values:
     shape_zeros: int
 
 
-def values(stages: Stages, encoder: TextEncoder) -> Values:
-    """The values of every variant; both stages are kept description by description."""
+def values(stages: Stages, encoder: TextEncoder | None) -> Values:
+    """The values of every variant, all stages kept description by description; of words only without an encoder."""
     for_ngrams = follows_from([DATA_SET], PACKAGES, NGRAM_CODE, {})
-    for_vcs = follows_from([DATA_SET], (), VCS_CODE, {"text encoder": encoder.identity.as_dict()})
-    by_ngrams = stages.each("corruption n-grams", for_ngrams, bases(), lambda name: ngrams_of(bases()[name]))
-    by_vcs = stages.each("corruption VCS", for_vcs, bases(), lambda name: vcs_of(bases()[name], encoder))
+    kept = [stages.each("corruption n-grams", for_ngrams, bases(), lambda name: ngrams_of(bases()[name]))]
+    if meteor.identity():
+        for_meteor = follows_from([DATA_SET], PACKAGES, (*NGRAM_CODE, *meteor.CODE), meteor.identity())
+        kept.append(stages.each("corruption METEOR", for_meteor, bases(), lambda name: meteor_of(bases()[name])))
+    if encoder is not None:
+        for_vcs = follows_from([DATA_SET], (), VCS_CODE, {"text encoder": encoder.identity.as_dict()})
+        kept.append(stages.each("corruption VCS", for_vcs, bases(), lambda name: vcs_of(bases()[name], encoder)))
     rows = [(base, variant, i) for base in bases().values() for i, variant in enumerate(base.variants)]
-    ours = [{**by_ngrams[base.name][i], **by_vcs[base.name][i]} for base, _, i in rows]
+    ours = [{name: value for stage in kept for name, value in stage[base.name][i].items()} for base, _, i in rows]
     texts, references = [variant.text for _, variant, _ in rows], [[base.text] for base, _, _ in rows]
     simple = {"length": length_ratio(texts, references), "words in common": compute_words_in_common(texts, references)}
     return Values(
@@ -70,7 +75,7 @@ def values(stages: Stages, encoder: TextEncoder) -> Values:
         np.array([variant.valid for _, variant, _ in rows]),
         {name: np.array([variant.published[name] for _, variant, _ in rows]) for name in rows[0][1].published},
         {**{name: np.array([row[name] for row in ours]) for name in ours[0] if name != "shape_zero"}, **simple},
-        sum(row["shape_zero"] for row in ours),
+        sum(row.get("shape_zero", False) for row in ours),
     )
 
 
@@ -88,6 +93,13 @@ def length_ratio(texts: Sequence[str], references: Sequence[Sequence[str]]) -> F
 def ngrams_of(base: Base) -> list[dict[str, float]]:
     """BLEU and ROUGE of a description's variants."""
     return [ngrams.scores_of(base.text, variant.text) for variant in base.variants]
+
+
+def meteor_of(base: Base) -> list[dict[str, float]]:
+    """METEOR of a description's variants."""
+    reference = meteor.words_with_punctuation(base.text)
+    texts = [meteor.words_with_punctuation(variant.text) for variant in base.variants]
+    return [{METEOR: meteor.meteor([reference], text)} for text in texts]
 
 
 def vcs_of(base: Base, encoder: TextEncoder) -> list[dict[str, Any]]:

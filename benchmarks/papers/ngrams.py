@@ -1,7 +1,4 @@
-"""The n-gram metrics of the papers' tables: BLEU by NLTK, ROUGE by rouge-score, CIDEr by its formula.
-
-METEOR is missing: it needs WordNet, which no package of this project brings.
-"""
+"""The n-gram metrics of the papers' tables: BLEU by NLTK, ROUGE by rouge-score, CIDEr by its formula."""
 
 from __future__ import annotations
 

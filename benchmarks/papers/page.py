@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
-from benchmarks.papers.records import Row, Table, number
+from benchmarks.papers.records import Made, Row, Table, number, standing, table_of
 
-LOSES = re.compile(r" (?:is|was) below | more noise ")
 HEAD = """# The papers' tables, theirs and ours
 
 Made by `make papers`; do not edit. Cells hold our figure with its 95 % interval, then the published one as *italics*; a
 dash is a figure that does not exist. Every table says which models made ours, and names the strongest simple baseline:
-a rule that needs none of the metric's machinery. Sentences above a table say first where ours is below that baseline;
-where intervals overlap, "above" may be chance. `papers.json` holds every figure as a row of its own.
+a rule that needs none of the metric's machinery. The first sentence above a table begins with what of ours is below it;
+where intervals overlap, "above" may be chance. `papers.json` holds every figure as a row of its own, and
+[papers-data.md](papers-data.md) says where the data come from.
 """
 
 
-def as_markdown(tables: Sequence[tuple[Table, float]]) -> str:
-    """The page; with each table come the seconds that it took."""
+def as_markdown(tables: Sequence[tuple[Table, Made]]) -> str:
+    """The page of tables and how each was made."""
     contents = [f"- [{table.title}](#{anchor(table.title)})" for table, _ in tables]
-    parts = [HEAD, "\n".join(contents) + "\n", *("\n".join(section(table, seconds)) for table, seconds in tables)]
+    parts = [HEAD, "\n".join(contents) + "\n", *("\n".join(section(table, made)) for table, made in tables)]
     return "\n".join(parts)
 
 
@@ -36,23 +37,17 @@ def anchor(title: str) -> str:
     return kept.replace(" ", "-")
 
 
-def section(table: Table, seconds: float) -> Iterator[str]:
+def section(table: Table, made: Made) -> Iterator[str]:
     """Heading, summary, table and remarks."""
     yield f"## {table.title}\n"
-    yield "\n".join(f"- {sentence}" for sentence in worst_first(table.summary)) + "\n"
+    yield "\n".join(f"- {line}" for line in (standing(table.comparisons, table.digits), *table.summary)) + "\n"
     yield from grid(table)
     yield ""
     yield from (f"- {remark}" for remark in remarks(table))
-    yield f"- Made in {seconds:.0f} s, stages that were kept already left out. Name in `papers.json`: `{table.name}`.\n"
-
-
-def worst_first(summary: Sequence[str]) -> list[str]:
-    """The sentences, first those that say that ours loses to a simple baseline.
-
-    >>> worst_first(["ECS is above the strongest simple baseline, length.", "VCS is below the strongest one.", "So."])
-    ['VCS is below the strongest one.', 'ECS is above the strongest simple baseline, length.', 'So.']
-    """
-    return sorted(summary, key=lambda sentence: not LOSES.search(sentence))
+    yield (
+        f"- Made on {made.date} at commit {made.commit} in {made.seconds:.0f} s, kept stages left out. Name in "
+        f"`papers.json`: `{table.name}`.\n"
+    )
 
 
 def remarks(table: Table) -> Iterator[str]:
@@ -108,21 +103,26 @@ def cell(row: Row | None, digits: int) -> str:
     return ours + limits + published
 
 
-def as_json(tables: Sequence[tuple[Table, float]]) -> str:
-    """All rows as one list, with the tables' titles, summaries and models beside it."""
-    content = {
-        "command": "make papers",
-        "tables": {
-            table.name: {
-                "title": table.title,
-                "summary": list(table.summary),
-                "models": dict(table.models),
-                "baseline": table.baseline,
-                "remarks": list(table.remarks),
-                "seconds": round(seconds, 1),
-            }
-            for table, seconds in tables
-        },
-        "rows": [asdict(row) for table, _ in tables for row in table.rows],
-    }
+def as_json(tables: Sequence[tuple[Table, Made]]) -> str:
+    """All rows as one list, and of every table the rest, which `read_tables` reads back."""
+    content: dict[str, Any] = {"command": "make papers", "tables": {}, "rows": []}
+    for table, made in tables:
+        own = table.as_dict()
+        content["rows"] += own.pop("rows")
+        content["tables"][own.pop("name")] = {**own, "made": asdict(made)}
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def read_tables(file: Path) -> dict[str, tuple[Table, Made]]:
+    """The tables of a file by `as_json`, by name; none without the file."""
+    if not file.is_file():
+        return {}
+    content = json.loads(file.read_text(encoding="utf-8"))
+    rows: dict[str, list[Mapping[str, Any]]] = {name: [] for name in content["tables"]}
+    for row in content["rows"]:
+        rows[row["table"]].append(row)
+    kept = {name: Made(**own.pop("made")) for name, own in content["tables"].items()}
+    return {
+        name: (table_of({**own, "name": name, "rows": rows[name]}), kept[name])
+        for name, own in content["tables"].items()
+    }

@@ -1,14 +1,18 @@
-"""QEVA and simple metrics of summaries as written, shuffled and exchanged; kept for twenty videos at a time."""
+"""QEVA and simple metrics of summaries as written and spoilt in four ways; kept for twenty videos at a time."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from random import Random
 
 import numpy as np
 
 from benchmarks.ecs_run import Answers
+from benchmarks.papers import meteor
+from benchmarks.papers.meteor import METEOR
 from benchmarks.papers.ngrams import bleu, caption_words, rouge_l
 from benchmarks.papers.recipes import follows_from, text_encoder
 from benchmarks.papers.stages import Stages
@@ -17,15 +21,18 @@ from benchmarks.qeva_run import SPLITTER, Bench, Judged, scores
 from metrics_core.agreement import compute_words_in_common, count_words
 from metrics_core.arrays import FloatArray
 from metrics_core.models.lexical_verifier import LexicalVerifier
+from metrics_core.qeva.by_chat.answerers import ChatAnswerer
 from metrics_core.qeva.offline.answerers import DEFAULT_R, EntailmentAnswerer
 from metrics_core.qeva.records import DIMENSIONS
 from metrics_core.qeva.score import QevaScore
 
 DATA_SET = "anet_captions"
 SYSTEMS = {"written": "written", "shuffled 0": "shuffled", "exchanged": "exchanged"}
+HALVED, WRONG = "halved", "wrong sentence"
 QEVA, OFFLINE, LEXICAL = "QEVA", "entailment by the offline verifier", "content words in common"
+CHAT = "a served chat model"
 COSINE = "cosine of whole texts"
-NGRAMS = ("BLEU-1", "BLEU-4", "ROUGE-L")
+NGRAMS = ("BLEU-1", "BLEU-4", "ROUGE-L", METEOR)
 SIMPLE = ("length", "words in common", COSINE, *NGRAMS)
 AT_ONCE = 20
 # The verifier's own threshold does not fit a share of words: half of them must be found.
@@ -33,6 +40,7 @@ LEXICAL_THRESHOLD = 0.5
 VALUE_CODE = (
     "benchmarks/papers/qeva_scores.py",
     "benchmarks/papers/ngrams.py",
+    *meteor.CODE,
     "benchmarks/qeva_anet.py",
     "benchmarks/qeva_run.py",
     "metrics_core/qeva",
@@ -49,6 +57,21 @@ class LexicalBench(Bench):
         return EntailmentAnswerer(self.verifier, LEXICAL_THRESHOLD, SPLITTER, self.encoder, r)
 
 
+class ChatBench(Bench):
+    """The same questions, answered by the chat model that REELSIEVE_QEVA_TEXT_MODEL and its URL name."""
+
+    def answerer(self, r: int = DEFAULT_R) -> ChatAnswerer:
+        """The answerer that asks the model; r does not matter, since a model reads the whole text."""
+        from assets.qeva.settings import QEVASettings
+
+        names = ("qeva_text_model", "qeva_text_url", "qeva_text_key_variable")
+        variables = {name: f"REELSIEVE_{name.upper()}" for name in names}
+        given = {name: os.environ[variable] for name, variable in variables.items() if variable in os.environ}
+        settings = QEVASettings(**given)
+        role = settings.find_model_name("text"), settings.find_url("text"), settings.find_key_variable("text")
+        return ChatAnswerer(settings.make_chat_model(*role))
+
+
 @dataclass(frozen=True)
 class Values:
     """n summaries: videos, systems, QEVA and its dimensions by answerer, NaN where undefined; simple metrics."""
@@ -62,20 +85,37 @@ class Values:
 @lru_cache(maxsize=1)
 def answerers() -> dict[str, Bench]:
     """What answers the questions, by name."""
-    return {OFFLINE: Bench(), LEXICAL: LexicalBench(verifier=Answers(LexicalVerifier()))}
+    served = {CHAT: ChatBench()} if "REELSIEVE_QEVA_TEXT_MODEL" in os.environ else {}
+    return {OFFLINE: Bench(), LEXICAL: LexicalBench(verifier=Answers(LexicalVerifier())), **served}
 
 
 @lru_cache(maxsize=1)
 def judged() -> dict[str, Judged]:
-    """The reported videos with the three summaries of each."""
+    """The reported videos with the summaries of each: as written, and spoilt."""
     names = reported()
-    return {
-        name: Judged(
-            video.notes,
-            {shown: video.summaries[system] for system, shown in SYSTEMS.items() if system in video.summaries},
+    videos = dict(zip(names, videos_of(names), strict=True))
+    written = {name: video.summaries["written"].split("\n") for name, video in videos.items()}
+    found = {}
+    for name, video in videos.items():
+        summaries = {shown: video.summaries[system] for system, shown in SYSTEMS.items() if system in video.summaries}
+        strangers = [sentence for stranger in names if stranger != name for sentence in written[stranger]]
+        found[name] = Judged(
+            video.notes, {**summaries, **shortened_and_extended(written[name], strangers, Random(name))}
         )
-        for name, video in zip(names, videos_of(names), strict=True)
-    }
+    return found
+
+
+def shortened_and_extended(sentences: Sequence[str], strangers: Sequence[str], rng: Random) -> dict[str, str]:
+    """A summary without half of its sentences, where it has two or more, and with a stranger's sentence put in.
+
+    >>> shortened_and_extended(["A man sits."], ["A dog barks."], Random(2))
+    {'wrong sentence': 'A dog barks.\\nA man sits.'}
+    """
+    kept = sorted(rng.sample(range(len(sentences)), len(sentences) // 2))
+    place = rng.randrange(len(sentences) + 1)
+    extended = [*sentences[:place], rng.choice(strangers), *sentences[place:]]
+    halved = {HALVED: "\n".join(sentences[i] for i in kept)} if kept else {}
+    return {**halved, WRONG: "\n".join(extended)}
 
 
 def values(stages: Stages) -> Values:
@@ -123,4 +163,5 @@ def simple_values(keys: Sequence[tuple[str, str]]) -> dict[str, FloatArray]:
         "BLEU-1": np.array([bleu([one], other, 1) for one, other in words]),
         "BLEU-4": np.array([bleu([one], other, 4) for one, other in words]),
         "ROUGE-L": np.array([rouge_l([one], other) for one, other in words]),
+        **({METEOR: np.array([meteor.meteor([one], other) for one, other in words])} if meteor.identity() else {}),
     }

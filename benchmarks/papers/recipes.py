@@ -8,6 +8,7 @@ from importlib import metadata, util
 from typing import Any
 
 from benchmarks.measure import DATA, TEXT_ENCODER
+from benchmarks.papers.data import explain_missing
 from benchmarks.papers.records import Table
 from benchmarks.papers.stages import PROJECT, Stages, digest_of_files
 from metrics_core.models.text_encoder import SentenceTransformerEncoder, make_text_encoder
@@ -54,13 +55,8 @@ def text_encoder() -> SentenceTransformerEncoder:
 
 
 def complaints(recipes: Sequence[Recipe]) -> list[str]:
-    """What is missing, one plain sentence each with the remedy."""
+    """The packages and data that recipes lack, one plain sentence each with the remedy."""
     packages = sorted({name for recipe in recipes for name in recipe.packages})
     absent = [name for name in packages if util.find_spec(NEEDED.get(name, name).replace("-", "_")) is None]
-    folders = sorted({name for recipe in recipes for name in recipe.data if not (DATA / name).is_dir()})
-    found = [f"The package {name} is missing: run `make develop`." for name in absent]
-    if folders:
-        found.append(
-            f"No test data {', '.join(folders)} in {DATA}: set REELSIEVE_TEST_DATA to the folder of the test data."
-        )
-    return found
+    lacking = [sentence for each in recipes if (sentence := explain_missing(each.name, each.data))]
+    return [*(f"The package {name} is missing: run `make develop`." for name in absent), *lacking]

@@ -29,11 +29,39 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """A figure of ours against the strongest simple baseline on the same items.
+
+    what: the figure. ours, value: both figures; None where there is none. baseline: the rule behind `value`.
+    less_is_better: whether the smaller one is the better one, as of noise.
+    """
+
+    what: str
+    ours: float | None
+    baseline: str
+    value: float | None
+    less_is_better: bool = False
+
+    def place(self) -> str:
+        """Where ours stands: "below", "level with" or "above" the baseline; "without a figure" where one is missing."""
+        if self.ours is None or self.value is None:
+            return "without a figure"
+        gap = self.ours - self.value
+        return "level with" if not gap else "below" if (gap > 0) == self.less_is_better else "above"
+
+    def figures(self, digits: int) -> str:
+        """What is compared, with both figures that exist."""
+        ours, value = ("none" if each is None else number(each, digits) for each in (self.ours, self.value))
+        return f"{self.what} ({ours}; {self.baseline} {value})"
+
+
+@dataclass(frozen=True)
 class Table:
     """A table as the page shows it.
 
-    summary: sentences before the table, the most unfavourable first. models: what made our figures, by role. digits:
-    decimals in the page. remarks: sentences after the table. baseline: the row of the strongest simple baseline.
+    comparisons: ours against the strongest simple baselines, which the page's first sentence is made of. summary: more
+    sentences before the table. models: what made our figures, by role. digits: decimals in the page. remarks: sentences
+    after the table. baseline: the row of the strongest simple baseline.
     """
 
     name: str
@@ -44,15 +72,49 @@ class Table:
     digits: int = 3
     remarks: Sequence[str] = ()
     baseline: str | None = None
+    comparisons: Sequence[Comparison] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, which `table_of` reads back."""
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class Made:
+    """How a table was made: wall seconds without kept stages, the day, and the commit, with "+" for changed files."""
+
+    seconds: float
+    date: str
+    commit: str
+
+
 def table_of(content: Mapping[str, Any]) -> Table:
     """A table from the plain data of `Table.as_dict`."""
-    return Table(**{**content, "rows": [Row(**row) for row in content["rows"]]})
+    kinds: Mapping[str, Any] = {"rows": Row, "comparisons": Comparison}
+    parts = {field: [kind(**each) for each in content[field]] for field, kind in kinds.items()}
+    return Table(**{**content, **parts})
+
+
+def standing(comparisons: Sequence[Comparison], digits: int) -> str:
+    """One sentence that begins with where our figures are below the strongest simple baseline.
+
+    >>> standing([Comparison("ECS", 0.461, "length", 0.2), Comparison("VCS", 0.3, "cosine", 0.562)], 3)
+    'Below the strongest simple baseline: VCS (.300; cosine .562); above it: ECS (.461; length .200).'
+    """
+    if not comparisons:
+        return "Below or above a simple baseline: not asked here."
+    parts = []
+    for place, words in (
+        ("below", "below the strongest simple baseline: "),
+        ("level with", "level with it: "),
+        ("without a figure", "without a figure: "),
+        ("above", "above it: "),
+    ):
+        listed = [each.figures(digits) for each in comparisons if each.place() == place]
+        if listed or place == "below":
+            parts.append(words + (", ".join(listed) or "nowhere"))
+    sentence = "; ".join(parts)
+    return f"{sentence[0].upper()}{sentence[1:]}."
 
 
 def strongest(values: Mapping[str, float | None]) -> str:
@@ -65,26 +127,13 @@ def strongest(values: Mapping[str, float | None]) -> str:
     return max(known, key=known.__getitem__)
 
 
-def against(what: str, ours: float | None, baseline: str, value: float | None, digits: int = 3) -> str:
-    """A sentence that says whether a metric is above the strongest simple baseline.
-
-    >>> against("ECS", 0.461, "content words in the whole text", 0.562)
-    'ECS (.461) is below the strongest simple baseline, content words in the whole text (.562).'
-    """
-    if ours is None or value is None:
-        return f"{what} has no figure to compare with the strongest simple baseline, {baseline}."
-    relation = "above" if ours > value else "below" if ours < value else "level with"
-    figures = number(ours, digits), number(value, digits)
-    return f"{what} ({figures[0]}) is {relation} the strongest simple baseline, {baseline} ({figures[1]})."
-
-
 def number(value: float, digits: int) -> str:
-    """A number with so many decimals, without the zero before the point; from 1,000 on without decimals.
+    """A number with so many decimals, without the zero before the point; whole, and from 1,000 on, without decimals.
 
-    >>> number(0.5, 3), number(-0.25, 2), number(26.13, 1), number(-0.0001, 3), number(16025, 3)
-    ('.500', '-.25', '26.1', '.000', '16,025')
+    >>> number(0.5, 3), number(-0.25, 2), number(26.13, 1), number(-0.0001, 3), number(16025.4, 3), number(106, 3)
+    ('.500', '-.25', '26.1', '.000', '16,025', '106')
     """
-    if abs(value) >= 1000:
+    if abs(value) >= 1000 or isinstance(value, int):
         return f"{value:,.0f}"
     text = f"{value:.{digits}f}"
     sign, digits_only = ("-", text[1:]) if text.startswith("-") else ("", text)

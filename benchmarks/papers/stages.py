@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -23,6 +24,8 @@ class Stages:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        # Before anything is made: the code that a long run has loaded stays, whatever is committed meanwhile.
+        self._commit = commit()
         self.made = 0
 
     def whole(self, name: str, follows_from: Mapping[str, Any], make: Callable[[], Any]) -> Any:
@@ -30,13 +33,14 @@ class Stages:
         return self.timed(name, follows_from, make)["result"]
 
     def timed(self, name: str, follows_from: Mapping[str, Any], make: Callable[[], Any]) -> dict[str, Any]:
-        """The same with the wall seconds that it took and the machine's load at its end."""
+        """The same with the wall seconds that it took, the machine's load at its end, the day, and the run's commit."""
         file = self._file(name, follows_from, ".json")
         if not file.is_file():
             started = time.perf_counter()
             result = make()
             taken = {"seconds": time.perf_counter() - started, "load_average": os.getloadavg()[0]}
-            write(file, json.dumps({**taken, "result": result}))
+            when = {"date": time.strftime("%Y-%m-%d"), "commit": self._commit}
+            write(file, json.dumps({**taken, **when, "result": result}))
             self._remove_others(file)
             self.made += 1
         kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -85,6 +89,18 @@ def read_ledger(file: Path) -> dict[str, Any]:
     if whole != content:
         file.write_bytes(whole)
     return dict(json.loads(line) for line in whole.splitlines())
+
+
+def commit() -> str:
+    """The commit of this checkout, with "+" where tracked files but the page differ from it; "unknown" without git."""
+    try:
+        named = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], cwd=PROJECT, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    changes = ["git", "diff", "--quiet", "HEAD", "--", ".", ":!docs/papers.*"]
+    return named.stdout.strip() + "+" * bool(subprocess.run(changes, cwd=PROJECT, check=False).returncode)
 
 
 def write(file: Path, text: str) -> None:

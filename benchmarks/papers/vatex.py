@@ -12,9 +12,11 @@ import numpy as np
 from benchmarks import vatex_eval
 from benchmarks.agreement import texts_of
 from benchmarks.ecs_data import require
+from benchmarks.papers import meteor
+from benchmarks.papers.meteor import METEOR
 from benchmarks.papers.over_raters import over_raters
 from benchmarks.papers.recipes import Recipe, follows_from, text_encoder
-from benchmarks.papers.records import Row, Table, against, number, strongest
+from benchmarks.papers.records import Comparison, Row, Table, number, strongest
 from benchmarks.papers.stages import Stages
 from benchmarks.papers.vatex_ngrams import ngram_scores
 from benchmarks.papers.vcs_published import ABSTRACT, JUDGED, SHORT_JUDGED, TABLE_2
@@ -26,11 +28,11 @@ SIMPLE = ("length", "words in common", COSINE)
 PLATFORM_NAMES = {"vcs_short": "VCS_short", "highest gas": COSINE}
 STATISTICS = {"kendall_b": "Kendall", "spearman": "Spearman"}
 NOTES = {
-    "METEOR": "needs WordNet, which no package of this project brings",
+    METEOR: "NLTK's, which gives the authors' values in Table 1; their figures here may come from another METEOR",
     **dict.fromkeys(("BERT-S", "BERT-S++", "EMScore", "RefPAC-S"), "the model, or the videos, are not at hand"),
 }
 SCORE_CODE = ("metrics_core/vcs", "metrics_core/models/text_encoder.py", "benchmarks/vatex_eval.py")
-NGRAM_CODE = ("benchmarks/papers/vatex_ngrams.py", "benchmarks/papers/ngrams.py")
+NGRAM_CODE = ("benchmarks/papers/vatex_ngrams.py", "benchmarks/papers/ngrams.py", *meteor.CODE)
 CODE = (
     "benchmarks/papers/vatex.py",
     "benchmarks/papers/over_raters.py",
@@ -43,8 +45,8 @@ PACKAGES = ("nltk", "rouge-score")
 
 
 def models() -> dict[str, Any]:
-    """The text encoder's identity."""
-    return {"text encoder": text_encoder().identity.as_dict()}
+    """The identities of the text encoder and of WordNet."""
+    return {"text encoder": text_encoder().identity.as_dict(), **meteor.identity()}
 
 
 def platform_scores() -> dict[str, Any]:
@@ -81,9 +83,9 @@ def of_platform(engine: Any, source: Path, folder: Path, count: int, clock: vate
 
 def table(stages: Stages) -> Table:
     """Every metric's agreement with people, times 100."""
-    key = follows_from([DATA_SET], (), SCORE_CODE, models())
+    key = follows_from([DATA_SET], (), SCORE_CODE, {"text encoder": text_encoder().identity.as_dict()})
     captions = stages.whole("vatex scores", key, platform_scores)
-    for_ngrams = {**follows_from([DATA_SET], PACKAGES, NGRAM_CODE, {}), "counts": sorted(captions)}
+    for_ngrams = {**follows_from([DATA_SET], PACKAGES, NGRAM_CODE, meteor.identity()), "counts": sorted(captions)}
     ngrams = {
         count: stages.whole(f"vatex n-grams {count}", for_ngrams, lambda own=own: ngram_scores(own))  # type: ignore[misc]
         for count, own in captions.items()
@@ -92,14 +94,14 @@ def table(stages: Stages) -> Table:
     baseline = strongest({row.row: row.ours for row in rows if row.row in SIMPLE and row.column == "9 refs, Kendall"})
     shown = {"text encoder": text_encoder().identity.model_id}
     title = "VCS, Table 2: VCS_short and n-gram metrics against people on VATEX-EVAL"
-    return Table(NAME, title, summary_of(rows), shown, rows, 1, REMARKS, baseline)
+    return Table(NAME, title, [compared_with_paper(rows)], shown, rows, 1, REMARKS, baseline, comparisons_of(rows))
 
 
 REMARKS = (
     "Kendall's tau-b and Spearman's rho times 100, the mean over three raters; scores are rounded to four decimals as "
     "the authors do. 9,048 captions of 1,508 videos. Intervals draw videos.",
-    "BLEU: NLTK, smoothing method 1. ROUGE-L: rouge-score, the best reference. CIDEr: by its formula, without the "
-    "penalties of CIDEr-D.",
+    "BLEU: NLTK, smoothing method 1. ROUGE-L: rouge-score, METEOR: NLTK, both by the best reference. CIDEr: by its "
+    "formula, without the penalties of CIDEr-D.",
     "one rater: each rater against each other one, the ceiling that people set.",
 )
 
@@ -130,7 +132,7 @@ def cells(count: int, name: str, judged: Mapping[str, Estimate] | None, n: int) 
     for (statistic, label), published in zip(STATISTICS.items(), published_of(count, name), strict=True):
         ours = judged and judged[statistic]
         column = f"{count} ref{'s' if count > 1 else ''}, {label}"
-        note = NOTES.get(name, "")
+        note = meteor.ABSENT if name == METEOR and not ours else NOTES.get(name, "")
         numbers = (
             [None if limit is None else 100 * limit for limit in (ours.value, ours.low, ours.high)] if ours else []
         )
@@ -150,17 +152,17 @@ def source_of(name: str) -> str:
     return ABSTRACT if name == SHORT else TABLE_2 if name in JUDGED else ""
 
 
-def summary_of(rows: Sequence[Row]) -> list[str]:
+def comparisons_of(rows: Sequence[Row]) -> list[Comparison]:
     """VCS_short against the strongest simple rule."""
-    sentences = []
+    comparisons = []
     for count in ("1 ref", "9 refs"):
         ours = {row.row: row.ours for row in rows if row.column == f"{count}, Kendall"}
         best = strongest({name: ours[name] for name in SIMPLE})
-        sentences.append(against(f"With {count}, Kendall of {SHORT}", ours[SHORT], best, ours[best], 1))
-    return [*sentences, beside_paper(rows)]
+        comparisons.append(Comparison(f"Kendall of {SHORT}, {count}", ours[SHORT], best, ours[best]))
+    return comparisons
 
 
-def beside_paper(rows: Sequence[Row]) -> str:
+def compared_with_paper(rows: Sequence[Row]) -> str:
     """How far our figures of the metrics of words are from the published ones."""
     gaps = {
         f"{row.row}, {row.column}": abs(row.ours - row.published)
@@ -169,7 +171,7 @@ def beside_paper(rows: Sequence[Row]) -> str:
     }
     most = max(gaps, key=gaps.__getitem__)
     mean = number(float(np.mean(list(gaps.values()))), 1)
-    return f"BLEU, ROUGE-L and CIDEr differ from the paper by {mean} on average, at most by {gaps[most]:.1f} ({most})."
+    return f"Metrics of words differ from the paper by {mean} on average, at most by {gaps[most]:.1f} ({most})."
 
 
 RECIPES = (Recipe(NAME, (DATA_SET,), PACKAGES, CODE, models, table),)

@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.papers import meteor
 from benchmarks.papers.corruption import NGRAM_CODE, PACKAGES, SENTENCES, TOLERANCES, VCS_CODE, WHOLE, length_ratio
+from benchmarks.papers.meteor import METEOR
 from benchmarks.papers.mpii import segments_of as sentences_of
 from benchmarks.papers.ngrams import CORRUPTION_METRICS, scores_of
 from benchmarks.papers.recipes import Recipe, follows_from, text_encoder
-from benchmarks.papers.records import Row, Table, against, number, strongest
+from benchmarks.papers.records import Comparison, Row, Table, number, strongest
 from benchmarks.papers.separation import Figure, area
 from benchmarks.papers.stages import Stages
 from benchmarks.papers.vcs_published import AUTHORS, TABLE_3
@@ -44,6 +46,7 @@ CODE = (
     "benchmarks/qeva_anet.py",
     "metrics_core/agreement",
     *NGRAM_CODE,
+    *meteor.CODE,
     *VCS_CODE,
 )
 REMARKS = (
@@ -85,7 +88,7 @@ def told() -> list[Told]:
 def values(stages: Stages, encoder: TextEncoder) -> dict[str, dict[str, FloatArray]]:
     """The value of every metric on every video, by column and metric: arrays (videos,)."""
     videos = told()
-    key = follows_from([DATA_SET], PACKAGES, CODE, {"text encoder": encoder.identity.as_dict()})
+    key = follows_from([DATA_SET], PACKAGES, CODE, {"text encoder": encoder.identity.as_dict(), **meteor.identity()})
     parts = [videos[start : start + AT_ONCE] for start in range(0, len(videos), AT_ONCE)]
     kept = stages.each("authors", key, map(str, range(len(parts))), lambda i: values_of(parts[int(i)], encoder))
     rows = [row for part in kept.values() for row in part]
@@ -107,9 +110,19 @@ def values_of(videos: Sequence[Told], encoder: TextEncoder) -> list[dict[str, di
     strings = list(dict.fromkeys([*texts, *(part for text in texts for part in sentences_of(text))]))
     vectors = dict(zip(strings, encoder.encode(strings), strict=True))
     return [
-        {column: {**scores_of(*pair), **cosines_of(*pair, vectors)} for column, pair in video.pairs().items()}
+        {
+            column: {**scores_of(*pair), **meteor_of(*pair), **cosines_of(*pair, vectors)}
+            for column, pair in video.pairs().items()
+        }
         for video in videos
     ]
+
+
+def meteor_of(reference: str, text: str) -> dict[str, float]:
+    """METEOR of a text against a reference; nothing without WordNet."""
+    if not meteor.identity():
+        return {}
+    return {METEOR: meteor.meteor([meteor.words_with_punctuation(reference)], meteor.words_with_punctuation(text))}
 
 
 def cosines_of(reference: str, text: str, vectors: Mapping[str, FloatArray]) -> dict[str, float]:
@@ -131,9 +144,9 @@ def authors(stages: Stages) -> Table:
     found = values(stages, text_encoder())
     apart = {name: told_apart(found, name) for name in found[FIRST]}
     rows = list(rows_of(found, apart))
-    best = strongest({name: apart[name].value for name in (*SIMPLE, *CORRUPTION_METRICS)})
-    summary = [against(f"AUC of {name}", apart[name].value, best, apart[best].value) for name in TOLERANCES]
-    summary += [
+    best = strongest({name: apart[name].value for name in (*SIMPLE, *CORRUPTION_METRICS, METEOR) if name in apart})
+    comparisons = [Comparison(f"AUC of {name}", apart[name].value, best, apart[best].value) for name in TOLERANCES]
+    summary = [
         consistency(name, [float(found[column][name].mean()) for column in (FIRST, SECOND)]) for name in TOLERANCES
     ]
     title = "VCS, Table 3 in form: does a value depend on who wrote the reference?"
@@ -142,7 +155,7 @@ def authors(stages: Stages) -> Table:
         "sentences": "rules (sentencex)",
         "the published VCS": "NV-Embed-v2, segments by SaT",
     }
-    return Table(NAME, title, summary, models, rows, 3, REMARKS, best)
+    return Table(NAME, title, summary, models, rows, 3, REMARKS, best, comparisons)
 
 
 def consistency(name: str, means: Sequence[float]) -> str:
@@ -165,7 +178,7 @@ def told_apart(found: Mapping[str, Mapping[str, FloatArray]], name: str) -> Figu
 
 def rows_of(found: Mapping[str, Mapping[str, FloatArray]], apart: Mapping[str, Figure]) -> Iterator[Row]:
     """The cells of every metric."""
-    for name in (*TOLERANCES, *CORRUPTION_METRICS, "METEOR", *SIMPLE):
+    for name in (*TOLERANCES, *CORRUPTION_METRICS, METEOR, *SIMPLE):
         if name in found[FIRST]:
             for column in (FIRST, SECOND, FOREIGN):
                 ours = mean_with_interval(found[column][name].tolist())
@@ -174,7 +187,8 @@ def rows_of(found: Mapping[str, Mapping[str, FloatArray]], apart: Mapping[str, F
             figure = apart[name]
             yield Row(NAME, name, APART, None, figure.value, figure.low, figure.high, n=found[FIRST][name].size)
         if name in TABLE_3:
-            yield Row(NAME, name, PUBLISHED, mean_of(TABLE_3[name]) / 100, source=AUTHORS)
+            note = "" if name in found[FIRST] else meteor.ABSENT
+            yield Row(NAME, name, PUBLISHED, mean_of(TABLE_3[name]) / 100, note=note, source=AUTHORS)
 
 
 def mean_of(figures: Iterable[float]) -> float:
@@ -183,8 +197,8 @@ def mean_of(figures: Iterable[float]) -> float:
 
 
 def models() -> dict[str, Any]:
-    """The text encoder's identity."""
-    return {"text encoder": text_encoder().identity.as_dict()}
+    """The identities of the text encoder and of WordNet."""
+    return {"text encoder": text_encoder().identity.as_dict(), **meteor.identity()}
 
 
 RECIPES = (Recipe(NAME, (DATA_SET,), PACKAGES, CODE, models, authors),)

@@ -17,11 +17,19 @@ from db.server.bulk import upsert
 from db.server.engine import open_psycopg_transaction
 from db.server.locking import lock_ids_for_copy
 
+# The videos `v` of a dataset without samples, with their present facts `f`.
+_LONE_VIDEOS = """
+    FROM video v
+    JOIN dataset d USING (dataset_id)
+    LEFT JOIN video_fact f ON f.video_id = v.video_id AND f.content_sha256 = v.content_sha256
+    WHERE d.name = :dataset AND NOT EXISTS (SELECT FROM sample s WHERE s.dataset_id = d.dataset_id)
+"""
+
 
 class FactSpread(NamedTuple):
-    """The spread of one fact over the `n` samples of a dataset that have it. A fact that is a number has a least,
-    median and greatest value, and `commonest` is None. Another fact, such as the language, has only its commonest
-    value. All four are None if n is 0.
+    """The spread of one fact over the `n` samples of a dataset that have it; in a dataset without samples, over its
+    videos. A fact that is a number has a least, median and greatest value, and `commonest` is None. Another fact, such
+    as the language, has only its commonest value. All four are None if n is 0.
     """
 
     fact: str
@@ -63,8 +71,8 @@ def store_text_facts(engine: Engine, rule: str, facts: Mapping[bytes, Mapping[st
 
 class VideoFacts(NamedTuple):
     """The measurement of one video file. facts: values of VIDEO_FACTS and "signature" by name; empty unless the status
-    is "ok". error: the reason for a status of "unreadable" or "failed". content_sha256: the digest of the measured
-    file.
+    is "ok", and without those that were not measured. error: the reason for a status of "unreadable" or "failed".
+    content_sha256: the digest of the measured file.
     """
 
     video_id: int
@@ -74,29 +82,35 @@ class VideoFacts(NamedTuple):
     error: str | None = None
 
 
-def list_unmeasured_videos(connection: Connection, rule: str, dataset_id: int, shard: int) -> list[StoredVideo]:
-    """List the decodable videos of a shard, by id, that have no facts of their present file by these rules. A video
-    whose measurement failed is listed again. rule: the version of the rules for video facts.
+def list_unmeasured_videos(
+    connection: Connection, rule: str, models: str | None, dataset_id: int, shard: int
+) -> list[StoredVideo]:
+    """List the decodable videos of a shard, by id, that have no facts of their present file by these rules and models.
+    A video whose measurement failed is listed again. rule: the version of the rules for video facts. models: the models
+    behind FACTS_BY_MODELS; None if there are none, and then facts made with any models count, too.
     """
     columns = [video.c[name.name] for name in fields(StoredVideo)]
-    query = _select_unmeasured(columns, rule).where(video.c.dataset_id == dataset_id, video.c.shard == shard)
+    query = _select_unmeasured(columns, rule, models).where(video.c.dataset_id == dataset_id, video.c.shard == shard)
     rows = connection.execute(query.order_by(video.c.video_id)).mappings()
     return [StoredVideo(**{**row, "content_sha256": bytes(row["content_sha256"])}) for row in rows]
 
 
-def find_unmeasured_videos(connection: Connection, rule: str, video_ids: Collection[int]) -> set[int]:
+def find_unmeasured_videos(
+    connection: Connection, rule: str, models: str | None, video_ids: Collection[int]
+) -> set[int]:
     """Return those ids of the given videos that `list_unmeasured_videos` would list for their shards."""
-    query = _select_unmeasured([video.c.video_id], rule).where(video.c.video_id == sa.func.any(list(video_ids)))
+    query = _select_unmeasured([video.c.video_id], rule, models).where(video.c.video_id == sa.func.any(list(video_ids)))
     return set(connection.scalars(query))
 
 
-def _select_unmeasured(columns: Sequence[sa.Column[Any]], rule: str) -> sa.Select[Any]:
-    """Select columns of the decodable videos that have no facts of their present file by these rules."""
+def _select_unmeasured(columns: Sequence[sa.Column[Any]], rule: str, models: str | None) -> sa.Select[Any]:
+    """Select columns of the decodable videos that have no facts of their present file by these rules and models."""
     is_done = sa.and_(
         video_fact.c.video_id == video.c.video_id,
         video_fact.c.content_sha256 == video.c.content_sha256,
         video_fact.c.rule == rule,
         video_fact.c.status != "failed",
+        sa.true() if models is None else video_fact.c.models == models,
     )
     return (
         sa.select(*columns)
@@ -105,25 +119,26 @@ def _select_unmeasured(columns: Sequence[sa.Column[Any]], rule: str) -> sa.Selec
     )
 
 
-def store_video_facts(engine: Engine, rule: str, videos: Sequence[VideoFacts]) -> None:
+def store_video_facts(engine: Engine, rule: str, models: str | None, videos: Sequence[VideoFacts]) -> None:
     """Store the measurements of videos in one transaction, in place of older ones. A video deleted in the meantime is
-    left out. rule: the version of the rules that measured them.
+    left out. rule: the version of the rules that measured them. models: the models behind FACTS_BY_MODELS; None if
+    these facts were not measured.
     """
     measured = [*VIDEO_FACTS, "signature"]
-    columns = ["content_sha256", "rule", "status", "error", *measured]
+    columns = ["content_sha256", "rule", "models", "status", "error", *measured]
     with open_psycopg_transaction(engine) as connection:
         alive = lock_ids_for_copy(connection, video.c.video_id, [facts.video_id for facts in videos], is_exclusive=True)
         rows = [
-            (facts.video_id, facts.content_sha256, rule, facts.status, facts.error, *map(facts.facts.get, measured))
-            for facts in videos
-            if facts.video_id in alive
+            (one.video_id, one.content_sha256, rule, models, one.status, one.error, *map(one.facts.get, measured))
+            for one in videos
+            if one.video_id in alive
         ]
         upsert(connection, video_fact, ["video_id", *columns], rows, compare=columns, touch=["measured_at"])
 
 
 def compute_fact_spreads(connection: Connection, dataset: str) -> list[FactSpread]:
     """Return one spread per fact over all samples of the dataset of this name, in the order of FACT_COLUMNS. A fact of
-    a video counts once for every sample of that video. Runs one query per fact.
+    a video counts once for every sample of that video; in a dataset without samples, once. Runs one query per fact.
     """
     return [_compute_spread(connection, dataset, name) for name in FACT_COLUMNS]
 
@@ -138,6 +153,15 @@ def load_first_samples(
     query = sa.text(
         f'SELECT {names} FROM sample_scores WHERE dataset = :dataset ORDER BY sample COLLATE "C" LIMIT :most'
     )
+    return [dict(row) for row in connection.execute(query, {"dataset": dataset, "most": limit}).mappings()]
+
+
+def load_first_videos(connection: Connection, dataset: str, columns: Sequence[str], limit: int) -> list[dict[str, Any]]:
+    """Load the first `limit` videos of the dataset of this name, ordered by key. Every dict has the key "video", for
+    the video's key, and the given facts of the video. [] if there is no such dataset, or if it has samples.
+    """
+    names = ", ".join(["v.key AS video", *(f"f.{name}" for name in columns)])
+    query = sa.text(f'SELECT {names} {_LONE_VIDEOS} ORDER BY v.key COLLATE "C" LIMIT :most')
     return [dict(row) for row in connection.execute(query, {"dataset": dataset, "most": limit}).mappings()]
 
 
@@ -157,7 +181,10 @@ def _compute_spread(connection: Connection, dataset: str, fact: str) -> FactSpre
         if is_number_column(FACT_COLUMNS[fact])
         else "NULL, mode() WITHIN GROUP (ORDER BY CAST({0} AS text))"
     ).format(fact)
-    query = sa.text(f"SELECT count({fact}), {summary} FROM sample_scores WHERE dataset = :dataset")
+    values = f"SELECT {fact} FROM sample_scores WHERE dataset = :dataset"
+    if fact in VIDEO_FACTS:
+        values += f" UNION ALL SELECT f.{fact} {_LONE_VIDEOS}"
+    query = sa.text(f"SELECT count({fact}), {summary} FROM ({values}) facts")
     n, quantiles, commonest = connection.execute(query, {"dataset": dataset}).one()
     least, median, greatest = quantiles or (None, None, None)
     return FactSpread(fact, n, least, median, greatest, commonest)

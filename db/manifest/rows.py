@@ -22,6 +22,7 @@ _COMPARED = {
     "keypoint": ("row_sha256", "video_id"),
     "keypoint_label": ("row_sha256",),
     "rating": ("row_sha256",),
+    "video_embedding": ("row_sha256", "content_sha256"),
 }
 # Classes of SQLSTATE that blame the row: data that does not fit, a broken constraint, a limit such as that of an index.
 _OF_THE_ROW = ("22", "23", "54")

@@ -10,8 +10,11 @@ import psycopg
 import sqlalchemy as sa
 from psycopg import sql
 from psycopg.rows import class_row, namedtuple_row
+from psycopg.types.json import Jsonb
 from sqlalchemy.engine import Engine
 
+from db.evidence.models import compute_fingerprint
+from db.evidence.video_vectors import EncoderOfVectors, build_identity
 from db.manifest.datasets import Dataset
 from db.manifest.rejects import RejectRow
 from db.manifest.rows import StoreResult, store_rows
@@ -36,6 +39,7 @@ _CHECKED_TABLES = {
     **{name: name for name in ("video", "reference", "sample", "keypoint")},
     "rating": "sample",
     "keypoint_label": "sample",
+    "video_embedding": "video",
 }
 # Tables of every kind of manifest row that has one id; below, queries for their stored rows with some keys.
 _TABLES_OF = {"video": ("video",), "caption": ("reference", "sample"), "keypoint": ("keypoint",), "qa": ("sample",)}
@@ -173,10 +177,12 @@ class IngestStore:
             self._seen_keys.add(kind, rows)
 
     def load_videos(self, keys: Sequence[str]) -> dict[str, Any]:
-        """Return the stored videos with these keys as {key: row with video_id, shard and duration_s}; unknown keys are
-        left out.
+        """Return the stored videos with these keys as {key: row with video_id, shard, duration_s and content_sha256};
+        unknown keys are left out.
         """
-        query = "SELECT key, video_id, shard, duration_s FROM video WHERE dataset_id = %s AND key = ANY(%b)"
+        query = (
+            "SELECT key, video_id, shard, duration_s, content_sha256 FROM video WHERE dataset_id = %s AND key = ANY(%b)"
+        )
         return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, list(set(keys))])}
 
     def load_earlier_videos(self, keys: Sequence[str]) -> dict[str, Any]:
@@ -226,6 +232,31 @@ class IngestStore:
         """
         query = "SELECT key, keypoint_id, video_id FROM keypoint WHERE dataset_id = %s AND key = ANY(%b)"
         return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, list(keys)])}
+
+    def register_encoder(self, name: str) -> EncoderOfVectors:
+        """Return the encoder with this name of vectors that manifests bring; a new one is inserted into table `model`.
+        Needs a transaction.
+        """
+        identity = build_identity(name)
+        columns = "INSERT INTO model (name, revision, params, fingerprint) VALUES (%s, %s, %s, %s) "
+        values = [name, identity["revision"], Jsonb(identity["params"]), compute_fingerprint(identity)]
+        self._connection.execute(f"{columns} ON CONFLICT DO NOTHING".encode(), values)
+        query = (
+            "SELECT model_id, (SELECT vector_dims(embedding) FROM video_embedding e WHERE e.model_id = m.model_id "
+            "LIMIT 1) AS length FROM model m WHERE fingerprint = %s"
+        )
+        (row,) = self._rows(query, values[-1:])
+        return EncoderOfVectors(*row)
+
+    def load_vector_rows(self, model_id: int, video_ids: Sequence[int]) -> dict[int, Any]:
+        """Return {video id: row with content_sha256 and row_sha256} of the stored vectors of these videos by one
+        encoder; videos without one are left out.
+        """
+        query = (
+            "SELECT video_id, content_sha256, row_sha256 FROM video_embedding "
+            "WHERE model_id = %s AND video_id = ANY(%b)"
+        )
+        return {row.video_id: row for row in self._rows(query, [model_id, list(video_ids)])}
 
     def store_rows(self, table: str, rows: Sequence[Mapping[str, Any]]) -> StoreResult:
         """Insert or update rows of a manifest table such as "video", and return counts and the rows that the database

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from db.manifest.remarks import build_tag_list
 from db.reports.sample_query import QueryContext, collate_column, parse_conditions
 from db.schema import sample, shard, video
 from db.scores.sample_scores import Column, is_number_column
@@ -155,12 +156,13 @@ def _list_without_value(
 
 def load_rows(context: QueryContext, sample_ids: Sequence[int]) -> list[dict[str, Any]]:
     """Load samples of the query's dataset by id, in the order given, as dicts by column. They have ids, key, kind,
-    system, texts, video, its SHA-256, and the columns that the query shows; a metric shown adds `<metric>_status`. An
-    id that is no sample of the dataset is left out, and the query's conditions are ignored.
+    system, texts, video, its SHA-256, tags, and the columns that the query shows; a metric shown adds
+    `<metric>_status`. An id that is no sample of the dataset is left out, and the query's conditions are ignored.
     """
     scores, columns = context.select_scores()
     expressions: dict[str, Any] = {name: scores.columns[name] for name in ("sample_id", *_ALWAYS)}
     expressions |= {"video_id": sample.c.video_id, "content_sha256": video.c.content_sha256}
+    expressions["tags"] = build_tag_list(sample.c.sample_id)
     expressions |= {name: require_column(name, columns).expression for name in context.query.shown}
     expressions |= {
         f"{name}_status": columns[f"{name}_status"] for name in context.query.shown if name in context.metrics

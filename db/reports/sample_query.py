@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
+from db.manifest.remarks import list_tags
 from db.schema import rating, sample
 from db.scores.sample_scores import (
     FACT_COLUMNS,
@@ -23,7 +24,7 @@ from db.scores.sample_scores import (
     load_active_scorers,
     prepare_for_joins,
 )
-from db.selection.columns import OWN_PREFIX, RATING_PREFIX, build_own_columns
+from db.selection.columns import OWN_PREFIX, RATING_PREFIX, TAG_PREFIX, build_own_columns
 from db.selection.filters import list_column_names, parse_filter
 
 TIMEOUT_S = 30
@@ -65,11 +66,11 @@ class QueryContext:
 
     def select_scores(self, by: str | None = None, *also: str) -> tuple[SampleScores, dict[str, Column]]:
         """Return (joined tables to select from, all columns by name) for statements of this query. Columns include the
-        own fields (`extra_...`) and mean ratings (`rating_...`) that the query names, and those named in `also`. With
-        `by`, a metric that has a scorer, the tables hold only samples with a value by it.
+        own fields (`extra_...`), mean ratings (`rating_...`) and tags (`tag_...`) that the query names, and those named
+        in `also`. With `by`, a metric that has a scorer, the tables hold only samples with a value by it.
 
         Reads the types of own fields from all samples of the dataset, once for the same arguments. Raises
-        SelectionError for an unknown own field or aspect.
+        SelectionError for an unknown own field, aspect or tag.
         """
         # To know the types of own fields costs a look at all samples.
         if (by, also) not in self._known:
@@ -94,8 +95,8 @@ def prepare_query(connection: Connection, query: SampleQuery) -> QueryContext:
 
 def list_suggested_columns(context: QueryContext) -> list[str]:
     """List the names of columns that conditions may use, sorted: columns of view sample_scores, own fields as
-    `extra_NAME`, and aspects that people rated as `rating_NAME`. Own fields come from at most 1,000 samples of the
-    dataset, so rare ones may be missing.
+    `extra_NAME`, aspects that people rated as `rating_NAME`, and tags as `tag_NAME`. Own fields come from at
+    most 1,000 samples of the dataset, so rare ones may be missing.
     """
     _, columns = context.select_scores()
     values = {"dataset_id": context.query.dataset.dataset_id, "most": _LOOKED_THROUGH}
@@ -106,6 +107,7 @@ def list_suggested_columns(context: QueryContext) -> list[str]:
     aspects = sa.select(rating.c.aspect).join(sample).where(sample.c.dataset_id == values["dataset_id"]).distinct()
     own_names = [f"{OWN_PREFIX}{name}" for name in context.connection.scalars(fields, values)]
     own_names += [f"{RATING_PREFIX}{name}" for name in context.connection.scalars(aspects)]
+    own_names += [f"{TAG_PREFIX}{tag}" for tag in list_tags(context.connection, context.query.dataset)]
     return sorted({*columns, *own_names} - {"dataset"})
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from db.reports.sample_query import QueryContext, collate_column, parse_conditions
 from db.scores.sample_scores import Column
-from db.selection.columns import OWN_PREFIX, RATING_PREFIX
+from db.selection.columns import OWN_PREFIX, RATING_PREFIX, TAG_PREFIX
 from db.selection.conditions import require_column
 
 
@@ -36,11 +36,14 @@ def build_sql(context: QueryContext) -> str:
 
 
 def _build_view_column(name: str, column: Column) -> Column:
-    """Return a column as the view has it: own fields and ratings are parts of JSON columns there."""
+    """Return a column as the view has it: own fields and ratings are parts of JSON columns there,
+    and tags are in an array."""
     if name == "n_characters":
         return sa.func.length(sa.column("text"), type_=sa.Integer)
     if name.startswith(RATING_PREFIX):
         return sa.cast(sa.column("mean_ratings", JSONB)[name.removeprefix(RATING_PREFIX)].astext, sa.Double)
+    if name.startswith(TAG_PREFIX):
+        return sa.literal(name.removeprefix(TAG_PREFIX), sa.Text) == sa.any_(sa.column("tags", ARRAY(sa.Text)))
     if name.startswith(OWN_PREFIX):
         return sa.cast(sa.column("own_fields", JSONB)[name.removeprefix(OWN_PREFIX)].astext, column.type)
     return sa.column(name, column.type)

@@ -11,6 +11,7 @@ from db.schema.evidence import (
     keyword_set,
     text_embedding,
     verdict_set,
+    video_embedding,
 )
 from db.schema.facts import text_fact, video_fact
 from db.schema.ingested import (
@@ -31,6 +32,7 @@ from db.schema.ingested import (
 from db.schema.judge import drawn_sample, judge_answer, sample_draw
 from db.schema.models import chat_call, chat_reply, model
 from db.schema.qeva import qeva_answer, qeva_question, qeva_question_set
+from db.schema.remarks import remark, saved_view
 from db.schema.scores import past_score, score, scorer, shard_count
 from db.schema.selections import promise, selection, selection_item
 from db.schema.stress import stress_effect, stress_result
@@ -65,8 +67,10 @@ __all__ = [
     "rating",
     "rating_scale",
     "reference",
+    "remark",
     "sample",
     "sample_draw",
+    "saved_view",
     "score",
     "score_threshold",
     "scorer",
@@ -83,6 +87,7 @@ __all__ = [
     "trial_run",
     "verdict_set",
     "video",
+    "video_embedding",
     "video_fact",
     "view_definition",
 ]

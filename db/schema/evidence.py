@@ -60,6 +60,19 @@ frame_embedding = sa.Table(
     sa.Index("ix_frame_embedding_video_id", "video_id"),
 )
 
+# Vectors that a manifest brings, by encoders that are not run here. `content_sha256` is of the file at that time.
+video_embedding = sa.Table(
+    "video_embedding",
+    METADATA,
+    parent_column("model.model_id", primary_key=True),
+    parent_column("video.video_id", primary_key=True),
+    digest_column("content_sha256", nullable=True),
+    sa.Column("embedding", VECTOR(), nullable=False),
+    json_column("extra"),
+    digest_column("row_sha256"),
+    sa.Index("ix_video_embedding_video_id", "video_id"),
+)
+
 entailment = sa.Table(
     "entailment",
     METADATA,

@@ -28,6 +28,8 @@ _PICTURE_FACTS = (
     *("sharpness", "sharpness_min", "sharpness_max", "brightness", "brightness_min", "brightness_max"),
     *("contrast", "contrast_min", "contrast_max", "letterbox"),
 )
+# Facts that need the models of the extra `facts`.
+FACTS_BY_MODELS = ("text_share", "text_area", "speech_share")
 # A row made from an older file of the video does not count: views and the list of pending videos compare the hashes.
 video_fact = sa.Table(
     "video_fact",
@@ -42,10 +44,12 @@ video_fact = sa.Table(
     sa.Column("has_sound", sa.Boolean, nullable=True),
     sa.Column("signature", sa.LargeBinary, nullable=True),
     sa.Column("repeated_share", sa.Double, nullable=True),
+    text_column("models", nullable=True),
+    *[sa.Column(name, sa.Double, nullable=True) for name in FACTS_BY_MODELS],
     time_column("measured_at"),
     sa.CheckConstraint("status IN ('ok', 'unreadable', 'failed')", name="status"),
     sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
 )
 
 TEXT_FACTS = ("words", "sentences", "repetition", "boilerplate", "digit_share", "name_share", "language")
-VIDEO_FACTS = (*_PICTURE_FACTS, "cuts", "has_sound", "repeated_share")
+VIDEO_FACTS = (*_PICTURE_FACTS, "cuts", "has_sound", "repeated_share", *FACTS_BY_MODELS)

@@ -74,7 +74,7 @@ def list_columns_without_metrics() -> frozenset[str]:
     these names.
     """
     return frozenset(
-        {*_SAMPLE_COLUMNS, *FACT_COLUMNS, "dataset", "sample_id", "n_references", "mean_ratings", "own_fields"}
+        {*_SAMPLE_COLUMNS, *FACT_COLUMNS, "dataset", "sample_id", "n_references", "mean_ratings", "tags", "own_fields"}
     )
 
 

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import BIT
 from sqlalchemy.engine import Connection
 
+from db.evidence.video_vectors import list_encoders, load_video_vectors
 from db.manifest.datasets import Dataset
 from db.schema import sample, text_embedding, video, video_fact
 from db.scores.sample_scores import Column
@@ -39,8 +40,8 @@ class Candidates:
     values: (n, m), the columns of `by` in their order, all finite. strata: names of the strata, sorted; stratum_places:
     (n,), the index of each sample's stratum in them. sample_ids: (n,). draws: (n,), random numbers that depend only on
     seed, kind and key; empty unless the recipe draws. text_sha256: (n,), hashes of 32 bytes; empty unless the recipe
-    compares texts. video_ids: (n,); signatures: by video, of those that have one; both empty unless the recipe compares
-    videos.
+    compares texts. video_ids: (n,), empty unless the recipe compares videos; then there are signatures or video_vectors
+    (dim,), by video, of those that have one.
     """
 
     values: npt.NDArray[np.float64]
@@ -51,6 +52,7 @@ class Candidates:
     text_sha256: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, dtype="V32"))
     video_ids: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     signatures: Mapping[int, bytes] = field(default_factory=dict)
+    video_vectors: Mapping[int, npt.NDArray[np.float32]] = field(default_factory=dict)
 
 
 class _PackedColumn(NamedTuple):
@@ -63,8 +65,8 @@ class _PackedColumn(NamedTuple):
 
 def load_candidates(connection: Connection, eligible: EligibleSamples) -> Candidates:
     """Load all samples that a recipe may choose from as arrays, at least one. Raises NothingToSelect if there is none.
-    Raises SelectionError if the recipe compares videos and one of them that decodes was never measured by `reelsieve
-    facts`.
+    Raises SelectionError if the recipe compares signatures of videos and one of them that decodes was never measured by
+    `reelsieve facts`, or if no video has a vector by the encoder that it names.
     """
     recipe = eligible.recipe
     by = {
@@ -86,9 +88,15 @@ def load_candidates(connection: Connection, eligible: EligibleSamples) -> Candid
     arrays = {name: np.concatenate(part).view(packed_columns[name].read) for name, part in parts.items()}
     values = np.stack([arrays.pop(name) for name in by], axis=1)
     signatures: Mapping[int, bytes] = {}
+    vectors: Mapping[int, npt.NDArray[np.float32]] = {}
     if recipe.dedupe_videos is not None:
-        signatures = _load_signatures(connection, eligible.dataset, set(arrays["video_ids"].tolist()))
-    return Candidates(values, strata, np.repeat(np.arange(len(strata)), sizes), **arrays, signatures=signatures)
+        video_ids = set(arrays["video_ids"].tolist())
+        if recipe.video_encoder is None:
+            signatures = _load_signatures(connection, eligible.dataset, video_ids)
+        else:
+            vectors = _load_vectors(connection, eligible.dataset, recipe.video_encoder, video_ids)
+    places = np.repeat(np.arange(len(strata)), sizes)
+    return Candidates(values, strata, places, **arrays, signatures=signatures, video_vectors=vectors)
 
 
 def compute_key_places(connection: Connection, sample_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
@@ -165,3 +173,15 @@ def _load_signatures(connection: Connection, dataset: Dataset, video_ids: Collec
             "run reelsieve facts for this dataset first"
         )
     return {row.video_id: bytes(row.signature) for row in rows if row.signature is not None}
+
+
+def _load_vectors(
+    connection: Connection, dataset: Dataset, encoder: str, video_ids: Collection[int]
+) -> dict[int, npt.NDArray[np.float32]]:
+    """Return the vectors that an encoder gave to these videos, by id. Raises SelectionError if none of them has one."""
+    vectors = load_video_vectors(connection, dataset, encoder, video_ids)
+    if not vectors:
+        names = list(list_encoders(connection, dataset))
+        has = f"there are vectors of {', '.join(names)}" if names else "ingest the dataset with a table vectors"
+        raise SelectionError(f"video_encoder is {encoder!r}, of which no video has a vector of its present file: {has}")
+    return vectors

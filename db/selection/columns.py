@@ -1,5 +1,5 @@
 """Columns that a recipe may use in addition to sample_scores: length of texts, own fields of the manifest, mean
-ratings.
+ratings, tags.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
+from db.manifest.remarks import list_tags
 from db.reports.agreement import current_rating
-from db.schema import rating, sample, video
+from db.schema import rating, remark, sample, video
 from db.scores.sample_scores import Column, SampleScores
 from db.selection.recipes import SelectionError
 
-OWN_PREFIX, RATING_PREFIX = "extra_", "rating_"
+OWN_PREFIX, RATING_PREFIX, TAG_PREFIX = "extra_", "rating_", "tag_"
 # By the types of JSON: how a value of it is read in SQL. A value of another type is passed over.
 _TYPES: dict[str, sa.types.TypeEngine[Any]] = {"number": sa.Double(), "string": sa.Text(), "boolean": sa.Boolean()}
 _FIELDS = sa.text(
@@ -32,31 +33,36 @@ def build_own_columns(
     connection: Connection, dataset: Dataset, names: Iterable[str], scores: SampleScores
 ) -> dict[str, Column]:
     """Return by name the SQL columns that view sample_scores does not have: `n_characters` (always), and those
-    `extra_FIELD` and `rating_ASPECT` that `names` lists. `extra_FIELD` is an own field of the sample, or else of its
-    video. `rating_ASPECT` is the mean of the ratings of the sample's present text, NULL without ratings.
+    `extra_FIELD`, `rating_ASPECT` and `tag_NAME` that `names` lists. `extra_FIELD` is an own field of the sample or, if
+    the sample has none or null, of its video. `rating_ASPECT` is the mean of the ratings of the sample's present text,
+    NULL without ratings. `tag_NAME` is whether the sample has the tag; it is never NULL.
 
-    Reads the names and types of fields, and the aspects, from the database. Raises SelectionError for a field or aspect
-    that is unknown or equals another one except for upper and lower case, and for a field with values of several types.
-
-    extra_FIELD is the field of the sample or, if the sample has none or null, of its video. rating_ASPECT is the mean
-    over the raters. Reads fields and aspects from the database. Raises SelectionError for a field that is unknown, that
-    equals another one except for upper and lower case, or that holds values of several types.
+    Reads the names and types of fields, the aspects and the tags from the database. Raises SelectionError for a field,
+    aspect or tag that no sample has or that equals another one except for upper and lower case, and for a field with
+    values of several types.
     """
-    mentioned = sorted({name.lower() for name in names if name.lower().startswith((OWN_PREFIX, RATING_PREFIX))})
+    mentioned = sorted(
+        {name.lower() for name in names if name.lower().startswith((OWN_PREFIX, RATING_PREFIX, TAG_PREFIX))}
+    )
     columns: dict[str, Column] = {"n_characters": sa.func.length(scores.columns["text"], type_=sa.Integer)}
     if any(name.startswith(OWN_PREFIX) for name in mentioned):
         fields = {
             f"{OWN_PREFIX}{row.key}": row for row in connection.execute(_FIELDS, {"dataset_id": dataset.dataset_id})
         }
-        for name in _require_known(mentioned, OWN_PREFIX, fields, "own field of the manifest"):
+        for name in _require_known(mentioned, OWN_PREFIX, fields, "an own field of the manifest"):
             columns[name] = _build_field(name, fields[name].key, fields[name].types)
     if any(name.startswith(RATING_PREFIX) for name in mentioned):
         aspect_query = (
             sa.select(rating.c.aspect).join(sample).where(sample.c.dataset_id == dataset.dataset_id).distinct()
         )
         aspects = {f"{RATING_PREFIX}{aspect}": aspect for aspect in connection.scalars(aspect_query)}
-        for name in _require_known(mentioned, RATING_PREFIX, aspects, "aspect that people rated"):
+        for name in _require_known(mentioned, RATING_PREFIX, aspects, "an aspect that people rated"):
             columns[name] = _build_mean_rating(aspects[name], scores.columns["sample_id"])
+    if any(name.startswith(TAG_PREFIX) for name in mentioned):
+        tags = {f"{TAG_PREFIX}{tag}": tag for tag in list_tags(connection, dataset)}
+        for name in _require_known(mentioned, TAG_PREFIX, tags, "a tag that people gave"):
+            has_tag = (remark.c.dataset_id == dataset.dataset_id, remark.c.kind == "tag", remark.c.text == tags[name])
+            columns[name] = scores.columns["sample_id"].in_(sa.select(remark.c.sample_id).where(*has_tag))
     return columns
 
 
@@ -67,7 +73,7 @@ def _require_known(mentioned: Iterable[str], prefix: str, existing: Iterable[str
     if unknown is not None:
         known = ", ".join(sorted(by_lower_name.values()))
         remedy = f"choose one of {known}" if known else "this dataset has none"
-        raise SelectionError(f"{unknown!r} is not an {kind}: {remedy}")
+        raise SelectionError(f"{unknown!r} is not {kind}: {remedy}")
     known_names = [by_lower_name[name] for name in mentioned if name.startswith(prefix)]
     for name in known_names:
         # A condition does not tell upper from lower case.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
+from db.manifest.datasets import find_dataset
 from db.schema import scorer
-from db.selection.recipes import convert_rule
+from db.selection.conditions import FilterError
+from db.selection.eligible import Standing, load_standings
+from db.selection.recipes import SelectionError, convert_rule, parse_recipe
 from db.selection.stored_selections import require_selection
 from db.sql import read_sql
 
@@ -54,9 +57,23 @@ def _list_only_in(
         "made_at": other["created_at"],
     }
     statement = sa.text(_STATEMENT).bindparams(sa.bindparam("scorer_id", type_=sa.BigInteger))
-    for row in connection.execute(statement, values):
-        reason = _explain_absence(row, holder, other, metric)
+    rows = connection.execute(statement, values).all()
+    standings = _load_standings(connection, other, [row.sample_id for row in rows])
+    for row in rows:
+        reason = _explain_absence(row, holder, other, metric, standings.get(row.sample_id))
         yield Difference(change, row.sample, row.kind, row.system, row.rank, row.value, reason)
+
+
+def _load_standings(connection: Connection, other: RowMapping, sample_ids: Sequence[int]) -> dict[int, Standing]:
+    """Load how samples stand to the recipe of a selection; {} where its dataset or a column that it names is gone."""
+    dataset = find_dataset(connection, other["dataset_name"])
+    if dataset is None or dataset.dataset_id != other["dataset_id"] or not sample_ids:
+        return {}
+    try:
+        recipe = parse_recipe(convert_rule(other["spec"]))
+        return load_standings(connection, dataset, recipe, sample_ids, other["selection_id"])
+    except (SelectionError, FilterError):
+        return {}
 
 
 def _build_comparable_rule(spec: dict[str, Any]) -> tuple[dict[str, Any], Any]:
@@ -79,7 +96,9 @@ def _find_only_scorer(connection: Connection, spec: dict[str, Any]) -> tuple[int
     return (row.scorer_id, row.metric) if row else (None, None)
 
 
-def _explain_absence(row: Any, holder: RowMapping, other: RowMapping, metric: str | None) -> str:
+def _explain_absence(
+    row: Any, holder: RowMapping, other: RowMapping, metric: str | None, standing: Standing | None
+) -> str:
     """Return why selection `other` does not hold a sample of `holder`. The scores of a deleted sample are unknown."""
     name, spec = f"selection {other['selection_id']}", other["spec"]
     if (holder["dataset_id"], holder["dataset_name"]) != (other["dataset_id"], other["dataset_name"]):
@@ -89,34 +108,46 @@ def _explain_absence(row: Any, holder: RowMapping, other: RowMapping, metric: st
     if metric is None:
         if _build_comparable_rule(holder["spec"]) == _build_comparable_rule(spec):
             return f"{name} took others by the same rule, since scores or samples were different when it was made"
-        return f"{name} has another rule"
+        excluded = standing.exclusion if standing else None
+        return f"{name} excluded it {excluded}" if excluded else f"{name} has another rule"
     if row.is_gone:
         return f"the sample has been deleted, so its {metric} when {name} was made is not known"
     if row.status_then is None:
         return f"it had no {metric} score when {name} was made"
     if row.value_then is None:
         return f"its {metric} was undefined ({row.status_then}) when {name} was made"
+    exclusion = _find_failed_condition(row, spec, standing)
     if spec.get("choose") in _NOT_BY_VALUE:
         # Its cutoff is only the least value that was taken, not a rule.
-        return f"{name} {_NOT_BY_VALUE[spec['choose']]}, or left it out by a condition"
+        return f"{name} excluded it {exclusion}" if exclusion else f"{name} {_NOT_BY_VALUE[spec['choose']]}"
     value, cutoff = _format_distinct(row.value_then, other["cutoff"])
     if row.value_then < other["cutoff"]:
         return f"its {metric} was {value}, below the cut-off {cutoff} of {name}"
-    exclusions = " or ".join(_list_exclusions(spec, is_at_cutoff=row.value_then == other["cutoff"]))
-    return f"its {metric} was high enough ({value}), but {name} excluded it {exclusions or 'for an unrecorded reason'}"
+    exclusion = exclusion or _find_exclusion_by_rank(row, other, standing)
+    return f"its {metric} was high enough ({value}), but {name} excluded it {exclusion}"
 
 
-def _list_exclusions(spec: Mapping[str, Any], *, is_at_cutoff: bool) -> list[str]:
-    """List the ways in which a selection's rule can exclude a sample with a sufficient value, as ends of a sentence."""
-    exclusions = {
-        "as stale": spec.get("stale") == "leave_out",
-        f"by `where: {spec.get('where')}`": bool(spec.get("where")),
-        "by `at_least`": bool(spec.get("at_least")),
-        "as a near-duplicate": bool(spec.get("dedupe") or spec.get("dedupe_videos")),
-        "by the size of its stratum": bool(spec.get("per")),
-        "as one of several with the same value": is_at_cutoff,
-    }
-    return [exclusion for exclusion, is_possible in exclusions.items() if is_possible]
+def _find_failed_condition(row: Any, spec: Mapping[str, Any], standing: Standing | None) -> str | None:
+    """Return the condition of a selection that a sample does not meet, as the end of a sentence; None without one."""
+    if spec.get("stale") == "leave_out" and row.was_stale:
+        return "as stale"
+    if standing is None:
+        return "by a condition on a column that is gone" if spec.get("where") or spec.get("at_least") else None
+    return standing.exclusion
+
+
+def _find_exclusion_by_rank(row: Any, other: RowMapping, standing: Standing | None) -> str:
+    """Return why a selection did not take a sample that meets its conditions, as the end of a sentence."""
+    spec, cutoff = other["spec"], other["cutoff"]
+    if spec.get("per") and standing is not None:
+        if standing.least is None or row.value_then < standing.least:
+            return f"by the size of its stratum {standing.stratum!r}"
+        cutoff = standing.least
+    if row.value_then == cutoff and other["n_tied_left"]:
+        return "as one of several with the same value"
+    if spec.get("dedupe") or spec.get("dedupe_videos"):
+        return "as a near-duplicate"
+    return "for a reason that no longer holds: a field or a score has changed since"
 
 
 def _format_distinct(value: float, other: float) -> tuple[str, str]:

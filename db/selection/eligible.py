@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.schema import sample
+from db.schema import sample, selection_item
 from db.scores.sample_scores import (
     SIMPLE_SCORES,
     ActiveScorer,
@@ -120,6 +120,48 @@ def find_eligible_samples(connection: Connection, dataset: Dataset, recipe: Reci
         deciding_metrics=deciding,
         unjudged=count_missing_scores(connection, dataset, recipe, {name: scorers[name] for name in deciding}),
     )
+
+
+class Standing(NamedTuple):
+    """How a sample stands to a recipe now. exclusion: the condition that it does not meet, as the end of a sentence;
+    None if it meets all. stratum: the name of its stratum, None for a recipe without strata. least: the least value
+    that a selection by the recipe holds of this stratum; None if it holds none.
+    """
+
+    exclusion: str | None
+    stratum: str | None
+    least: float | None
+
+
+def load_standings(
+    connection: Connection, dataset: Dataset, recipe: Recipe, sample_ids: Sequence[int], selection_id: int
+) -> dict[int, Standing]:
+    """Load how samples stand to the recipe of a selection, by id, with the scores and fields that they have now. Gone
+    samples are left out. Raises SelectionError and FilterError where the recipe names a column that is gone.
+    """
+    known = list_dataset_scores(connection, dataset)
+    prepare_for_joins(connection)
+    scores = build_sample_scores(dataset, known, load_active_scorers(connection, dataset))
+    columns = {**scores.view_columns, **build_own_columns(connection, dataset, recipe.column_names, scores)}
+    conditions = [] if recipe.where is None else [(f"by `where: {recipe.where}`", parse_filter(recipe.where, columns))]
+    conditions += [
+        (f"by `at_least: {name} {least}`", _require_number_column(columns, name, "at_least") >= least)
+        for name, least in recipe.at_least.items()
+    ]
+    failures = [(sa.not_(sa.func.coalesce(condition, sa.false())), words) for words, condition in conditions]
+    exclusion = sa.case(*failures, else_=None) if failures else sa.null()
+    stratum = _build_stratum(columns, recipe) if recipe.per else sa.null()
+    sample_id = scores.columns["sample_id"]
+    rows = sa.select(sample_id, exclusion, stratum).select_from(scores.from_clause).where(scores.dataset_condition)
+    least = {}
+    if recipe.per:
+        held = sa.select(stratum, sa.func.min(selection_item.c.value)).select_from(
+            scores.from_clause.join(selection_item, selection_item.c.sample_id == sample_id)
+        )
+        grouped = held.where(selection_item.c.selection_id == selection_id, scores.dataset_condition).group_by(stratum)
+        least = {row[0]: row[1] for row in connection.execute(grouped)}
+    wanted = rows.where(sample_id == sa.any_(sa.literal(list(sample_ids), sa.ARRAY(sa.BigInteger))))
+    return {row[0]: Standing(row[1], row[2], least.get(row[2])) for row in connection.execute(wanted)}
 
 
 def _choose_kind(

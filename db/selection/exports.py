@@ -11,6 +11,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from db.manifest.remarks import build_tag_list
 from db.schema import reference, sample, selection, selection_item, video
 from db.selection.stored_selections import build_id_condition
 
@@ -139,6 +140,9 @@ def build_export_columns(frozen: FrozenSelection) -> dict[ExportColumn, sa.Colum
         ExportColumn("opt_out", "boolean", "whether the video's owner asks by now to leave it out"): video.c.opt_out,
         ExportColumn("segments", "json", "times of the sample's parts"): sa.cast(sample.c.segments, sa.Text),
         ExportColumn("references", "texts", "reference texts of the video, in the order of their keys"): texts,
+        ExportColumn("tags", "texts", "tags that people gave the sample"): sa.func.nullif(
+            build_tag_list(item["sample_id"]), sa.literal_column("CAST('{}' AS text[])")
+        ),
         ExportColumn("extra", "json", "own fields of the sample in the manifest"): sa.cast(sample.c.extra, sa.Text),
         ExportColumn("video_extra", "json", "own fields of the video in the manifest"): sa.cast(video.c.extra, sa.Text),
     }

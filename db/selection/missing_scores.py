@@ -8,7 +8,7 @@ from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
 from db.scores.imported_scores import load_imported_scorers
-from db.scores.sample_scores import ActiveScorer
+from db.scores.sample_scores import FACT_COLUMNS, ActiveScorer
 from db.scores.store import count_statuses
 from db.selection.recipes import SAMPLE_KINDS, Recipe, SelectionError
 
@@ -43,7 +43,8 @@ def explain_no_candidates(connection: Connection, dataset: Dataset, recipe: Reci
     """Return a sentence about why a recipe has no sample of a dataset to choose from, with the remedy. `missing` has
     the counts of `count_missing_scores`. Reads the database to name the command that would score.
     """
-    nobody = f"no sample of dataset {dataset.name!r} has a {' and '.join(recipe.by)} score"
+    kind = "value" if recipe.by.keys() <= FACT_COLUMNS.keys() else "score"
+    nobody = f"no sample of dataset {dataset.name!r} has a {' and '.join(recipe.by)} {kind}"
     limits = [f"kind {recipe.kind}"] if recipe.kind in SAMPLE_KINDS else []
     limits += [repr(recipe.where)] if recipe.where else []
     limits += [f"{name} >= {least}" for name, least in recipe.at_least.items()]
@@ -59,8 +60,9 @@ def explain_no_candidates(connection: Connection, dataset: Dataset, recipe: Reci
 
 
 def _explain_how_to_score(connection: Connection, dataset: Dataset, names: Iterable[str]) -> str:
-    """Return how these metrics get scores of the present inputs: a command, and a function for imported ones."""
-    imported = load_imported_scorers(connection).keys() & set(names)
-    ways = [f"run reelsieve score --dataset {dataset.name}"] if set(names) - imported else []
+    """Return how these metrics and facts get values of the present inputs: commands, a function for imported ones."""
+    imported, facts = load_imported_scorers(connection).keys() & set(names), FACT_COLUMNS.keys() & set(names)
+    ways = [f"run reelsieve score --dataset {dataset.name}"] if set(names) - imported - facts else []
+    ways += [f"run reelsieve facts --dataset {dataset.name}"] if facts else []
     ways += [f"import {', '.join(sorted(imported))} again by rs.import_scores"] if imported else []
     return " and ".join(ways)

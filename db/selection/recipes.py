@@ -32,6 +32,7 @@ _WANTED = {
     "at_least": "give a number, or the objective of a stored threshold, for every metric, such as {vcs: 0.3}",
     "dedupe": "give a cosine above 0 and at most 1",
     "dedupe_videos": "give a similarity above 0 and at most 1, such as 0.6",
+    "video_encoder": "give the name of an encoder in the manifest's table vectors",
     "choose": "give best, random or diverse",
     "seed": "give a whole number, 0 or more",
     "keep": "give the share to keep, above 0 and at most 1, such as 0.125",
@@ -67,8 +68,9 @@ class Recipe(BaseModel):
     versions made selections. where: a condition of the filter language. at_least: the least value by column, as a
     number, or as the objective of a stored threshold, such as "keep 0.25". dedupe: a cosine; of two samples whose texts
     are that alike the better one stays. dedupe_videos: a similarity of signatures; of two videos that are copies the
-    one with the better sample stays, with all its samples. choose: the best, a random draw (`seed`), or a diverse
-    subset of the rest. keep, count: the share or number to take, in all or, with `per`, of each stratum or divided over
+    one with the better sample stays, with all its samples. video_encoder: the encoder whose vectors, brought by the
+    manifest, `dedupe_videos` compares instead. choose: the best, a random draw (`seed`), or a diverse subset of the
+    rest. keep, count: the share or number to take, in all or, with `per`, of each stratum or divided over
     the strata. per: the column whose values are the strata; bands: the inner limits of bands, where it is a number.
     quotas: a number of samples by stratum; "*" is the most that every other stratum sends. ties: what becomes of the
     samples that share the value at which the size ends: "refuse" stops where their keys would choose more than 5 % of a
@@ -85,6 +87,7 @@ class Recipe(BaseModel):
     at_least: dict[Name, Number | str] = Field(default={})
     dedupe: Annotated[float, Field(gt=0, le=1)] | None = None
     dedupe_videos: Annotated[float, Field(gt=0, le=1)] | None = None
+    video_encoder: Name | None = None
     choose: Literal["best", "random", "diverse"] = "best"
     seed: int = Field(default=0, ge=0, le=_MOST)
     keep: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -118,6 +121,8 @@ class Recipe(BaseModel):
             raise ValueError("bands must rise from limit to limit, such as [10, 30, 60]")
         if self.quotas and (self.keep is not None or self.count is not None):
             raise ValueError("quotas say how many samples to take: leave keep and count out")
+        if self.video_encoder is not None and self.dedupe_videos is None:
+            raise ValueError("video_encoder names the vectors that dedupe_videos compares: give dedupe_videos too")
         if self.ties != "refuse" and self.choose != "best":
             raise ValueError(f"ties need choose: best, not {self.choose}: leave ties out, or choose best")
         return self

@@ -53,10 +53,14 @@ SELECT d.name AS dataset,
        f.cuts,
        f.has_sound,
        f.repeated_share,
+       f.text_share,
+       f.text_area,
+       f.speech_share,
        (SELECT count(DISTINCT r.text) FROM reference r WHERE r.video_id = s.video_id) AS n_references,
        (SELECT jsonb_object_agg(g.aspect, g.mean)
           FROM (SELECT aspect, avg(value) AS mean FROM current_rating r WHERE r.sample_id = s.sample_id GROUP BY aspect) g)
            AS mean_ratings,
+       ARRAY(SELECT r.text FROM remark r WHERE r.sample_id = s.sample_id AND r.kind = 'tag' ORDER BY r.text COLLATE "C") AS tags,
        -- A field of the sample takes precedence over that of its video, unless it is null.
        CASE WHEN s.extra IS NULL THEN v.extra
             WHEN v.extra IS NULL THEN s.extra

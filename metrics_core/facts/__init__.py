@@ -1,1 +1,3 @@
-"""Facts about texts and pictures: pure functions that describe and do not judge, without a model or a reference."""
+"""Facts about texts, pictures and sound: pure functions that describe and do not judge, without a reference. Only text
+on screen and speech need a model.
+"""

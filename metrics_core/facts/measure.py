@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from metrics_core.facts.pictures import FrameScan, Luma, PictureFacts, VideoMeasurement
+from metrics_core.facts.models import ModelFacts
+from metrics_core.facts.pictures import FrameScan, Luma, PictureFacts, VideoMeasurement, compute_frame_durations
 
 if TYPE_CHECKING:
+    from av.container import InputContainer
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
 
@@ -24,6 +27,12 @@ FULL_RANGE = 2
 # The number of frames a second that are measured for contrast, sharpness and bars.
 CLOSE_LOOKS = 1.0
 USUAL_FPS = 25.0
+# Seconds between two frames in which text is looked for: few subtitles are shown for less, and looking into a frame
+# takes several times as long as decoding a second.
+TEXT_EVERY_S = 2.0
+# So much sound is heard however short the pictures are. An hour takes 20 s, and the time limit of a video is a minute
+# and four times the length of its pictures.
+LONGEST_SOUND_S = 600.0
 
 
 class FrameMeasurer:
@@ -33,7 +42,8 @@ class FrameMeasurer:
     frames added so far.
     """
 
-    def __init__(self, fps: float | None, time_base: Fraction | None) -> None:
+    def __init__(self, fps: float | None, time_base: Fraction | None, *, with_models: bool = False) -> None:
+        self.texts = TextScan(fps) if with_models else None
         self._scan = FrameScan()
         self._frame_s = 1 / (fps or USUAL_FPS)
         self._tick_s = float(time_base) if time_base else None
@@ -45,6 +55,8 @@ class FrameMeasurer:
         """Measure the next decoded frame for light, change, motion and signature. About one frame a second is also
         measured for contrast, sharpness and bars.
         """
+        if self.texts is not None:
+            self.texts.add_frame(frame)
         luma = convert_to_luma(frame)
         self._scan.add_frame(luma, self._find_start_time(frame))
         if self.n_frames % self._every == 0:
@@ -56,6 +68,10 @@ class FrameMeasurer:
         cannot be measured is None; without a frame every fact is.
         """
         return self._scan.compute_facts()
+
+    def compute_seconds(self) -> float:
+        """Compute how many seconds the frames added so far are shown, the last one as long as the median."""
+        return float(compute_frame_durations(self._scan.start_times).sum())
 
     def _find_start_time(self, frame: VideoFrame) -> float:
         """Return the second from which a frame is shown: by its time stamp, or one frame later where that is missing or
@@ -84,25 +100,69 @@ def convert_to_luma(frame: VideoFrame) -> Luma:
     return luma
 
 
-def measure_video(path: Path) -> VideoMeasurement:
-    """Measure the frames of a video file that decode. Raises FrameReadError where no frame decodes, or `open_video`
-    refuses the file.
+class TextScan:
+    """Looks for text in one frame every two seconds of a video: call `add_frame` with every frame, in order. `areas`
+    has the share of the picture under text, of every frame looked at. fps: frames a second; with None, 25 are assumed.
+    """
+
+    def __init__(self, fps: float | None) -> None:
+        self.areas: list[float] = []
+        self._every = max(1, round((fps or USUAL_FPS) * TEXT_EVERY_S))
+        self._n = 0
+
+    def add_frame(self, frame: VideoFrame) -> None:
+        """Look for text in the next decoded frame, if its turn has come. Needs the extra `facts`."""
+        from metrics_core.facts.screen_text import measure_text_area, read_lines_by_model
+
+        if self._n % self._every == 0:
+            self.areas.append(measure_text_area(convert_to_picture(frame), read_lines_by_model))
+        self._n += 1
+
+
+def convert_to_picture(frame: VideoFrame) -> NDArray[np.uint8]:
+    """Return a decoded frame as an upright picture, uint8 of shape (H, W, 3) in blue, green, red. A frame with a side
+    above 1,280 pixels is made smaller.
+    """
+    from metrics_core.facts.screen_text import LONGEST_SIDE
+    from metrics_core.frames.container import count_quarter_turns
+
+    scale = min(1.0, LONGEST_SIDE / max(frame.width, frame.height))
+    width, height = (max(1, round(side * scale)) for side in (frame.width, frame.height))
+    picture = frame.reformat(width, height, format="bgr24").to_ndarray()
+    return np.ascontiguousarray(np.rot90(picture, count_quarter_turns(frame)))
+
+
+def measure_speech_share(path: Path, shown_s: float) -> float | None:
+    """Measure the share of the time of a video file in which somebody speaks; None without a sound track that decodes.
+    The time is that of the sound, or `shown_s`, the seconds that its pictures are shown, where these are more. Sound
+    that goes on after the pictures is only heard up to its tenth minute. Needs the extra `facts`.
+    """
+    from metrics_core.facts.speech import measure_speech
+    from metrics_core.frames.sound import decode_sound
+
+    speech_s, sound_s = measure_speech(decode_sound(path, max(shown_s, LONGEST_SOUND_S)))
+    return speech_s / max(sound_s, shown_s) if sound_s else None
+
+
+def measure_video(path: Path, *, with_models: bool = False) -> VideoMeasurement:
+    """Measure the frames of a video file that decode. with_models: whether the models of the extra `facts` measure text
+    on screen and speech. Raises FrameReadError where no frame decodes, or `open_video` refuses the file.
     """
     from metrics_core.frames.container import open_video
     from metrics_core.frames.pyav_reader import decode_frames
     from metrics_core.frames.records import FrameReadError
 
     with open_video(path) as (container, stream):
-        measurer = _make_measurer(stream)
+        measurer = _make_measurer(stream, with_models)
         for frame in decode_frames(container, stream):
             measurer.add_frame(frame)
         if not measurer.n_frames:
             raise FrameReadError(path, "no frame of the video can be decoded")
-        return VideoMeasurement(measurer.compute_facts(), bool(container.streams.audio))
+        return _complete_measurement(measurer, path, container)
 
 
 def measure_and_read(
-    path: Path, every: int, cap: int | None, fit: PictureFit | None = None
+    path: Path, every: int, cap: int | None, fit: PictureFit | None = None, *, with_models: bool = False
 ) -> tuple[VideoMeasurement, DecodedFrames]:
     """Measure the frames of a video file and read its sampled frames, in one pass over the stream. The results are
     those of `measure_video` and of `PyAVReader.read` with the same arguments. Raises FrameReadError where either does.
@@ -113,18 +173,27 @@ def measure_and_read(
 
     wanted = choose_frame_indices(len(read_timeline(path).times_s), every, cap)
     with open_video(path) as (container, stream):
-        measurer = _make_measurer(stream)
+        measurer = _make_measurer(stream, with_models)
         frames = _measure_on_the_way(measurer, decode_frames(container, stream))
         pixels, times_s = collect_frames(path, stream, frames, wanted, fit)
-        measurement = VideoMeasurement(measurer.compute_facts(), bool(container.streams.audio))
+        measurement = _complete_measurement(measurer, path, container)
     return measurement, complete_frames(path, every, cap, fit, wanted, pixels, times_s)
 
 
-def _make_measurer(stream: VideoStream) -> FrameMeasurer:
+def _make_measurer(stream: VideoStream, with_models: bool) -> FrameMeasurer:
     from metrics_core.frames.container import find_frame_rate
 
     rate = find_frame_rate(stream)
-    return FrameMeasurer(float(rate) if rate else None, stream.time_base)
+    return FrameMeasurer(float(rate) if rate else None, stream.time_base, with_models=with_models)
+
+
+def _complete_measurement(measurer: FrameMeasurer, path: Path, container: InputContainer) -> VideoMeasurement:
+    by_models = ModelFacts()
+    if measurer.texts is not None:
+        areas = np.array(measurer.texts.areas)
+        speech_share = measure_speech_share(path, measurer.compute_seconds())
+        by_models = ModelFacts(float((areas > 0).mean()), float(areas.mean()), speech_share)
+    return VideoMeasurement(measurer.compute_facts(), bool(container.streams.audio), by_models)
 
 
 def _measure_on_the_way(measurer: FrameMeasurer, frames: Iterable[VideoFrame]) -> Iterator[VideoFrame]:

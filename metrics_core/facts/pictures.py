@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from metrics_core.facts.models import ModelFacts
 from metrics_core.facts.motion import Motion, measure_motion
 from metrics_core.facts.signatures import SignatureScan
 
@@ -105,10 +106,13 @@ class PictureFacts:
 
 
 class VideoMeasurement(NamedTuple):
-    """The facts about the pictures of a video file, and whether it has a sound track, even a silent one."""
+    """The facts about the pictures of a video file; whether it has a sound track, even a silent one; and facts about
+    text on screen and speech, None where no model measured them.
+    """
 
     facts: PictureFacts
     has_sound: bool
+    by_models: ModelFacts = ModelFacts()
 
 
 @dataclass(frozen=True, slots=True)

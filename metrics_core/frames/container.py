@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,11 @@ from metrics_core.frames.records import FrameReadError, NotAVideo
 if TYPE_CHECKING:
     from av.container import InputContainer
     from av.packet import Packet
+    from av.stream import Stream
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
+
+AnyStream = TypeVar("AnyStream", bound="Stream")
 
 # Playlists (HLS, DASH, concat) would make the decoder open other files or hosts, and FFmpeg also takes plain text and
 # still pictures for video: only these demuxers may open a file.
@@ -110,7 +113,7 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
         yield container, stream
 
 
-def read_packets(container: InputContainer, stream: VideoStream) -> Iterator[Packet[VideoStream]]:
+def read_packets(container: InputContainer, stream: AnyStream) -> Iterator[Packet[AnyStream]]:
     """Yield the packets of ``stream`` that hold data, in decoding order. Ends without an error where the rest of the
     file cannot be read.
     """
@@ -119,7 +122,7 @@ def read_packets(container: InputContainer, stream: VideoStream) -> Iterator[Pac
     try:
         for packet in container.demux(stream):
             if packet.size:
-                yield packet
+                yield cast("Packet[AnyStream]", packet)
     except av.error.FFmpegError:
         return  # the packets so far are the video; probe_video reports the break
 

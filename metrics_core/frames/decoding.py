@@ -17,6 +17,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from metrics_core.facts.models import ModelFacts
 from metrics_core.facts.pictures import PictureFacts, VideoMeasurement
 from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.probe import UNKNOWN_FIELDS
@@ -113,23 +114,31 @@ class DecodingWorker:
             facts = answer.get("facts") or {**UNKNOWN_FIELDS, "status": "undecodable", "error": answer["unexpected"]}
         return VideoProbe(**facts, content_sha256=compute_content_sha256(path))
 
-    def measure_video(self, path: Path, *, timeout_s: float = 60.0) -> VideoMeasurement:
-        """Return the picture facts of a video and whether it has a sound track, measured in the child process on all
-        frames that decode. Raises FrameReadError where no frame decodes, DecoderFailed after a crash or `timeout_s`
-        seconds.
+    def measure_video(self, path: Path, *, with_models: bool = False, timeout_s: float = 60.0) -> VideoMeasurement:
+        """Return the facts about a video, measured in the child process on all frames that decode. with_models: whether
+        the models of the extra `facts` measure text on screen and speech. Raises FrameReadError where no frame decodes,
+        DecoderFailed after a crash or `timeout_s` seconds.
 
         Raises:
             FrameReadError: no frame decodes, or as `DecoderFailed`, the decoder crashed or ran out of time.
         """
-        return self._measure({"task": "measure", "path": str(path.absolute())}, path, timeout_s)[0]
+        request = {"task": "measure", "path": str(path.absolute()), "with_models": with_models}
+        return self._measure(request, path, timeout_s)[0]
 
     def measure_and_read(
-        self, path: Path, *, every: int = 30, cap: int | None = None, fit: PictureFit | None, timeout_s: float = 60.0
+        self,
+        path: Path,
+        *,
+        every: int = 30,
+        cap: int | None = None,
+        fit: PictureFit | None,
+        with_models: bool = False,
+        timeout_s: float = 60.0,
     ) -> tuple[VideoMeasurement, DecodedFrames]:
-        """Return what `measure_video` and, with PyAV as reader, `read_frames` return, from one pass over the video.
+        """Return what `measure_video` and, with PyAV as reader, `read_frames` return, from one pass over the pictures.
         Raises FrameReadError or DecoderFailed where either of them does.
         """
-        request = _build_read_request("measure_and_read", path, every, cap, fit)
+        request = _build_read_request("measure_and_read", path, every, cap, fit) | {"with_models": with_models}
         measurement, answer, arrays = self._measure(request, path, timeout_s)
         return measurement, _build_frames(answer, arrays)
 
@@ -146,7 +155,8 @@ class DecodingWorker:
         if "facts" not in answer:
             (reason,) = answer.values()
             raise FrameReadError(path, reason)
-        return VideoMeasurement(PictureFacts(**answer["facts"]), answer["has_sound"]), answer, arrays
+        facts, by_models = PictureFacts(**answer["facts"]), ModelFacts(**answer["by_models"])
+        return VideoMeasurement(facts, answer["has_sound"], by_models), answer, arrays
 
     def _request(self, header: Mapping[str, object], timeout_s: float) -> tuple[dict[str, Any], list[NDArray[Any]]]:
         if not 0 < timeout_s < math.inf:

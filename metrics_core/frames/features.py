@@ -49,8 +49,10 @@ class FrameEncoder:
 class VideoToEncode(Generic[Key]):
     """One video file to compute features of. key: any value, which is returned with the features. duration_s: limits
     the time of decoding. n_frames, n_pixels (of one picture): estimate the memory; None counts as the greatest
-    possible. open_path: makes the file readable where `path` is not enough; it returns a context manager that gives the
-    path to read, or raises FrameReadError. wants_facts: whether the pass over its frames also measures its facts.
+    possible. held_bytes: the size of the file if it is in memory while it is decoded. open_path: makes the file
+    readable where `path` is not enough; it returns a context manager that gives the path to read, or raises
+    FrameReadError. wants_facts: whether the pass over its frames also measures its facts; with_models: and then,
+    whether the models of the extra `facts` measure text on screen and speech.
 
     The memory limits the number of videos decoded at once.
     """
@@ -60,8 +62,10 @@ class VideoToEncode(Generic[Key]):
     duration_s: float | None = None
     n_frames: int | None = None
     n_pixels: int | None = None
+    held_bytes: int = 0
     open_path: Callable[[], AbstractContextManager[Path]] | None = None
     wants_facts: bool = False
+    with_models: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +164,7 @@ def _estimate_bytes(encoder: FrameEncoder, video: VideoToEncode[Any]) -> int:
     n_sampled = encoder.cap
     if video.n_frames is not None:
         n_sampled = len(choose_frame_indices(video.n_frames, encoder.every, encoder.cap))
-    return estimate_video_bytes(video.n_pixels, n_sampled, encoder.image_encoder.fit)
+    return estimate_video_bytes(video.n_pixels, n_sampled, encoder.image_encoder.fit) + video.held_bytes
 
 
 def _decode_video(
@@ -174,7 +178,9 @@ def _decode_video(
             if video.wants_facts:
                 # Where one pass fails, two show which of both has no result and why; facts are then left to their own.
                 with suppress(FrameReadError):
-                    measurement, frames = worker.measure_and_read(path, **sampling, timeout_s=limit)
+                    measurement, frames = worker.measure_and_read(
+                        path, **sampling, with_models=video.with_models, timeout_s=limit
+                    )
             frames = frames or worker.read_frames(path, **sampling, timeout_s=limit)
             images = _preprocess_frames(encoder.image_encoder, video.path, frames)
     except FrameReadError as error:

@@ -9,6 +9,8 @@ from metrics_core.frames.pictures import MAX_FRAMES_BYTES
 N_DECODER_PICTURES = 20
 # A decoder process without a video: Python, NumPy and the libraries of the codecs.
 PROCESS_BYTES = 100 << 20
+# What the models for text on screen and speech add to it, with the largest picture in which text is looked for.
+FACT_MODELS_BYTES = 400 << 20
 # Copies of a sampled frame: in the decoder, received from it, and preprocessed with four bytes per number.
 BYTES_PER_NUMBER = 1 + 1 + 4
 

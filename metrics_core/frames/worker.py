@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from metrics_core.facts.measure import measure_and_read, measure_video
+from metrics_core.facts.pictures import VideoMeasurement
 from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.messages import receive_message, send_message
 from metrics_core.frames.pictures import check_frames
@@ -50,8 +51,7 @@ def _answer_request(channel: socket.socket, request: dict[str, Any]) -> None:
             send_message(channel, {"facts": collect_probe_fields(path)})
             return
         if request["task"] == "measure":
-            facts, has_sound = measure_video(path)
-            send_message(channel, {"facts": asdict(facts), "has_sound": has_sound})
+            send_message(channel, _build_answer(measure_video(path, with_models=request["with_models"])))
             return
         header, frames = _read_frames(path, request)
     except NotAVideo as error:
@@ -65,13 +65,18 @@ def _answer_request(channel: socket.socket, request: dict[str, Any]) -> None:
         send_message(channel, header, frames.indices, frames.times_s, frames.pixels)
 
 
+def _build_answer(measured: VideoMeasurement) -> dict[str, Any]:
+    by_models = asdict(measured.by_models)
+    return {"facts": asdict(measured.facts), "has_sound": measured.has_sound, "by_models": by_models}
+
+
 def _read_frames(path: Path, request: dict[str, Any]) -> tuple[dict[str, Any], DecodedFrames]:
     """Return the sampled frames, and the facts of the same pass if the request asks for them."""
     fit = PictureFit(**request["fit"]) if request["fit"] else None
     sampling = request["every"], request["cap"], fit
     if request["task"] == "measure_and_read":
-        measured, frames = measure_and_read(path, *sampling)
-        return {"facts": asdict(measured.facts), "has_sound": measured.has_sound}, frames
+        measured, frames = measure_and_read(path, *sampling, with_models=request["with_models"])
+        return _build_answer(measured), frames
     frames = make_reader(request["reader"]).read(path, *sampling)
     check_frames(path, frames)
     return {}, frames

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 @pass_installation
 def facts(installation: Installation, dataset: DatasetName, as_json: AsJson = False) -> None:
-    """Measure and store missing facts about captions and videos without a model, and show how each fact varies.
+    """Measure and store missing facts about captions and videos, and show how each fact varies.
+
+    No model is needed; with the extra `facts`, small models also measure text on screen and speech.
 
     Only missing facts are measured, so the same command goes on after a stop. View sample_scores has a column for every
     fact. These numbers describe. A higher one is not better.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+from orchestration.cli.column_options import Columns, parse_columns
+from orchestration.cli.output import AsJson, DatasetName, console, print_error, print_json, print_rows
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import UsageError
 
@@ -30,6 +32,7 @@ def ingest(
     shards: Annotated[
         int | None, typer.Option(min=1, max=10_000, help="Shards of a new dataset (default: one per 4,000 samples).")
     ] = None,
+    column: Columns = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be accepted and refused; change nothing.")
     ] = False,
@@ -37,7 +40,8 @@ def ingest(
 ) -> None:
     """Read a manifest folder into a dataset. The same folder again changes nothing; bad rows never stop good ones."""
     from assets.datasets import BadDatasetName, check_dataset_name
-    from assets.ingest.manifest import read_manifest_folder
+    from assets.ingest.manifest import explain_files, read_manifest_folder
+    from assets.ingest.manifest_tables import list_field_names
     from assets.reports.text import format_count
     from orchestration.launch import run_ingest
 
@@ -45,11 +49,14 @@ def ingest(
         check_dataset_name(dataset, folder, installation.settings.home_folder)
     except BadDatasetName as error:
         raise UsageError(str(error)) from error
-    read_manifest_folder(folder, rows)
+    columns = parse_columns(column, list_field_names())
+    for note in explain_files(read_manifest_folder(folder, rows, columns)):
+        print_error(note)
+    folder, rows = folder.resolve(), rows.resolve() if rows else None
     if dry_run:
-        _run_trial(installation, folder.resolve(), dataset, rows.resolve() if rows else None, as_json)
+        _run_trial(installation, folder, dataset, rows, columns, as_json)
         return
-    report = run_ingest(installation, folder.resolve(), dataset, rows.resolve() if rows else None, shards)
+    report = run_ingest(installation, folder, dataset, rows, shards, columns)
     if as_json:
         print_json(report.as_dict())
         return
@@ -60,10 +67,17 @@ def ingest(
         )
 
 
-def _run_trial(installation: Installation, folder: Path, dataset: str, rows: Path | None, as_json: bool) -> None:
+def _run_trial(
+    installation: Installation,
+    folder: Path,
+    dataset: str,
+    rows: Path | None,
+    columns: Mapping[str, str],
+    as_json: bool,
+) -> None:
     from assets.ingest.run import try_ingest
 
-    report, refused = try_ingest(installation.engine, folder, dataset, mixed_rows=rows)
+    report, refused = try_ingest(installation.engine, folder, dataset, mixed_rows=rows, columns=columns)
     if as_json:
         print_json({**report.as_dict(), "refused": refused})
         return

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import json
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from assets.new_manifest.tool_names import Tool
-from orchestration.cli.output import AsJson, console, print_json, print_plan, print_rows, show_progress
+from orchestration.cli.column_options import Columns, Ratings, parse_column_names
+from orchestration.cli.output import (
+    AsJson,
+    Progress,
+    console,
+    print_json,
+    print_plan,
+    print_rows,
+    print_sentence,
+    show_progress,
+)
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
+    from assets.new_manifest.findings import Findings
     from assets.new_manifest.make import NewManifest
     from orchestration.installation import Installation
 
 MEDIA_ROOTS = "REELSIEVE_MEDIA_ROOTS"
+ToolOption = Annotated[
+    Tool | None, typer.Option("--from", help="Tool that wrote the folder, whose clips, captions and numbers are read.")
+]
 
 
 @pass_installation
@@ -29,20 +44,9 @@ def init(
     to: Annotated[
         Path | None, typer.Option(help="Folder of the manifest (default: FOLDER itself, which keeps paths relative).")
     ] = None,
-    video_column: Annotated[str | None, typer.Option(help="Column of the videos (default: guessed).")] = None,
-    caption_column: Annotated[str | None, typer.Option(help="Column of the captions (default: guessed).")] = None,
-    rating: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN[=SCALE]",
-            help="Column of ratings by people, such as score, 'score=0-100' or 'mos=1-5, mean of 3' (default: from 1 "
-            "to 5); may be given several times.",
-        ),
-    ] = None,
-    tool: Annotated[
-        Tool | None,
-        typer.Option("--from", help="Tool that wrote the folder, whose clips, captions and numbers are read."),
-    ] = None,
+    column: Columns = None,
+    rating: Ratings = None,
+    tool: ToolOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be written; write nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -51,18 +55,30 @@ def init(
     It reads videos with captions next to them (.txt, .json, .vtt, .srt), tables with columns of videos and of captions
     (.csv, .tsv, .jsonl, .parquet), folders of Hugging Face datasets, and WebDataset shards. It overwrites nothing.
     """
-    from assets.new_manifest.columns import ColumnNames, parse_rating_columns
     from assets.new_manifest.make import create_manifest
 
     # A wrong setting ends the command before it writes anything.
     _ = installation.settings
-    named = ColumnNames(video_column, caption_column, *parse_rating_columns(rating or ()))
+    named = parse_column_names(column, rating)
     with show_progress() as tell:
-        made = create_manifest(source, to, column_names=named, tool=tool, is_trial=dry_run, tell=tell)
+        made = create_manifest(
+            source, to, column_names=named, tool=tool, is_trial=dry_run, tell=tell, approve=partial(offer_ratings, tell)
+        )
     if as_json:
         print_json(_as_dict(installation, made, dry_run))
     else:
         _print(installation, made, dry_run)
+
+
+def offer_ratings(progress: Progress, findings: Findings) -> bool:
+    """Name the columns that may hold ratings of people, and return whether to write the manifest without them: asked
+    on a terminal, else True.
+    """
+    if not (columns := findings.columns_for_ratings):
+        return True
+    options = " ".join(f"--rating {shlex.quote(column)}" for column in columns)
+    sentence = f"ratings: no number counts as a rating of people, unless you give {options}"
+    return progress.confirm(sentence, "Write the manifest without these ratings?")
 
 
 def list_next_commands(made: NewManifest) -> list[str]:
@@ -97,22 +113,31 @@ def print_findings(made: NewManifest) -> None:
     systems, holdings, extracted = made.tables.systems, made.holdings, made.extractor
     console.print(f"found: {made.source_description}", markup=False, soft_wrap=True)
     for guess in made.findings.guesses:
-        console.print(f"guessed: {guess}", markup=False, soft_wrap=True)
+        print_sentence(f"guessed: {guess}")
     captions = [f"{format_count(n, 'caption')} of system {system!r}" for system, n in systems.most_common(5)]
     captions += [format_count(n_more, "more system")] if (n_more := len(systems) - 5) > 0 else []
     captions += [format_count(holdings.references, "reference")] if holdings.references else []
     captions += [format_count(holdings.ratings, "rating")] if holdings.ratings else []
+    captions += [f"{format_count(n, 'vector')} of {name}" for name, n in made.tables.vectors.items()]
     has = ", ".join([format_count(holdings.videos, "video"), *captions])
-    console.print(f"manifest: {has}", markup=False, soft_wrap=True)
+    print_sentence(f"manifest: {has}")
     if extracted.n_videos:
         size = f"{format_count(extracted.n_videos, 'video')}, {extracted.size_bytes / 1e6:.1f} MB"
         console.print(f"videos: {size}, in {made.folder / 'videos'}", markup=False, soft_wrap=True)
     for offer in made.findings.explain_possible_ratings():
-        console.print(f"ratings: {offer}", markup=False, soft_wrap=True)
+        print_sentence(f"ratings: {offer}")
+
+
+def print_written_files(made: NewManifest) -> None:
+    """Print on standard output the names of the new manifest's files, and its folder."""
+    from assets.ingest.scales import SCALES_FILE
+
+    files = [f"{table}.jsonl" for table in made.tables.table_names]
+    files += [SCALES_FILE] if made.findings.rating_scales else []
+    console.print(f"written: {', '.join(files)} in {made.folder}", markup=False, soft_wrap=True)
 
 
 def _print(installation: Installation, made: NewManifest, dry_run: bool) -> None:
-    from assets.ingest.scales import SCALES_FILE
     from orchestration.forecasts import build_holdings_plan
 
     print_findings(made)
@@ -121,9 +146,7 @@ def _print(installation: Installation, made: NewManifest, dry_run: bool) -> None
     if dry_run:
         console.print("nothing was written: the same command without --dry-run writes the manifest")
         return
-    files = [f"{table}.jsonl" for table in made.tables.table_names]
-    files += [SCALES_FILE] if made.findings.rating_scales else []
-    console.print(f"written: {', '.join(files)} in {made.folder}", markup=False, soft_wrap=True)
+    print_written_files(made)
     for command in list_next_commands(made):
         console.print(f"next: {command}", markup=False, soft_wrap=True)
 
@@ -141,6 +164,7 @@ def _as_dict(installation: Installation, made: NewManifest, dry_run: bool) -> di
         "references": holdings.references,
         "systems": dict(made.tables.systems),
         "ratings": holdings.ratings,
+        "vectors": dict(made.tables.vectors),
         "offers": made.findings.explain_possible_ratings(),
         "needs": dict(build_holdings_plan(installation, made.holdings).needs),
         "left_out": made.findings.list_left_out(),

@@ -6,8 +6,10 @@ import json
 import logging
 import math
 import re
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,15 +17,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.status import Status
 from rich.text import Text
 
 from assets.progress import throttle_lines
-from orchestration.cli.table_layout import PrintedColumn, print_table_or_records
+from orchestration.cli.table_layout import PrintedColumn, compute_table_widths, print_table_or_records
 
 if TYPE_CHECKING:
     from assets.plan import Plan
 
 
+Wide = Annotated[bool, typer.Option("--wide", help="Show all columns, also those that the terminal has no room for.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 DatasetName = Annotated[str, typer.Option("--dataset", "-d", help="Name of the dataset.")]
 # Control characters except tab and line feed, separators of lines and paragraphs, marks that turn the direction of
@@ -70,16 +74,36 @@ class SafeConsole(Console):
 console = SafeConsole()
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of a command on standard error: a call shows a sentence in place of the one before."""
+
+    status: Status
+    tell: Callable[[str], None]
+
+    def __call__(self, line: str) -> None:
+        """Show a sentence as progress."""
+        self.tell(line)
+
+    def confirm(self, sentence: str, question: str) -> bool:
+        """Print a sentence, ask the question on the terminal, and return the answer; True where nobody can answer."""
+        self.status.stop()
+        print_error(sentence)
+        answer = not sys.stdin.isatty() or typer.confirm(question, err=True)
+        self.status.start()
+        return answer
+
+
 @contextmanager
-def show_progress() -> Iterator[Callable[[str], None]]:
-    """Yield a function that prints its sentence on standard error as progress. On a terminal a sentence replaces the
-    one before; elsewhere lines are printed only now and then.
+def show_progress() -> Iterator[Progress]:
+    """Yield a function that prints its sentence on standard error as progress, and can ask. On a terminal a sentence
+    replaces the one before; elsewhere lines are printed only now and then.
     """
     with SafeConsole(stderr=True).status("") as status:
         if status.console.is_terminal:
-            yield lambda line: status.update(escape_controls(escape(line)))
+            yield Progress(status, lambda line: status.update(escape_controls(escape(line))))
         else:
-            yield throttle_lines(lambda line: typer.echo(escape_controls(line), err=True))
+            yield Progress(status, throttle_lines(lambda line: typer.echo(escape_controls(line), err=True)))
 
 
 def print_error(sentence: str) -> None:
@@ -102,18 +126,60 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, empty: str, right: Collecti
     if not rows:
         console.print(empty, markup=False)
         return
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    fields, cells = _format_table(rows, right)
+    print_table_or_records(fields, cells, console)
+
+
+def print_fitting_rows(
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    empty: str,
+    right: Collection[str] = (),
+    kept: Collection[str] = (),
+    wide: bool = False,
+) -> None:
+    """Print rows as `print_rows` does, without the last columns that the terminal has no room for, and name these in a
+    line. kept: columns that are always shown. wide: print all columns, and no such line.
+    """
+    names = list(rows[0]) if rows else []
+    left_out: list[str] = []
+    while not wide and rows and not _fits([{name: row[name] for name in names} for row in rows], right):
+        droppable = [name for name in names if name not in kept]
+        if not droppable:
+            break
+        names.remove(droppable[-1])
+        left_out.insert(0, droppable[-1])
+    print_rows([{name: row[name] for name in names} for row in rows], empty=empty, right=right)
+    if left_out:
+        console.print(f"--wide also shows {', '.join(left_out)}", markup=False)
+
+
+def _fits(rows: Sequence[Mapping[str, Any]], right: Collection[str]) -> bool:
+    fields, cells = _format_table(rows, right)
+    return compute_table_widths(fields, [[cell or Text() for cell in row] for row in cells], console.width) is not None
+
+
+def _format_table(
+    rows: Sequence[Mapping[str, Any]], right: Collection[str]
+) -> tuple[list[PrintedColumn], list[list[Text | None]]]:
+    """Return the columns and the cells of a table; the keys of the first row are the columns."""
+    names = list(rows[0])
     fields = [
-        PrintedColumn(make_plain_text(name), name in right or all(map(_is_number, values)))
-        for name, values in columns.items()
+        PrintedColumn(make_plain_text(name), name in right or all(_is_number(row[name]) for row in rows))
+        for name in names
     ]
-    print_table_or_records(fields, ([format_cell(row[name]) for name in columns] for row in rows), console)
+    return fields, [[format_cell(row[name]) for name in names] for row in rows]
 
 
 def print_plan(plan: Plan) -> None:
     """Print the sentences of a plan on standard output, one a line."""
     for line in plan.format_lines():
-        console.print(f"plan: {line}", markup=False, soft_wrap=True)
+        print_sentence(f"plan: {line}")
+
+
+def print_sentence(sentence: str) -> None:
+    """Print a sentence on standard output: folded between words on a terminal, else on one line."""
+    console.print(sentence, markup=False, soft_wrap=not console.is_terminal)
 
 
 def hide_connection_attempts() -> None:

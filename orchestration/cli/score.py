@@ -110,7 +110,7 @@ def score(
     shards = [{"shard": key, **written} for key, written in run(installation, dataset, metrics, options, shard)]
     if facts:
         # Of the captions, and of the videos whose frames no score needs.
-        run_facts(installation, dataset)
+        run_facts(installation, dataset, shard)
     if as_json:
         print_json({"dataset": dataset, "shards": shards})
     else:

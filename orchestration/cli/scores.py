@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestration.cli.metric_names import choose_dataset_metrics
-from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+from orchestration.cli.output import AsJson, DatasetName, Wide, console, print_fitting_rows, print_json
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import UsageError
 from orchestration.cli.score_table import build_score_table, explain_left_out_metrics, explain_marks
@@ -42,6 +43,7 @@ def scores(
     ] = None,
     limit: Limit = 20,
     components: Annotated[bool, typer.Option("--components", help="With --json: the parts of each score.")] = False,
+    wide: Wide = False,
     as_json: AsJson = False,
 ) -> None:
     """List the scores of a dataset, best first; a mark in place of a value shows its status.
@@ -73,7 +75,8 @@ def scores(
         shown = [metric for metric in metrics if metric in has_values]
         labels = {metric: load_metric_label(connection, metric) for metric in shown}
     empty = f"dataset {dataset} has no samples" + (f" of kind {chosen_kind}" if chosen_kind else "")
-    print_rows(build_score_table(rows, shown, console.width), empty=empty, right=shown)
+    table = build_score_table(rows, shown, sys.maxsize if wide else console.width)
+    print_fitting_rows(table, empty=empty, right=shown, kept=("sample", "system", by), wide=wide)
     for line in (
         *explain_marks(rows, labels),
         *explain_left_out_metrics(rows, [metric for metric in metrics if metric not in has_values]),

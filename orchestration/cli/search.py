@@ -18,26 +18,40 @@ if TYPE_CHECKING:
 @pass_installation
 def search(
     installation: Installation,
-    text: Annotated[str, typer.Argument(help="What to look for, such as `a red circle bounces`.")],
+    text: Annotated[str | None, typer.Argument(help="What to look for, such as `a red circle bounces`.")] = None,
+    like: Annotated[
+        str | None, typer.Option(metavar="VIDEO", help="Instead of a text: a video, by the manifest's vectors.")
+    ] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="With --like: the encoder of the vectors, if there are several.")
+    ] = None,
     dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="One dataset (default: all).")] = None,
     frames: Annotated[bool, typer.Option("--frames", help="Search frames of videos instead of captions.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many to show.")] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Find the captions, or the videos' frames, that are nearest to a text by stored vectors.
+    """Find the captions, or the videos' frames, that are nearest to a text by stored vectors, or the videos nearest to
+    one.
 
-    Scoring stores the vectors: those of captions by vcs, those of frames by evqa. The similarity orders the hits; it is
+    Scoring stores the vectors: those of captions by vcs, those of frames by evqa. Vectors of whole videos come with the
+    manifest. The similarity orders the hits; it is
     not a score.
     """
     from assets.datasets import require_dataset
-    from assets.search import SearchSettings, search_captions, search_frames
+    from assets.search import SearchSettings, search_captions, search_frames, search_like_video
 
-    if not text.strip():
+    if (text is None) == (like is None) or (like is None and encoder) or (like and frames):
+        raise UsageError("give either a text, perhaps with --frames, or --like VIDEO, perhaps with --encoder")
+    if text is not None and not text.strip():
         raise UsageError("the text is empty: give words to search for")
     chosen = require_dataset(installation.engine, dataset) if dataset is not None else None
     search_stored = search_frames if frames else search_captions
-    # The settings of all metrics include those of all encoders.
-    result = search_stored(installation.engine, cast(SearchSettings, installation.settings), text, chosen, limit)
+    if text is None:
+        result = search_like_video(installation.engine, like or "", encoder, chosen, limit)
+    else:
+        # The settings of all metrics include those of all encoders.
+        settings = cast(SearchSettings, installation.settings)
+        result = search_stored(installation.engine, settings, text, chosen, limit)
     if as_json:
         print_json({"encoder": result.encoder, "notes": list(result.notes), "found": result.rows})
         return
@@ -52,5 +66,6 @@ def _format_hit(row: Mapping[str, Any], with_dataset: bool) -> dict[str, Any]:
 
     dataset = {"dataset": row["dataset"]} if with_dataset else {}
     if "text" not in row:
-        return {"similarity": row["similarity"], **dataset, "video": row["video"], "time_s": row["time_s"]}
+        time = {"time_s": row["time_s"]} if "time_s" in row else {}
+        return {"similarity": row["similarity"], **dataset, "video": row["video"], **time}
     return {"similarity": row["similarity"], **dataset, "sample": row["sample"], "text": shorten_text(row["text"], 90)}

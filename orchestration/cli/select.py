@@ -46,6 +46,9 @@ def select(
     dedupe_videos: Annotated[
         float | None, typer.Option(help="Of videos whose pictures are this similar, such as 0.6, keep the best.")
     ] = None,
+    video_encoder: Annotated[
+        str | None, typer.Option(help="Compare videos by the manifest's vectors of this encoder, not by pictures.")
+    ] = None,
     choose: Annotated[str | None, typer.Option(help="best, random or diverse.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of random numbers.")] = None,
     per: Annotated[
@@ -110,7 +113,9 @@ def select(
         return
     if preview:
         with show_progress() as tell, _raise_usage_error_without_size():
-            seen = preview_selection(installation.engine, dataset_row, rule, partial(_make_encoder, installation), tell)
+            ask = partial(tell.confirm, question="Embed them for this preview?")
+            encoder = partial(_make_encoder, installation)
+            seen = preview_selection(installation.engine, dataset_row, rule, encoder, tell, ask)
         print_preview(installation, seen, rule, dataset, as_json=as_json)
         return
     with show_progress() as tell, _raise_usage_error_without_size():

@@ -6,17 +6,21 @@ import os
 import shlex
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assets.home_files import create_home_folder, keep_files_private
-from orchestration.cli.init import MEDIA_ROOTS, format_media_roots, print_findings
-from orchestration.cli.output import console, show_progress
+from orchestration.cli.init import MEDIA_ROOTS, format_media_roots, offer_ratings, print_findings, print_written_files
+from orchestration.cli.output import console, print_sentence, show_progress
+from orchestration.cli.refusals import UsageError
 
 if TYPE_CHECKING:
     from assets.holdings import Holdings
+    from assets.new_manifest.columns import ColumnNames
     from assets.new_manifest.make import NewManifest
+    from assets.new_manifest.tool_names import Tool
     from orchestration.installation import Installation
 
 _DIGITS = 8
@@ -33,10 +37,18 @@ class TriedManifest:
     export_command: str | None
 
 
-def find_or_make_manifest(installation: Installation, source: Path, home: Path) -> TriedManifest:
-    """Find the manifest in the folder of a source or in the home and count its rows; without one make it there. Prints
-    which. Sets the environment variable of media roots of this process if the videos are elsewhere. source: a folder,
-    or a file in it. Raises NoManifest and ManifestError.
+def find_or_make_manifest(
+    installation: Installation,
+    source: Path,
+    home: Path,
+    to: Path | None = None,
+    column_names: ColumnNames | None = None,
+    tool: Tool | None = None,
+) -> TriedManifest:
+    """Find the manifest in the folder of a source, in `to` or in the home and count its rows; without one make it
+    there. Prints which. Sets the environment variable of media roots of this process if the videos are elsewhere.
+    source: a folder, or a file in it. column_names, tool: as in `create_manifest`. Raises NoManifest, ManifestError,
+    and UsageError where there is a manifest already and columns are named.
     """
     from assets.holdings import read_manifest_holdings
     from assets.new_manifest.make import require_source, suggest_dataset_name
@@ -45,14 +57,21 @@ def find_or_make_manifest(installation: Installation, source: Path, home: Path) 
     folder = path if path.is_dir() else path.parent
     # Folders of one name must not share a manifest, nor a dataset.
     aside = home / "manifests" / f"{suggest_dataset_name(folder)}-{sha256(bytes(folder)).hexdigest()[:_DIGITS]}"
-    for place in (folder, aside):
+    given = None if to is None else Path(os.path.realpath(to.expanduser()))
+    for place in (folder, aside) if given is None else (given,):
         if _has_manifest(place):
+            if column_names or tool:
+                raise UsageError(
+                    f"{place} has a manifest already, to which --column, --rating and --from do not apply: remove its "
+                    "tables to have a new one made"
+                )
             there = f"found: a manifest in {place} (remove its tables to have a new one made)"
             console.print(there, markup=False, soft_wrap=True)
             export = _set_media_root(_find_new_root(folder, place))
             return TriedManifest(place, read_manifest_holdings(place), export)
-    is_in_home = not _is_writable(folder)
-    made = _create_manifest(installation, path, aside if is_in_home else folder, is_in_home=is_in_home)
+    is_in_home = given is None and not _is_writable(folder)
+    target = given or (aside if is_in_home else folder)
+    made = _create_manifest(installation, path, target, column_names, tool, is_in_home=is_in_home)
     return TriedManifest(made.folder, made.holdings, _set_media_root(made.new_root))
 
 
@@ -74,7 +93,15 @@ def _is_writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK, effective_ids=True)
 
 
-def _create_manifest(installation: Installation, source: Path, target: Path, *, is_in_home: bool) -> NewManifest:
+def _create_manifest(
+    installation: Installation,
+    source: Path,
+    target: Path,
+    column_names: ColumnNames | None,
+    tool: Tool | None,
+    *,
+    is_in_home: bool,
+) -> NewManifest:
     """Make the manifest, print what it was made of, and return it."""
     from assets.new_manifest.make import create_manifest
 
@@ -83,12 +110,13 @@ def _create_manifest(installation: Installation, source: Path, target: Path, *, 
         if is_in_home:
             create_home_folder(installation.home, "manifests")
             stack.enter_context(keep_files_private())
-        made = create_manifest(source, target, tell=tell)
+        made = create_manifest(
+            source, target, column_names=column_names, tool=tool, tell=tell, approve=partial(offer_ratings, tell)
+        )
     print_findings(made)
     for why, left_out in made.findings.left_out.items():
-        console.print(f"left out: {why} ({left_out.n}, such as {left_out.first})", markup=False, soft_wrap=True)
-    tables = ", ".join(f"{table}.jsonl" for table in made.tables.table_names)
-    console.print(f"written: {tables} in {made.folder}", markup=False, soft_wrap=True)
+        print_sentence(f"left out: {why} ({left_out.n}, such as {left_out.first})")
+    print_written_files(made)
     return made
 
 

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assets.home_files import keep_files_private
-from orchestration.cli.output import console, print_plan, print_rows, show_progress
+from orchestration.cli.column_options import Columns, Ratings, parse_column_names
+from orchestration.cli.init import ToolOption
+from orchestration.cli.output import Wide, console, print_fitting_rows, print_plan, print_sentence, show_progress
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.tried_manifest import find_or_make_manifest
 
 if TYPE_CHECKING:
+    from assets.holdings import Holdings
     from assets.plan import Plan
     from orchestration.installation import Installation
 
@@ -33,6 +36,13 @@ def try_folder(
     dataset: Annotated[
         str | None, typer.Option("--dataset", "-d", help="Name of the dataset (default: that of the folder).")
     ] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="Folder of a new manifest (default: FOLDER itself if it can be written to).")
+    ] = None,
+    column: Columns = None,
+    rating: Ratings = None,
+    tool: ToolOption = None,
+    wide: Wide = False,
 ) -> None:
     """Do all that your own videos allow as they are: print the plan, ingest, score, measure facts, and write the page.
 
@@ -45,7 +55,8 @@ def try_folder(
     started = time.monotonic()
     # A wrong setting ends the command before it writes anything.
     home = installation.settings.home_folder
-    manifest = find_or_make_manifest(installation, source, home)
+    named = parse_column_names(column, rating) if column or rating else None
+    manifest = find_or_make_manifest(installation, source, home, to, named, tool)
     name = dataset or suggest_dataset_name(manifest.folder)
     _check_name(installation, name, manifest.folder, home)
     plan = build_holdings_plan(installation, manifest.holdings.rename(name))
@@ -54,17 +65,20 @@ def try_folder(
     _ingest(installation, manifest.folder, name)
     # Rows that were refused, and videos that do not decode, may take from metrics what the manifest promised.
     stored = load_dataset_plan(installation, name)
-    _require_samples(name, stored)
+    _require_videos(name, stored)
     n_undescribed = _count_undescribed_videos(installation, name)
     # Before the facts, since the pass over a video that decodes its frames for scores measures its facts too.
     scored = _score(installation, name, stored, plan.needs)
     _describe(installation, name, n_undescribed)
     page = _report(installation, name)
-    _print_samples(installation, name, stored.holdings.samples, scored)
+    _print_samples(installation, name, stored.holdings, scored, wide=wide)
     console.print(f"page: {page}", markup=False, soft_wrap=True)
     if manifest.export_command and plan.holdings.files:
         console.print(f"later commands need: {manifest.export_command}", markup=False, soft_wrap=True)
-    for command in _list_next_commands(name, scored):
+    if not stored.holdings.samples:
+        own = "put clip.txt next to clip.mp4, remove the manifest's tables from the folder, and try it again"
+        console.print(f"captions: there are none; {own}", markup=False, soft_wrap=True)
+    for command in _list_next_commands(name, scored)[: None if stored.holdings.samples else 1]:
         console.print(f"next: {command}", markup=False, soft_wrap=True)
     console.print(f"done in {time.monotonic() - started:.0f} s")
 
@@ -82,7 +96,7 @@ def _print_time(installation: Installation, folder: Path, plan: Plan) -> None:
         time_estimate = estimate_time(
             folder, plan.holdings, [installation.curation.scorers[metric] for metric in plan.metrics]
         )
-    console.print(f"plan: {time_estimate.format_line()}", markup=False, soft_wrap=True)
+    print_sentence(f"plan: {time_estimate.format_line()}")
 
 
 def _check_name(installation: Installation, dataset: str, folder: Path, home: Path) -> None:
@@ -123,21 +137,23 @@ def _ingest(installation: Installation, folder: Path, dataset: str) -> None:
     _print_some("damaged", [f"{video}: {error}" for video, error in unreadable])
 
 
-def _require_samples(dataset: str, stored: Plan) -> None:
-    """Raise RequestRefused if no sample is stored."""
+def _require_videos(dataset: str, stored: Plan) -> None:
+    """Raise RequestRefused if neither a sample nor a video is stored."""
     from orchestration.cli.refusals import RequestRefused
 
-    if not stored.holdings.samples:
+    if not (stored.holdings.samples or stored.holdings.videos):
         raise RequestRefused(
-            f"dataset {dataset} has no caption to describe: reelsieve rejects --dataset {dataset} says why"
+            f"dataset {dataset} has no video and no caption to describe: reelsieve rejects --dataset {dataset} says why"
         )
 
 
 def _count_undescribed_videos(installation: Installation, dataset: str) -> int:
     from assets.datasets import require_dataset
     from assets.facts.measure import count_unmeasured_videos
+    from metrics_core.facts.models import find_fact_models
 
-    return count_unmeasured_videos(installation.engine, require_dataset(installation.engine, dataset))
+    found = require_dataset(installation.engine, dataset)
+    return count_unmeasured_videos(installation.engine, found, find_fact_models())
 
 
 def _describe(installation: Installation, dataset: str, n_videos: int) -> None:
@@ -145,7 +161,7 @@ def _describe(installation: Installation, dataset: str, n_videos: int) -> None:
     from assets.reports.text import format_count
     from orchestration.launch import run_facts
 
-    _stage(3, "facts: captions and videos are measured without a model")
+    _stage(3, "facts: captions and videos are measured")
     n_texts = run_facts(installation, dataset)["text_fact"]
     texts, videos = format_count(n_texts, "text"), format_count(n_videos, "video")
     console.print(f"measured: {texts}, {videos} by this run")
@@ -165,7 +181,7 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
     silent = dict(explain_unscorable_metrics(installation, dataset, stored.metrics))
     later = {metric: f"{metric} needs {lacks}" for metric, lacks in stored.needs.items() if metric not in named}
     for sentence in (*later.values(), *silent.values()):
-        console.print(f"left out: {sentence}", markup=False, soft_wrap=True)
+        print_sentence(f"left out: {sentence}")
     metrics = [metric for metric in stored.metrics if metric not in silent]
     _stage(
         2, f"score with {', '.join(metrics)}" if metrics else "score: skipped, since no metric can score this dataset"
@@ -189,7 +205,7 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
     for metric in metrics:
         if metric not in defined:
             why = f"{metric} has no value: reelsieve scores --dataset {dataset} shows why"
-            console.print(f"left out: {why}", markup=False, soft_wrap=True)
+            print_sentence(f"left out: {why}")
     return defined
 
 
@@ -207,19 +223,27 @@ def _report(installation: Installation, dataset: str) -> Path:
         return create_report(installation.engine, stored, installation.curation.scorers, folder, tell).page
 
 
-def _print_samples(installation: Installation, dataset: str, n: int, metrics: Collection[str]) -> None:
-    """Print which facts have a number for all n samples, and the first samples with some of their values."""
-    from db.evidence.facts import compute_fact_spreads, load_first_samples
+def _print_samples(
+    installation: Installation, dataset: str, holdings: Holdings, metrics: Collection[str], *, wide: bool
+) -> None:
+    """Print how many facts have a number for all samples, and the first samples with some of their values; in a dataset
+    without samples the same of its videos.
+    """
+    from assets.reports.text import format_count
+    from db.evidence.facts import compute_fact_spreads, load_first_samples, load_first_videos
     from db.scores.sample_scores import TELLING_FACTS
 
+    n, load = (holdings.samples, load_first_samples) if holdings.samples else (holdings.videos, load_first_videos)
+    counted = "sample" if holdings.samples else "video"
     with installation.engine.connect() as connection:
         spreads = compute_fact_spreads(connection, dataset)
         facts = [spread.fact for spread in spreads if spread.n and spread.fact in TELLING_FACTS]
-        rows = load_first_samples(connection, dataset, [*metrics, *facts], SHOWN)
-    full = [spread.fact for spread in spreads if spread.n == n and spread.least is not None]
-    console.print(f"\n{len(full)} facts have a number for all {n} samples: {', '.join(full)}\n")
-    print_rows(rows, empty="")
-    if n > SHOWN:
+        rows = load(connection, dataset, [*metrics, *facts], SHOWN)
+    n_full = sum(spread.n == n and spread.least is not None for spread in spreads)
+    facts_shown = f"{format_count(n_full, 'fact')} {'has' if n_full == 1 else 'have'} a number"
+    console.print(f"\n{facts_shown} for all {format_count(n, counted)}; reelsieve facts shows them\n")
+    print_fitting_rows(rows, empty="", kept=(counted,), wide=wide)
+    if n > SHOWN and holdings.samples:
         console.print(f"these are the first {SHOWN} samples; view sample_scores has all samples and columns")
 
 

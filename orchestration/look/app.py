@@ -40,6 +40,7 @@ from assets.sources.frames import SampledFrames
 from assets.sources.texts import TextVectors
 from db.evidence.facts import load_facts
 from db.manifest.datasets import Dataset, list_datasets
+from db.manifest.remarks import list_views
 from db.reports.histograms import UNIQUE_COLUMNS, Histogram, count_values, has_number_values
 from db.reports.pages import (
     MOST_COUNTED,
@@ -54,6 +55,7 @@ from db.reports.sample_query import QueryContext, list_suggested_columns, list_t
 from db.reports.sample_query_sql import build_sql
 from db.reports.samples import find_video, load_judgements, load_references, load_score_history
 from db.scores.sample_scores import FACT_COLUMNS, SIMPLE_SCORES, TELLING_FACTS
+from db.selection.columns import TAG_PREFIX
 from db.selection.conditions import FilterError
 from db.selection.recipes import Recipe, SelectionError
 from metrics_core.models.errors import ModelUnusable
@@ -61,6 +63,7 @@ from orchestration.look.answering import HeaderMiddleware, PageNotFound, catch_p
 from orchestration.look.labelling import LabelPages
 from orchestration.look.media import VideoFileResponse, explain_missing_file, render_frame_sheet
 from orchestration.look.rating import RatePages
+from orchestration.look.remarks import MOST_CHARACTERS, RemarkPages
 from orchestration.look.view import (
     PageView,
     build_histogram_bars,
@@ -127,8 +130,8 @@ class LookPages:
         return self.make_scorers()
 
     def make_app(self) -> ASGIApp:
-        """Return the ASGI application that serves all pages below /look, including those for rating and labelling. / is
-        redirected to /look, errors become responses of one sentence, and every answer has security headers.
+        """Return the ASGI application that serves all pages below /look, with those for rating, labelling and tags. /
+        is redirected to /look, errors become responses of one sentence, and every answer has security headers.
         """
         dataset_path = "/look/{dataset}"
         pages = {
@@ -149,6 +152,7 @@ class LookPages:
         promises = PromiseCache(self.engine, lambda: find_text_encoder(self.scorers))
         routes += RatePages(self.engine, draws, promises, self.guidelines).list_routes(dataset_path)
         routes += LabelPages(self.engine).list_routes(dataset_path)
+        routes += RemarkPages(self.engine).list_routes(dataset_path)
         routes.append(Route("/", lambda _: RedirectResponse("/look")))
         files = Mount("/look/files", StaticFiles(directory=FILES))
         return Starlette(routes=[files, *routes], middleware=[Middleware(HeaderMiddleware)])
@@ -200,7 +204,10 @@ class LookPages:
                 "metrics": prepared.metrics,
                 "columns": list(dict.fromkeys([*list_telling_columns(prepared), *view.show])),
             }
-            values["names"] = [quote_column(name) for name in list_suggested_columns(prepared)]
+            suggested = list_suggested_columns(prepared)
+            values["names"] = [quote_column(name) for name in suggested]
+            values["views"] = list_views(prepared.connection, prepared.query.dataset)
+            values["tags"] = [name.removeprefix(TAG_PREFIX) for name in suggested if name.startswith(TAG_PREFIX)]
             try:
                 rows, end = load_page(prepared, view.parse_place(), PER_PAGE)
                 n = count_samples(prepared)
@@ -216,7 +223,12 @@ class LookPages:
         )
 
     def _list_common_values(self) -> dict[str, Any]:
-        return {"most": MOST_COUNTED, "uncounted": UNIQUE_COLUMNS, "has_lineage": self.has_lineage}
+        return {
+            "most": MOST_COUNTED,
+            "uncounted": UNIQUE_COLUMNS,
+            "has_lineage": self.has_lineage,
+            "characters": MOST_CHARACTERS,
+        }
 
     def render_histogram(self, request: Request) -> Response:
         """Return a part of a page about the column that the address names: a histogram of its numbers, or the counts of
@@ -372,7 +384,8 @@ class LookPages:
         """Return a response that sends the file of a video, or the range of bytes that the request asks for. Browsers
         may keep it for a day. Raises PageNotFound, and NoPicture if the video has no file to show.
         """
-        return VideoFileResponse(self._require_asked_video(request), FOR_A_DAY)  # type: ignore[return-value]  # an ASGI application
+        video = self._require_asked_video(request)
+        return VideoFileResponse(video, FOR_A_DAY, request.headers)  # type: ignore[return-value]  # an ASGI application
 
     def send_frame_sheet(self, request: Request) -> Response:
         """Return a response with a JPEG of up to four frames of a video. Browsers may keep it for a day. Raises

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import io
 import mimetypes
+import re
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from functools import lru_cache
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import FileResponse
+from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from assets.media.files import IngestedFileUnreadable, hold_ingested_file
+from assets.media.files import IngestedFileUnreadable, hold_ingested_file, read_ingested_part
 from assets.reports.thumbnails import encode_jpeg, read_thumbnails
 
 FRAME_HEIGHT = 144
 # Pixels between frames of a sheet, which has two columns.
 _GAP = 2
 _SHEETS = 512
+_PART_BYTES = 4 << 20
+_RANGE = re.compile(r"bytes=([0-9]{1,18})-([0-9]{1,18})?")
 
 
 class NoPicture(ValueError):
@@ -33,29 +36,36 @@ class NoPicture(ValueError):
 class VideoFileResponse:
     """ASGI response with the file of a video, or the range of bytes that the request asks for. Only the file that was
     ingested is sent. video: the columns of a row of table `video`, with its key as "video". headers: added to the
-    response.
+    response. asked: the headers of the request.
 
     The path comes only from the database, never from the request.
     """
 
-    def __init__(self, video: Mapping[str, Any], headers: Mapping[str, str]) -> None:
-        """Hold the file of a video until it is sent; a remote one is fetched. Raises NoPicture if there is no file to
-        show, or another one than was ingested.
+    def __init__(self, video: Mapping[str, Any], headers: Mapping[str, str], asked: Mapping[str, str]) -> None:
+        """Hold the file of a video until it is sent; a remote one is fetched. Of a video inside a tar file that did not
+        change only the range is read, or its first 4 MiB. Raises NoPicture if there is no file to show, or another one
+        than was ingested.
         """
         if reason := explain_missing_file(video):
             raise NoPicture(reason)
         self._stack = ExitStack()
         named = SimpleNamespace(**{**video, "key": video["video"]})
-        try:
-            path = self._stack.enter_context(hold_ingested_file(named))
-        except IngestedFileUnreadable as error:
-            raise NoPicture(f"the file cannot be shown: {error}") from error
         guessed, _ = mimetypes.guess_type(PurePosixPath(video["uri"]).name)
         # A file that a manifest calls a video is never served as a page.
         kind = guessed if guessed and guessed.startswith("video/") else "video/mp4"
         # A member of a tar file is another file in memory for each request, with times of its own.
         tag = f'"{bytes(video["content_sha256"]).hex()}"'
-        self._response = FileResponse(path, media_type=kind, headers={**headers, "ETag": tag})
+        headers = {**headers, "ETag": tag}
+        part = None
+        if asked.get("if-range", tag) == tag:
+            part = _build_part_response(named, asked.get("range", ""), kind, headers)
+        self._response = part or FileResponse(self._hold_file(named), media_type=kind, headers=headers)
+
+    def _hold_file(self, video: Any) -> Path:
+        try:
+            return self._stack.enter_context(hold_ingested_file(video))
+        except IngestedFileUnreadable as error:
+            raise NoPicture(f"the file cannot be shown: {error}") from error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the file, or the part of it that the request asks for. The local copy of a remote file is kept until
@@ -67,6 +77,22 @@ class VideoFileResponse:
             # If the file changed while it was read, this answer cannot be taken back; the next request is refused.
             with suppress(IngestedFileUnreadable):
                 await run_in_threadpool(self._stack.close)
+
+
+def _build_part_response(video: Any, asked: str, kind: str, headers: Mapping[str, str]) -> Response | None:
+    """Build the response to a request for one range of a video inside a tar file; None where the whole is needed.
+    asked: the range, "" for none.
+    """
+    size = video.size_bytes
+    if (matched := _RANGE.fullmatch(asked)) is None or int(matched[1]) >= size:
+        return None
+    first, last = int(matched[1]), min(int(matched[2] or size), size - 1)
+    # A player asks for the rest, and goes on where an answer ends.
+    part = read_ingested_part(video, first, min(last - first + 1, _PART_BYTES)) if last >= first else None
+    if part is None:
+        return None
+    headers = {**headers, "Content-Range": f"bytes {first}-{first + len(part) - 1}/{size}", "Accept-Ranges": "bytes"}
+    return Response(part, 206, headers, kind)
 
 
 def explain_missing_file(video: Mapping[str, Any]) -> str | None:

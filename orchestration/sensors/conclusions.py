@@ -1,4 +1,7 @@
-"""The sensor that draws conclusions (thresholds, agreement, report) of datasets whose scores are newer."""
+"""The sensor that draws conclusions (thresholds, agreement, report) of datasets whose scores are newer.
+
+Dagster's automation conditions cannot do this: `tests/orchestration/test_automation_conditions.py` shows why.
+"""
 
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -18,8 +21,8 @@ from orchestration.requests import list_busy_datasets
 
 # The tag of a run with the newest event it knows of: failed attempts count only until there are newer scores.
 NEWEST_EVENT_TAG = ".dagster/reelsieve_knows"
-# Agreement and report read the judgements of people too.
-JUDGEMENT_ASSETS = ("rating", "keypoint_label")
+# Agreement and report read judgements of people, and the report shows training trials.
+OTHER_INPUTS = ("rating", "keypoint_label", "selection_trial")
 
 
 @dg.sensor(
@@ -30,16 +33,14 @@ JUDGEMENT_ASSETS = ("rating", "keypoint_label")
 def conclusions(
     context: dg.SensorEvaluationContext, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Yield a run request for every dataset whose scores, ratings or labels are newer than its conclusions, or a skip
-    reason. Datasets with an unfinished run or without any score wait. Failed attempts are repeated with growing pauses,
-    up to five.
+    """Yield a run request for every dataset whose scores, ratings, labels or trials are newer than its conclusions, or
+    a skip reason. Datasets with an unfinished run or without any score wait. Failed attempts are repeated with growing
+    pauses, up to five.
     """
     close_dead_runs(context.instance, curation.engine.url)
     asked = False
     busy = list_busy_datasets(context.instance)
-    known = load_newest_materialization_ids(
-        context.instance, [*map(build_score_asset_name, SCORERS), *JUDGEMENT_ASSETS]
-    )
+    known = load_newest_materialization_ids(context.instance, [*map(build_score_asset_name, SCORERS), *OTHER_INPUTS])
     drawn = load_newest_materialization_ids(context.instance, CONCLUSION_ASSETS)
     with curation.engine.connect() as connection:
         for dataset in list_datasets(connection):

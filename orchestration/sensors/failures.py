@@ -99,6 +99,8 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _find_error_message(event: dg.DagsterEvent) -> str:
-    error = event.step_failure_data.error
+    error, failure = event.step_failure_data.error, event.step_failure_data.user_failure_data
+    if failure is not None and failure.description:
+        return failure.description
     # The asset's own error; the one around it is Dagster's.
     return "" if error is None else (error.cause or error).message

@@ -18,6 +18,7 @@ from assets.file_state import FileState
 from assets.scores.registry import METRICS
 from db import schema
 from db.manifest.datasets import Dataset
+from db.manifest.remarks import Remark, store_remarks
 from db.selection.recipes import parse_recipe
 from tests.db.builders import add_reference, add_sample, add_video, change, make_dataset, set_scores
 from tests.db.freezing import freeze_recipe
@@ -58,6 +59,7 @@ ORDER = [
     "opt_out",
     "segments",
     "references",
+    "tags",
     "extra",
     "video_extra",
 ]
@@ -105,6 +107,9 @@ def make_clips(engine: Engine, media: Path) -> Clips:
         sample = add_sample(engine, clips, video, f"s.{number}/x", text, **_of_sample(number))
         samples.append(sample)
         videos.append(video)
+    with engine.begin() as connection:
+        tags = [Remark(samples[1], "tag", text, "ann") for text in ("in two\nlines", "=good")]
+        store_remarks(connection, clips, [*tags, Remark(samples[1], "note", "no tag", "ann")])
     set_scores(engine, {sample: 1 - place / 10 for place, sample in enumerate(samples)})
     set_scores(engine, dict.fromkeys(samples[:3]), metric="evqa")
     with engine.begin() as connection:
@@ -162,6 +167,6 @@ def from_cell(name: str, cell: str) -> Any:
     if name == "opt_out":
         return {"": None, "true": True, "false": False}[cell]
     text = re.sub(r"(^|[;\t\r\n])'", r"\1", cell)
-    if name in ("segments", "references", "extra", "video_extra"):
+    if name in ("segments", "references", "tags", "extra", "video_extra"):
         return json.loads(text) if text else None
     return text if text or name == "text" else None

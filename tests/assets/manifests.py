@@ -21,7 +21,10 @@ Row = dict[str, Any]
 # The names of the manifest's tables by the kind of their rows, in the order of ingest.
 TABLE_NAMES = {kind: table.name for kind, table in MANIFEST_TABLES.items()}
 
-_INGESTED = ("dataset", "video", "reference", "keypoint", "sample", "rating", "keypoint_label", "ingest_reject")
+_INGESTED = (
+    *("dataset", "video", "reference", "keypoint", "sample", "rating", "keypoint_label", "video_embedding"),
+    "ingest_reject",
+)
 _TIMES = {"created_at", "ingested_at", "stored_at"}
 
 
@@ -52,6 +55,10 @@ def keypoint(key: str, video: str, **more: Any) -> Row:
         "text": "A pan.",
         **more,
     }
+
+
+def vector(video: str, *numbers: float, encoder: str = "InternVideo2") -> Row:
+    return {"video_id": video, "encoder": encoder, "vector": list(numbers)}
 
 
 def label(keypoint: str, caption: str, covered: bool = True) -> Row:

@@ -162,11 +162,12 @@ class Page:
 
 @dataclass
 class WebServer:
-    """Pages by path, the requests that came, as `METHOD PATH`, and what they said to sign in."""
+    """Pages by path, the requests that came, as `METHOD PATH`, their headers `Range`, and what they said to sign in."""
 
     url: str
     pages: dict[str, Page] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    ranges: list[str | None] = field(default_factory=list)
     signed_in_by: set[str | None] = field(default_factory=set)
 
 
@@ -179,6 +180,7 @@ def web_server() -> Generator[WebServer, None, None]:
 
         def do_GET(self) -> None:
             served.asked.append(f"{self.command} {self.path}")
+            served.ranges.append(self.headers["Range"])
             served.signed_in_by.add(self.headers["Authorization"])
             page = served.pages.get(self.path, Page(status=404)).answer(self.headers["Range"])
             self.send_response(page.status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,14 @@ from assets.media.decoders import (
     choose_decoder_pool,
     count_cores,
     count_cores_per_encoder,
+    count_held_bytes,
     explain_memory,
+    limit_decoders,
     read_free_memory,
 )
 from assets.settings import SettingsError
 from db.evidence.frames import StoredVideo
-from metrics_core.frames.memory import PROCESS_BYTES
+from metrics_core.frames.memory import FACT_MODELS_BYTES, PROCESS_BYTES
 from metrics_core.frames.pool import DecoderPool
 
 
@@ -44,7 +47,38 @@ def test_too_many_decoders_are_named_before_any_starts(monkeypatch: pytest.Monke
         ["rs instead of 10000 can decode pictures of 8192 x 4352"],
         ["r instead of 10000 can decode pictures of 8192 x 4352"],
     )
-    assert pool.n * PROCESS_BYTES <= max(pool.memory_bytes, PROCESS_BYTES)
+    assert pool.n * 60 * 8192 * 4352 <= max(pool.memory_bytes, 60 * 8192 * 4352)
+
+
+def test_decoders_that_hold_models_are_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REELSIEVE_DECODERS", "10000")
+    with_models = PROCESS_BYTES + FACT_MODELS_BYTES
+    plain, loaded = (
+        choose_decoder_pool(1, [video("film")] * 10_000, lambda _: None, with_models=models) for models in (False, True)
+    )
+    assert loaded.n <= plain.n < 10_000
+    # Of this picture, 20 copies of three bytes a pixel are less than the 20 MiB that remain.
+    four = DecoderPool(4, 4 * (with_models + (20 << 20)))
+    assert explain_memory(four, [video("film")], with_models) is None
+    line = explain_memory(DecoderPool(5, four.memory_bytes), [video("film")], with_models)
+    assert line is not None
+    assert line.startswith("4 decoders instead of 5 can decode pictures of 320 x 240 at once")
+
+
+def test_the_memory_of_decoders_is_not_that_of_videos() -> None:
+    picture, videos = 60 * 320 * 240, [video("small"), video("film", 1920, 1080)]
+    # Three decoders have room for a small picture, and for a film if two of them wait.
+    memory = 3 * (PROCESS_BYTES + picture) + 1
+    assert limit_decoders(DecoderPool(64, memory), videos) == DecoderPool(3, 3 * picture + 1)
+    assert limit_decoders(DecoderPool(2, memory), videos) == DecoderPool(2, PROCESS_BYTES + 3 * picture + 1)
+    assert limit_decoders(DecoderPool(64, 5), videos) == DecoderPool(1, 0)
+    assert limit_decoders(DecoderPool(1, memory), []) == DecoderPool(1, memory - PROCESS_BYTES)
+
+
+def test_files_inside_others_are_held_in_memory() -> None:
+    addresses = ("/v/1.mp4", "s3://b/1.mp4", "tar:///v/1.tar#1.mp4", "lance:///v/1.lance#clip/7")
+    held = [count_held_bytes(replace(video("a"), uri=address, size_bytes=9)) for address in addresses]
+    assert held == [0, 0, 9, 9]
 
 
 @pytest.mark.parametrize(("n_gpus", "cores", "n"), [(8, 192, 24), (1, 16, 16), (0, 16, 8), (0, 1, 1), (8, 4, 1)])

@@ -40,6 +40,7 @@ from db.scores.quality import count_shard_scores
 from db.scores.store import count_statuses
 from demo.encoder import make_demo_encoder
 from metrics_core.evqa import evqa_from_features
+from metrics_core.facts.models import find_fact_models
 from metrics_core.facts.pictures import PICTURE_FACTS_VERSION
 from metrics_core.frames import read_frames
 from metrics_core.keywords import RuleKeywords
@@ -412,13 +413,23 @@ def test_the_pass_that_decodes_frames_measures_facts_where_they_are_wanted(bench
     assert counts["videos"] == 2
     in_one_pass = facts()
     assert set(in_one_pass) == {"dark", "bright"}
-    assert measure_videos(bench.engine, bench.dataset, 0, lambda _: None) == 0
+    models = find_fact_models()
+    assert {row["models"] for row in in_one_pass.values()} == {models}
+    assert measure_videos(bench.engine, bench.dataset, 0, lambda _: None, models) == 0
     with bench.engine.begin() as connection:
         connection.execute(sa.text("DELETE FROM video_fact"))
-    assert count_unmeasured_videos(bench.engine, bench.dataset) == 2
-    assert measure_videos(bench.engine, bench.dataset, 0, lambda _: None) == 2
+    assert count_unmeasured_videos(bench.engine, bench.dataset, models) == 2
+    assert measure_videos(bench.engine, bench.dataset, 0, lambda _: None, models) == 2
     assert facts() == in_one_pass
-    assert count_unmeasured_videos(bench.engine, bench.dataset) == 0
+    assert count_unmeasured_videos(bench.engine, bench.dataset, models) == 0
+
+
+def test_one_pass_adds_facts_by_models_to_those_measured_without(bench: Bench) -> None:
+    measure_videos(bench.engine, bench.dataset, 0, lambda _: None)
+    make_kind(bench.engine, bench.scorer(), SampledFrames, bench.dataset, facts=True)
+    with bench.engine.connect() as connection:
+        rows = connection.execute(sa.text("SELECT models, text_share FROM video_fact WHERE status = 'ok'")).all()
+    assert set(rows) == {(find_fact_models(), 0.0)}
 
 
 def test_one_pass_replaces_facts_by_old_rules_and_leaves_those_of_a_file_that_is_gone(bench: Bench) -> None:

@@ -55,6 +55,7 @@ def expected(number: int) -> dict[str, Any]:
         "answer": "-because" if is_qa else None,
         "segments": [{"start_s": 0.5, "end_s": 2, "text": "=a"}] if number == 3 else None,
         "references": [f"={annotator} says {text!r}" for annotator in sorted(annotators)] or None,
+        "tags": ["=good", "in two\nlines"] if number == 1 else None,
         "extra": {"source": "=web", "tags": ["a", None, 1.5]} if number == 1 else None,
         "video_extra": {"camera": number} if number % 3 == 0 else None,
     }

@@ -10,6 +10,7 @@ import random
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -47,6 +48,7 @@ from tests.assets.manifests import (
     rating,
     reference,
     spans,
+    vector,
     write_clip,
     write_lines,
     write_manifest,
@@ -95,7 +97,9 @@ def verdicts(shared_data: Path) -> list[dict[str, Any]]:
 
 
 def pack_rows(shared_data: Path, name: str) -> list[Row]:
-    return [json.loads(line) for line in (shared_data / "clips" / f"{name}.jsonl").read_bytes().splitlines()]
+    """The rows of a table of the pack, which has no vectors."""
+    path = shared_data / "clips" / f"{name}.jsonl"
+    return [json.loads(line) for line in path.read_bytes().splitlines()] if name != "vectors" else []
 
 
 def test_every_malformed_line_is_refused_for_the_expected_reason(
@@ -155,7 +159,7 @@ def test_the_report_counts_every_row_once(pack: tuple[Engine, IngestReport], sha
     _, report = pack
     lines = {name: len(pack_rows(shared_data, name)) for name in TABLE_NAMES.values()}
     # Eight valid captions and one identical repeat among the malformed rows.
-    assert n_accepted(report) == {**lines, "captions": lines["captions"] + 8}
+    assert n_accepted(report) == {**+Counter(lines), "captions": lines["captions"] + 8}
     assert +report.unchanged == {"captions": 1}
     assert report.rejected == 37
 
@@ -188,7 +192,7 @@ def test_the_manual_states_every_choice_that_the_pack_leaves_open(verdicts: list
 def test_csv_and_parquet_hold_the_same_rows_as_json_lines(
     engine: Engine, tmp_path: Path, shared_data: Path, suffix: str
 ) -> None:
-    tables = {name: pack_rows(shared_data, name) for name in TABLE_NAMES.values()}
+    tables = {name: found for name in TABLE_NAMES.values() if (found := pack_rows(shared_data, name))}
     # No files: each folder has its own, so their places would differ.
     tables["videos"] = [{**row, "path": None, "duration_s": 30.5} for row in tables["videos"]]
     first = ingest_folder(engine, write_manifest(tmp_path / "jsonl", **tables), "set")
@@ -314,6 +318,23 @@ def test_a_caption_moved_to_another_video_moves_to_its_shard(engine: Engine, tmp
     assert rows(engine, query) == [(other, shards[other])]
 
 
+def test_tags_and_notes_outlive_later_ingests(engine: Engine, tmp_path: Path) -> None:
+    folder = write_manifest(tmp_path / "set", ["v", "w"], captions=[candidate("c", "v", "A pan.")])
+    ingest_folder(engine, folder, "set")
+    query = (
+        "INSERT INTO remark (sample_id, dataset_id, kind, text, made_by) "
+        "SELECT sample_id, dataset_id, k, 'good', 'ann' FROM sample, unnest(ARRAY['tag', 'note']) k"
+    )
+    with engine.begin() as connection:
+        connection.execute(sa.text(query))
+    before = rows(engine, "SELECT * FROM remark ORDER BY kind")
+    assert len(before) == 2
+    for caption in (candidate("c", "v", "A pan."), candidate("c", "w", "A pot.")):
+        ingest_folder(engine, write_manifest(folder, ["v", "w"], captions=[caption]), "set")
+        assert rows(engine, "SELECT * FROM remark ORDER BY kind") == before
+    assert rows(engine, "SELECT text, tags FROM sample_scores") == [("A pot.", ["good"])]
+
+
 def test_a_changed_video_file_makes_only_scores_of_its_pictures_stale(engine: Engine, tmp_path: Path) -> None:
     folder = tmp_path / "set"
     videos = [{"video_id": name, "path": f"videos/{name}.mp4"} for name in ("v1", "v2")]
@@ -409,6 +430,7 @@ def everything(variant: int) -> dict[str, list[Row]]:
         "keypoint_labels": [label("k", "c", covered=variant == 0)],
         "qa": [qa("q", "v", answer=f"Variant {variant}.")],
         "ratings": [rating("c", value=1 + variant)],
+        "vectors": [vector("v", 1 + variant, 0.5)],
     }
 
 
@@ -421,6 +443,7 @@ def others(table: str, n: int) -> list[Row]:
         "keypoint_labels": lambda i: label(f"k{i}", "c"),
         "qa": lambda i: qa(f"q{i}", "v"),
         "ratings": lambda i: rating("c", rater=f"rater {i}"),
+        "vectors": lambda i: vector(f"v{i}", 0.5, 1),
     }
     return [make[table](str(i)) for i in range(n)]
 
@@ -446,11 +469,12 @@ def test_rows_of_a_mixed_file_repeat_those_of_the_folder(engine: Engine, tmp_pat
         for row in of_kind(kind, *everything(variant)[table])
     ]
     report = ingest_folder(engine, folder, "set", mixed_rows=write_lines(tmp_path / "more.jsonl", lines))
-    assert rejected(engine) == [("more.jsonl", line, "duplicate_conflict") for line in range(2, 13, 2)]
+    assert rejected(engine) == [("more.jsonl", line, "duplicate_conflict") for line in range(2, 15, 2)]
     assert report.unchanged == dict.fromkeys(TABLE_NAMES.values(), 1)
     assert_variant_0(engine)
     reasons = [reason for (reason,) in rows(engine, "SELECT reason FROM ingest_reject ORDER BY line")]
-    for shown, reason in zip(["'v'", "'c'", "'k'", "'k / c'", "'q'", "'c / r1 / coverage'"], reasons, strict=True):
+    ids = ["'v'", "'c'", "'k'", "'k / c'", "'q'", "'c / r1 / coverage'", "'v / InternVideo2'"]
+    for shown, reason in zip(ids, reasons, strict=True):
         assert reason.startswith(f"id {shown} was used earlier in this ingest")
 
 
@@ -462,6 +486,8 @@ def assert_variant_0(engine: Engine) -> None:
     query = "SELECT covered FROM keypoint_label JOIN keypoint USING (keypoint_id) WHERE key = 'k'"
     assert rows(engine, query) == [(True,)]
     assert rows(engine, "SELECT value FROM rating WHERE rater = 'r1'") == [(1.0,)]
+    query = "SELECT embedding::text FROM video_embedding JOIN video USING (video_id) WHERE key = 'v'"
+    assert rows(engine, query) == [("[1,0.5]",)]
 
 
 def test_in_a_later_ingest_the_new_row_counts(engine: Engine, tmp_path: Path) -> None:
@@ -540,6 +566,8 @@ CROSS: dict[str, Any] = {
         ("caption", candidate("n", "v1", "A.", segments=[{"start_s": 0, "end_s": 11.01}]), "segment_outside_clip"),
         ("caption", reference("n", "v1", "A.", segments=[{"start_s": 0, "end_s": 99}]), "segment_outside_clip"),
         ("caption", candidate("n", "v2", "A.", segments=[{"start_s": 0, "end_s": 1e6}]), None),
+        ("vector", vector("v1", 0.5, 1), None),
+        ("vector", vector("nothing", 0.5, 1), "dangling_reference"),
     ],
 )
 def test_rows_must_point_to_what_is_there(cross: Cross, kind: str, row: Row, code: str | None) -> None:
@@ -641,10 +669,11 @@ def test_the_longest_ids_fit_every_index(engine: Engine, tmp_path: Path) -> None
         keypoint_labels=[label(point, caption)],
         qa=[{**qa(long_id("qa"), video), "system": long_id("system"), "quality": long_id("quality")}],
         ratings=[rated, rated, {**rated, "value": 4}],
+        vectors=[vector(video, 0.5, encoder=long_id("encoder"))],
     )
     report = ingest_folder(engine, folder, "set")
     assert rejected(engine) == [("ratings.jsonl", 3, "duplicate_conflict")]
-    assert report.accepted == {"videos": 1, "captions": 2, "keypoints": 1, "keypoint_labels": 1, "qa": 1, "ratings": 1}
+    assert report.accepted == {**dict.fromkeys(TABLE_NAMES.values(), 1), "captions": 2}
     assert is_untouched(ingest_folder(engine, folder, "set"))
 
 

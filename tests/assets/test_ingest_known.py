@@ -28,6 +28,7 @@ from tests.assets.manifests import (
     qa,
     rating,
     reference,
+    vector,
     write_clip,
     write_lines,
     write_manifest,
@@ -40,8 +41,9 @@ TABLES: dict[str, list[Any]] = {
     "keypoint_labels": [label("k", "c")],
     "qa": [qa("q", "v")],
     "ratings": [rating("c")],
+    "vectors": [vector("v", 0.5, 1.0)],
 }
-UNCHANGED = {"videos": 2, "captions": 2, "keypoints": 1, "keypoint_labels": 1, "qa": 1, "ratings": 1}
+UNCHANGED = {"videos": 2, "captions": 2, "keypoints": 1, "keypoint_labels": 1, "qa": 1, "ratings": 1, "vectors": 1}
 
 
 @pytest.fixture

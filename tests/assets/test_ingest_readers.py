@@ -684,6 +684,7 @@ REQUIRED: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "keypoint_label": {"keypoint_id": TEXT, "caption_id": TEXT, "covered": st.booleans()},
     "qa": {"qa_id": TEXT, "video_id": TEXT, "question": TEXT, "answer": TEXT},
     "rating": {"caption_id": TEXT, "rater": TEXT, "aspect": TEXT, "value": st.integers(1, 5)},
+    "vector": {"video_id": TEXT, "encoder": TEXT, "vector": st.lists(st.floats(0.1, 10), min_size=1, max_size=3)},
 }
 OPTIONAL: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "video": {"path": TEXT, "note": TEXT, "duration_s": st.floats(1e-3, 1e6)},
@@ -692,6 +693,7 @@ OPTIONAL: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "keypoint_label": {},
     "qa": {"system": TEXT, "quality": TEXT},
     "rating": {},
+    "vector": {},
 }
 
 

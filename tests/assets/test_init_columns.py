@@ -48,7 +48,7 @@ def test_lists_of_candidates_become_samples_with_their_ratings(tmp_path: Path, e
     assert (made.holdings.captions, made.holdings.references, made.holdings.ratings) == (2, 2, 6)
     assert left_out(made) == {}
     assert rows(made, "ratings")[3] == {
-        "caption_id": "v1__captions_2", "rater": "rater_1", "aspect": "ratings", "value": 1
+        "caption_id": "v1__candidate_2", "rater": "rater_1", "aspect": "ratings", "value": 1
     }  # fmt: skip
     report = ingest_folder(engine, made.folder, "mine")
     assert (report.accepted["captions"], report.accepted["ratings"], report.rejected) == (4, 6, 0)
@@ -138,6 +138,12 @@ def test_means_and_other_scales_become_ratings_as_they_are(tmp_path: Path, engin
     assert sum(left_out(made).values()) == 3
     report = ingest_folder(engine, made.folder, "mine")
     assert (report.accepted["ratings"], report.rejected) == (3, 0)
+
+
+def test_the_rule_of_a_column_is_that_of_its_very_name_first() -> None:
+    names, rules = parse_rating_columns(["Mos=0-100", "mos=1-7"])
+    both = ColumnNames(ratings=names, rating_rules=rules)
+    assert [both.find_rule(name) for name in ("Mos", "mos", "fluency")] == [*rules, (None, None)]
 
 
 @pytest.mark.parametrize("text", ["mos=", "mos=5-1", "mos=mean of 3", "mos=1-5, mean of 1", "mos=1-5 mean of 3"])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import av
+import numpy as np
 import pyarrow as pa
 import pytest
 import webdataset
@@ -21,6 +23,7 @@ from assets.new_manifest.columns import ColumnNames
 from assets.new_manifest.findings import NoManifest
 from assets.new_manifest.make import NewManifest, create_manifest
 from assets.reports.thumbnails import read_thumbnails
+from assets.search import search_like_video
 from assets.selection.export import export_selection
 from assets.selection.export_target import ExportFormat
 from assets.settings import read_settings
@@ -36,6 +39,7 @@ from tests.db.freezing import freeze_recipe
 
 lance = pytest.importorskip("lance", reason="the extra `lance` is not installed")
 __all__ = ["clips"]
+A_VECTOR_IS = "since vectors are lists of one fixed length from 1 to 16,000"
 
 
 def write_captioned(table: Path, files: Mapping[str, bytes], **columns: Any) -> Path:
@@ -67,9 +71,9 @@ def left_out(made: NewManifest) -> dict[str, tuple[int, str]]:
 def test_rows_become_videos_with_the_other_columns_as_fields(tmp_path: Path, clips: Mapping[str, bytes]) -> None:
     more = {
         "motion": [{"mean": n / 4, "all": [n]} for n in range(N)],
-        "embedding": pa.array([[float(n)] * 3 for n in range(N)], pa.list_(pa.float32(), 3)),
+        "motions": pa.array([[n / 3] * (n + 1) for n in range(N)], pa.list_(pa.float32())),
         # Written as JSON, a row with these would be too long.
-        "long": pa.array([[n / 3] * 300_000 for n in range(N)], pa.list_(pa.float64())),
+        "long": pa.array([[n / 3] * 300_000 for n in range(N)], pa.list_(pa.float64(), 300_000)),
         "poster": [b"jpeg"] * N,
         "licence": ["CC0-1.0"] * (N - 1) + [None],
         "model": ["qwen"] * N,
@@ -78,7 +82,7 @@ def test_rows_become_videos_with_the_other_columns_as_fields(tmp_path: Path, cli
     }
     table = write_captioned(tmp_path / "t.lance", clips, **more)
     before = {path: path.stat().st_mtime_ns for path in table.rglob("*")}
-    made = create_manifest(table, tool="lance", column_names=ColumnNames(video="clip"))
+    made = create_manifest(table, tool="lance", column_names=ColumnNames({"video": "clip"}))
     assert (made.folder, made.source_description) == (tmp_path, "a Lance table")
     assert made.findings.guesses == ["video in column 'clip', caption in column 'Caption', system in column 'model'"]
     videos = read_rows(made, "videos")
@@ -94,13 +98,49 @@ def test_rows_become_videos_with_the_other_columns_as_fields(tmp_path: Path, cli
     assert [video.get("licence") for video in videos] == ["CC0-1.0"] * 5 + [None]
     assert read_rows(made, "captions")[0] == candidate("t/0__qwen", "t/0", "Clip 0.") | {"system": "qwen"}
     assert left_out(made) == {
-        "column 'embedding' of embeddings, which are not read": (1, "t.lance"),
-        "column 'long' of embeddings, which are not read": (1, "t.lance"),
+        f"column 'motions' of lists of numbers, {A_VECTOR_IS}": (1, "t.lance"),
+        f"column 'long' of lists of numbers, {A_VECTOR_IS}": (1, "t.lance"),
         "column 'poster', since its cells hold files that are not the videos": (1, "t.lance"),
         "field 'motion_all' of the tool, since it is a list": (N, "t.lance#0"),
         "field 'path' of the tool, since a manifest has one with another meaning": (N, "t.lance#0"),
     }
     assert {path: path.stat().st_mtime_ns for path in table.rglob("*")} == before
+
+
+def test_lists_of_a_fixed_length_become_vectors(engine: Engine, tmp_path: Path, clips: Mapping[str, bytes]) -> None:
+    rows = [[1, 0.1, 0], [0, 0, 0], [math.nan, 1, 1], None, [1, None, 1], [-2, 0.2, 0]]
+    more = {
+        "clip_embd": pa.array(rows, pa.list_(pa.float32(), 3)),
+        "half": pa.array([np.float16([0.5, n]) for n in range(N)], pa.list_(pa.float16(), 2)),
+    }
+    write_captioned(tmp_path / "day" / "t.lance", clips, **more)
+    made = create_manifest(tmp_path, tool="lance")
+    assert made.tables.vectors == {"day/t/clip_embd": 2, "day/t/half": N}
+    ids = [video["video_id"] for video in read_rows(made, "videos")]
+    written = {(row["video_id"], row["encoder"]): row["vector"] for row in read_rows(made, "vectors")}
+    assert len(written) == sum(made.tables.vectors.values())
+    # Single precision keeps some of the digits of 0.1.
+    assert written[ids[0], "day/t/clip_embd"] == [1.0, 0.100000001, 0.0]
+    assert written[ids[5], "day/t/clip_embd"] == [-2.0, 0.200000003, 0.0]
+    assert [written[key, "day/t/half"] for key in ids] == [[0.5, float(n)] for n in range(N)]
+    assert {reason.partition(":")[0]: found for reason, found in left_out(made).items()} == {
+        "a vector that ingest would refuse (no_direction)": (1, "day/t.lance#1"),
+        "a vector that ingest would refuse (nan)": (1, "day/t.lance#2"),
+        "a vector that ingest would refuse (wrong_type)": (1, f"day/t.lance#{1 << 32}"),
+    }
+    dataset = ingested(engine, made.folder)
+    assert shown(engine, "SELECT 1 FROM ingest_reject") == []
+    nearest = search_like_video(engine, ids[0], "day/t/half", dataset, 2).rows
+    assert [row["video"] for row in nearest] == [ids[1], ids[2]], "the second numbers are 0, 1, 2, .."
+
+
+def test_many_long_vectors_make_no_row_too_long(tmp_path: Path, clips: Mapping[str, bytes]) -> None:
+    # As one row of a manifest, these would take 9 MB.
+    column = pa.array([[1 / 3] * 16_000], pa.list_(pa.float64(), 16_000))
+    columns = {f"model {n}": column for n in range(28)}
+    table = write_captioned(tmp_path / "t.lance", {"0.avi": clips["0.avi"]}, **columns)
+    made = create_manifest(table, tool="lance", is_trial=True)
+    assert (made.tables.vectors, left_out(made)) == ({f"t/{name}": 1 for name in columns}, {})
 
 
 def test_the_tables_of_a_folder_become_one_manifest(
@@ -124,7 +164,7 @@ def test_the_tables_of_a_folder_become_one_manifest(
     reasons = left_out(made)
     assert reasons.pop("a table that cannot be read: no.lance: there is no Lance table: give the path of its folder")
     assert [reason.partition(" (")[0] for reason in reasons] == [
-        "a table that cannot be read: broken.lance: put the complete table there",
+        "a table that cannot be read: broken.lance: data is missing or damaged, put the complete table there",
         "a file of the tool that names no clip",
     ]
     assert len(shown(engine, f"SELECT {ingested(engine, folder).dataset_id}")) == 1
@@ -143,9 +183,10 @@ def test_tables_without_what_a_manifest_needs_are_refused(tmp_path: Path, clips:
     two = {"a": [b"1"], "b": [b"2"], "caption": ["A cup."]}
     write(**two)
     assert refusal() == (
-        "t.lance: no column of files was recognised as the one of videos: choose one of 'a', 'b' with --video-column"
+        "t.lance: no column of files was recognised as the one of videos: choose one of 'a', 'b' "
+        "with --column video=NAME"
     )
-    assert "choose one of 'a', 'b' with --video-column" in refusal(column_names=ColumnNames(video="caption"))
+    assert "choose one of 'a', 'b' with --column video=NAME" in refusal(column_names=ColumnNames({"video": "caption"}))
     write(a=[b"1"], words=["A cup."])
     assert "no column was recognised as the one of captions: choose one of 'a', 'words'" in refusal()
     write(video=["a.mp4"], caption=["A cup."])
@@ -226,13 +267,13 @@ def test_pictures_sizes_and_who_holds_a_row(engine: Engine, table: Path, tmp_pat
             assert [row["rows"] for row in list_holding_selections(connection, held)] == ([n] if n else [])
 
 
-def load_documented(keys_file: Path, root: str, *columns: str) -> list[dict[str, Any]]:
+def load_documented(keys_file: Path, root: str, columns: list[str], **options: str) -> list[dict[str, Any]]:
     """What the loader in docs/export.md returns."""
     page = (PROJECT / "docs" / "export.md").read_text(encoding="utf-8").split("## Rows of Lance tables")[1]
     (code,) = re.findall(r"^```python\n(.*?)^```", page.split("\n## ")[0], flags=re.MULTILINE | re.DOTALL)
     scope: dict[str, Any] = {}
     exec(code, scope)
-    return list(scope["load_rows"](str(keys_file), root, columns))
+    return list(scope["load_rows"](str(keys_file), root, columns, **options))
 
 
 def test_the_keys_of_a_selection_read_it_out_of_the_table(
@@ -251,8 +292,15 @@ def test_the_keys_of_a_selection_read_it_out_of_the_table(
     rooted = tmp_path / "rooted.keys"
     rooted.write_text(done.path.read_text().replace('"t.lance', '"root://films/t.lance'))
     monkeypatch.setenv("REELSIEVE_MEDIA_ROOTS", json.dumps({"films": str(table.parent)}))
-    for keys, root in ((done.path, str(table.parent)), (rooted, "")):
-        loaded = load_documented(keys, root, "Caption", "aesthetic")
+    # As where the addresses name no column.
+    unnamed = tmp_path / "unnamed.keys"
+    unnamed.write_text(done.path.read_text().replace('"clip"', "null"))
+    for keys, root, options in (
+        (done.path, str(table.parent), {}),
+        (rooted, "", {}),
+        (unnamed, str(table.parent), {"video_column": "clip"}),
+    ):
+        loaded = load_documented(keys, root, ["Caption", "aesthetic"], **options)
         assert [(row["Caption"], row["aesthetic"]) for row in loaded] == [
             ("Clip 0.", 0.0),
             ("Clip 2.", 1.0),

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from assets.ingest.rejects import Code, Reject
 from assets.ingest.rows import VideoRow
-from assets.ingest.video_columns import inspect_video, inspect_videos
+from assets.ingest.video_columns import MediaAccess, inspect_video, inspect_videos
 from assets.media import members, store, tar_index
 from assets.media.address import (
     AddressRefused,
@@ -28,7 +28,7 @@ from assets.media.address import (
     parse_member_address,
 )
 from assets.media.errors import MediaUnavailable
-from assets.media.files import IngestedFileUnreadable, hold_ingested_file
+from assets.media.files import IngestedFileUnreadable, hold_ingested_file, read_ingested_part
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectStore
 from assets.media.tar_index import Member, TarIndex, read_tar_index
@@ -36,7 +36,18 @@ from assets.settings import read_settings
 from metrics_core.frames import DecodingWorker
 from tests.assets.init_sources import shard
 from tests.assets.manifests import write_clip
-from tests.assets.media_servers import BUCKET, LOOPBACK, Page, S3Bucket, WebServer, s3_store, web_server
+from tests.assets.media_servers import (
+    BUCKET,
+    LOOPBACK,
+    Bucket,
+    GoogleBucket,
+    Page,
+    S3Bucket,
+    WebServer,
+    google_store,
+    s3_store,
+    web_server,
+)
 
 Look = Callable[..., "SimpleNamespace | Reject"]
 
@@ -651,6 +662,33 @@ def test_a_server_that_begins_to_lie_gives_no_other_bytes(server: WebServer, pac
         content(video)
 
 
+@pytest.mark.parametrize("stated", ['"one"', '"two"', None])
+def test_bytes_of_another_object_than_was_asked_for_are_refused(
+    server: WebServer, packed: Path, stated: str | None
+) -> None:
+    server.pages["/s.tar"] = Page(packed.read_bytes(), headers={"ETag": stated} if stated else {}, ranges="honest")
+    whole, address = ObjectStore(read_settings(MediaSettings)), parse_address(f"{server.url}/s.tar")
+    blocks: list[bytes] = []
+    if stated == '"one"':
+        whole.fetch_range(address, 512, 100, blocks.append, '"one"')
+        assert (b"".join(blocks), len(server.asked)) == (packed.read_bytes()[512:612], 1), "the answer has the etag"
+        return
+    with pytest.raises(MediaUnavailable, match="changed"):
+        whole.fetch_range(address, 512, 100, blocks.append, '"one"')
+
+
+def test_a_store_is_asked_once_for_a_tar_file_and_once_for_each_member(
+    server: WebServer, packed: Path, clips: Mapping[str, bytes], tmp_path: Path
+) -> None:
+    server.pages["/s.tar"] = Page(packed.read_bytes(), headers={"ETag": '"one"'}, ranges="honest")
+    rows = [VideoRow(video_id=name, path=f"tar://{server.url}/s.tar#{name}") for name in clips]
+    access = MediaAccess()
+    assert all(isinstance(inspect_video(tmp_path, row, None, access), dict) for row in rows)
+    members_asked = [asked for asked in server.ranges if asked]
+    # The tar file is so small that one request has all its headers.
+    assert (len(server.ranges) - len(members_asked), len(members_asked)) == (1, 1 + len(rows))
+
+
 @pytest.fixture(scope="module")
 def bucket(tmp_path_factory: pytest.TempPathFactory) -> Generator[S3Bucket, None, None]:
     pytest.importorskip("s3fs", reason="the extra `s3` is not installed")
@@ -682,16 +720,27 @@ def test_no_more_is_read_of_an_s3_server_that_ignores_ranges(
     store._make_file_system.cache_clear()
 
 
+@pytest.fixture
+def google_bucket(tmp_path: Path) -> Generator[GoogleBucket, None, None]:
+    pytest.importorskip("gcsfs", reason="the extra `gs` is not installed")
+    with google_store(tmp_path / "cache") as bucket:
+        yield bucket
+
+
 @pytest.mark.slow
-def test_members_of_a_tar_file_in_s3(
-    bucket: S3Bucket, packed: Path, clips: Mapping[str, bytes], tmp_path: Path
+@pytest.mark.parametrize("store_fixture", ["bucket", "google_bucket"])
+def test_members_of_a_tar_file_in_a_store(
+    store_fixture: str, request: pytest.FixtureRequest, packed: Path, clips: Mapping[str, bytes], tmp_path: Path
 ) -> None:
+    bucket: Bucket = request.getfixturevalue(store_fixture)
     bucket.put("day/s.tar", packed.read_bytes())
     for name, data in clips.items():
-        video = ingested(tmp_path, f"tar://s3://{BUCKET}/day/s.tar#{name}")
+        video = ingested(tmp_path, f"tar://{bucket.scheme}://{BUCKET}/day/s.tar#{name}")
         assert content(video) == data
         assert ingested(tmp_path, video.uri, video) == video
+        assert read_ingested_part(video, 10, 90) == data[10:100]
     bucket.put("day/s.tar", shard(tmp_path / "n.tar", [("x.txt", "x" * 5000), (name, data)]).read_bytes())
+    assert read_ingested_part(video, 10, 90) is None, "another tar file"
     assert content(video) == data, "the same content at another place"
     assert ingested(tmp_path, video.uri, video).member_offset != video.member_offset
     bucket.delete("day/s.tar")

@@ -13,7 +13,7 @@ from assets.selection.select import make_selection
 from assets.selection.vectors import embed_missing_texts
 from db.evidence.embeddings import list_missing_texts
 from db.evidence.models import find_model_id
-from db.selection.recipes import parse_recipe
+from db.selection.recipes import SelectionError, parse_recipe
 from metrics_core.protocols import ModelIdentity
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 
@@ -48,6 +48,25 @@ def test_what_is_left_is_told_before_it_is_embedded(engine: Engine) -> None:
     assert sorted(encoder.asked) == texts
     with engine.connect() as connection:
         assert list_missing_texts(connection, find_model_id(connection, encoder.identity.as_dict()), texts) == []
+
+
+def test_what_is_left_is_embedded_only_if_that_is_approved(engine: Engine) -> None:
+    texts, asked = [f"text {number:05}" for number in range(613)], list[str]()
+    for answer, n_embedded in ((False, 13), (True, 613)):
+        encoder = Slow()
+
+        def approve(sentence: str, answer: bool = answer) -> bool:
+            asked.append(sentence)
+            return answer
+
+        arguments = (engine, encoder, texts, lambda _: None, encoder.clock, approve)
+        if answer:
+            embed_missing_texts(*arguments)
+        else:
+            with pytest.raises(SelectionError, match="as you wished: 600 texts of this recipe have no vector"):
+                embed_missing_texts(*arguments)
+        assert len(encoder.asked) == n_embedded
+    assert asked == ["600 texts left to embed: about 60 s, measured on the first 13"] * 2
 
 
 @pytest.mark.parametrize("n", [0, 1, 5])

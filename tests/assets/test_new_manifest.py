@@ -22,8 +22,8 @@ from assets.ingest.manifest import list_table_files
 from assets.ingest.rejects import ManifestError
 from assets.ingest.run import ingest_folder
 from assets.new_manifest.caption_files import parse_subtitles
-from assets.new_manifest.columns import ColumnNames
-from assets.new_manifest.findings import NoManifest
+from assets.new_manifest.columns import ColumnNames, guess_columns
+from assets.new_manifest.findings import Findings, NoManifest
 from assets.new_manifest.make import create_manifest
 from db import schema
 from tests.assets.init_sources import Files, left_out, put, read_video, rows, shard, texts
@@ -61,19 +61,19 @@ def test_videos_with_captions_beside_them(tmp_path: Path, clip: bytes, engine: E
         "e__captions": "One.",
         "e__captions_2": "Two.",
     }
-    assert [row["path"] for row in rows(made, "videos")] == ["a.mp4", "c.mp4", "day/b.MP4", "e.mp4"]
+    # One video has no caption.
+    assert [row["path"] for row in rows(made, "videos")] == ["a.mp4", "c.mp4", "d.mp4", "day/b.MP4", "e.mp4"]
     by_id = {row["caption_id"]: row for row in rows(made, "captions")}
     assert by_id["day/b__model_b"]["fps"] == 3
     assert [(each["start_s"], each["end_s"]) for each in by_id["c__captions"]["segments"]] == [(0.0, 0.5), (0.5, 1.0)]
     assert left_out(made) == {
         "a hidden file or folder": 1,
-        "a video without a caption file": 1,
         "a caption file without a video": 1,
     }
-    assert (made.holdings.videos, made.holdings.captions, made.holdings.references) == (4, 5, 1)
+    assert (made.holdings.videos, made.holdings.captions, made.holdings.references) == (5, 5, 1)
     assert made.suggested_dataset == "clips"
     report = ingest_folder(engine, made.folder, "mine")
-    assert (report.accepted["videos"], report.accepted["captions"], report.rejected) == (4, 6, 0)
+    assert (report.accepted["videos"], report.accepted["captions"], report.rejected) == (5, 6, 0)
     with engine.connect() as connection:
         assert set(connection.scalars(sa.select(schema.video.c.status))) == {"ok"}
 
@@ -199,12 +199,14 @@ def test_a_column_that_cannot_be_guessed_is_named(tmp_path: Path) -> None:
     put(tmp_path, {"t.csv": "which,said\nv1,A cat.\n"})
     with pytest.raises(
         NoManifest,
-        match=r"no column was recognised as the one of videos: choose one of 'which', 'said'.*--video-column",
+        match=r"no column was recognised as the one of videos: choose one of 'which', 'said'.*--column video=NAME",
     ):
         create_manifest(tmp_path)
-    with pytest.raises(NoManifest, match="--caption-column"):
-        create_manifest(tmp_path, column_names=ColumnNames("which"))
-    assert texts(create_manifest(tmp_path, column_names=ColumnNames("which", "said"))) == {"v1__captions": "A cat."}
+    with pytest.raises(NoManifest, match="--column caption=NAME"):
+        create_manifest(tmp_path, column_names=ColumnNames({"video": "which"}))
+    assert texts(create_manifest(tmp_path, column_names=ColumnNames({"video": "which", "caption": "said"}))) == {
+        "v1__captions": "A cat."
+    }
 
 
 @pytest.mark.parametrize("kind", ["stream", "file", "parquet"])
@@ -371,23 +373,94 @@ def test_a_trial_writes_nothing(tmp_path: Path, clip: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    ("header", "meanings"),
+    [
+        ("Videodatei;Beschreibung;Referenz;Modell", ["video", "caption", "reference", "system"]),
+        ("Fichier vidéo;Légende;Référence;Modèle", ["video", "caption", "reference", "system"]),
+        ("archivo;Descripción;Referencias;modelo", ["video", "caption", "reference", "system"]),
+        ("Arquivo;legenda;referência;SISTEMA", ["video", "caption", "reference", "system"]),
+        ("nome file;didascalia;riferimento;modello", ["video", "caption", "reference", "system"]),
+        ("bestand;bijschrift;referentie;systeem", ["video", "caption", "reference", "system"]),
+        ("файл;Описание;эталон;модель", ["video", "caption", "reference", "system"]),
+        ("视频;描述;参考;模型", ["video", "caption", "reference", "system"]),
+        ("動画;キャプション;正解;システム", ["video", "caption", "reference", "system"]),
+        ("비디오;캡션;정답;모델", ["video", "caption", "reference", "system"]),
+        ("Video File;VIDEO-ID;caption;hypotheses", ["video", "video_id", "caption", "candidates"]),
+    ],
+)
+def test_headers_are_guessed_in_many_languages(header: str, meanings: list[str]) -> None:
+    names = header.split(";")
+    assert guess_columns(names).meanings == dict(zip(names, meanings, strict=True))
+
+
+def test_a_column_that_is_named_is_guessed_for_nothing_else() -> None:
+    names = ["video", "text", "description"]
+    given = ColumnNames({"reference": "Text"})
+    assert guess_columns(names, given).meanings == {"video": "video", "text": "reference", "description": "caption"}
+    exact = guess_columns(["caption", "Caption"], ColumnNames({"reference": "Caption"}))
+    assert (exact.caption, exact.reference) == ("caption", "Caption")
+
+
+def test_a_column_that_no_row_has_is_refused(tmp_path: Path) -> None:
+    put(tmp_path, {"t.csv": "video,caption\na,b\n"})
+    with pytest.raises(NoManifest, match="no row with a caption has the column 'truht' that --column names"):
+        create_manifest(tmp_path, column_names=ColumnNames({"reference": "truht"}))
+
+
+def test_six_candidates_of_a_list_are_of_six_systems(tmp_path: Path) -> None:
+    rows_of_source = [{"video": f"v{n}", "candidates": [f"A dog {place}." for place in range(6)]} for n in range(2)]
+    named = {"video": "v2", "candidates": [{"system": "own", "caption": "A cat."}, "A cow.", ""]}
+    of_one = {"video": "v3", "system": "model", "candidates": ["A dog.", "A cat."]}
+    lines = (json.dumps(row) + "\n" for row in [*rows_of_source, named, of_one])
+    made = create_manifest(put(tmp_path, {"t.jsonl": "".join(lines)}))
+    expected = {f"candidate_{place}": 2 for place in range(1, 7)} | {"own": 1, "candidate_2": 3, "model": 2}
+    assert made.tables.systems == expected
+    assert texts(made)["v1__candidate_6"] == "A dog 5."
+    assert "the captions of a list are of systems candidate_1, candidate_2 .., by their places in it" in (
+        made.findings.guesses
+    )
+
+
+def test_a_manifest_that_is_not_approved_is_not_written(tmp_path: Path) -> None:
+    put(tmp_path, {"t.csv": "video,caption,mos\na,b,3\n"})
+    asked: list[list[str]] = []
+
+    def refuse(findings: Findings) -> bool:
+        asked.append(findings.columns_for_ratings)
+        return False
+
+    with pytest.raises(NoManifest, match="no manifest was written, as you wished"):
+        create_manifest(tmp_path, approve=refuse)
+    assert asked == [["mos"]]
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "cp1252"])
+def test_files_in_other_encodings_are_read_and_named(tmp_path: Path, clip: bytes, encoding: str) -> None:
+    mark = b"\xfe\xff" if encoding == "utf-16-be" else b""
+    text = "Ein Hund läuft über die „Wiese“ – naïf."
+    name = "cp1252" if encoding == "cp1252" else "UTF-16"
+    table = mark + f"video;caption\na;{text}\n".encode(encoding)
+    made = create_manifest(put(tmp_path / "table", {"t.csv": table}))
+    assert texts(made) == {"a__captions": text}
+    assert f"t.csv is not UTF-8, and is read as {name}" in made.findings.guesses
+    files = put(tmp_path / "files", {"a.mp4": clip, "a.txt": mark + text.encode(encoding)})
+    made = create_manifest(files)
+    assert texts(made) == {"a__captions": text}
+    assert f"caption files that are not UTF-8 are read as {name}" in made.findings.guesses
+
+
+@pytest.mark.parametrize(
     ("files", "sentence"),
     [
         ({}, "no videos with caption files"),
-        ({"a.mp4": b"x"}, "1 video and no captions"),
-        (
-            {"a.mp4": b"x", "a.txt": "\u200b "},
-            r"no video with a caption .* a caption file without a caption \(1, such as",
-        ),
+        ({"a.JPG": b"x", "b.png": b"x", "a.txt": "A cat."}, "2 pictures and no video: make a clip of every picture"),
         ({"t.csv": "video,caption\n"}, "it is empty"),
         ({"t.csv": "video,video\n"}, "the header must name every column once"),
         ({"t.parquet": b"no parquet"}, r"t\.parquet: cannot be read"),
-        ({"a.mp4": b"x", "a.txt": b"\xff\xfe"}, "not valid UTF-8"),
-        (
-            {"t.csv": "video,caption\na,b\n".encode("utf-16")},
-            r"^t\.csv is not UTF-8 \(byte 1 of line 1\): save it as UTF-8$",
-        ),
-        ({"t.csv": "video,caption\na,ä\n".encode("cp1252")}, r"\(invalid_utf8\): save the file as UTF-8"),
+        ({"t.csv": "видео,caption\na,b\n".encode("cp1251")}, r"^t\.csv is not UTF-8 .*: save it as UTF-8$"),
+        ({"t.csv": "video,caption\na,Собака\n".encode("cp1251")}, r"\(invalid_utf8\): save the file as UTF-8"),
+        ({"t.csv": "video,caption\na,一只狗\n".encode("gb18030")}, r"\(invalid_utf8\): save the file as UTF-8"),
     ],
 )
 def test_a_source_of_which_nothing_can_be_made(tmp_path: Path, files: Files, sentence: str) -> None:

@@ -88,9 +88,8 @@ def converted(references: Path, tmp_path: Path) -> Callable[..., tuple[dict[str,
             write_lines(source, predictions)
         judged = {} if labels is None else {"sys": write_lines(tmp_path / "labels.jsonl", labels)}
         counts = convert(references, tmp_path / "out", predictions={"sys": source}, labels=judged)
-        return counts, {
-            name: table(tmp_path / "out", name) for name in TABLE_NAMES.values() if name not in ("qa", "ratings")
-        }
+        written = (name for name in TABLE_NAMES.values() if name not in ("qa", "ratings", "vectors"))
+        return counts, {name: table(tmp_path / "out", name) for name in written}
 
     return run
 

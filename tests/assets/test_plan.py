@@ -227,3 +227,25 @@ def test_a_model_that_sees_videos_needs_videos_too(scorers: dict[str, Scorer], t
     )
     assert needs(plan, "qeva").startswith("qeva needs references or keypoints or videos and a model that sees videos")
     assert "facts: 7 about each caption; no model needed" in list(plan.format_lines())
+
+
+@pytest.mark.parametrize(
+    ("files", "models", "lines"),
+    [
+        (0, "m 1", []),
+        (1, "m 1", ["text on screen and speech: 3 more facts about each video, by m 1"]),
+        (
+            1,
+            None,
+            [
+                "text on screen and speech: not measured; install the extra `facts` (pip install 'reelsieve[facts]')",
+            ],
+        ),
+    ],
+)
+def test_one_sentence_shows_whether_text_and_speech_are_measured(
+    files: int, models: str | None, lines: list[str]
+) -> None:
+    plan = Plan(Holdings(1, files, 1), (), {}, models)
+    assert [line for line in plan.format_lines() if line.startswith("text on screen")] == lines
+    assert any("24 about each video; no model needed" in line for line in plan.format_lines()) == bool(files)

@@ -54,6 +54,7 @@ SELECT i.rank, i.value, d.name AS dataset, s.kind, s.key AS sample, s.system, v.
        v.duration_s, encode(v.content_sha256, 'hex') AS content_sha256, v.licence, v.source_url, s.text,
        s.question, s.answer, v.collected_at, v.opt_out, s.segments,
        (SELECT array_agg(text ORDER BY key COLLATE "C") FROM reference r WHERE r.video_id = v.video_id) AS "references",
+       NULL AS tags,
        s.extra, v.extra AS video_extra, p.vcs, p.vcs_models, p.vcs_short, p.vcs_short_models, p.evqa, p.evqa_models
 FROM selection_item i JOIN sample s USING (sample_id) JOIN video v USING (video_id)
 JOIN dataset d ON d.dataset_id = s.dataset_id JOIN sample_scores p USING (sample_id)

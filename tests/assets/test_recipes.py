@@ -282,6 +282,11 @@ def test_scores_without_a_value_are_no_scores_that_are_missing(module_engine: En
     sample = add_sample(module_engine, silent, video, "s", "text")
     with pytest.raises(SelectionError, match="has a vcs score: run reelsieve score --dataset silent first"):
         make(module_engine, silent, by="vcs")
+    with pytest.raises(SelectionError, match="has a motion value: run reelsieve facts --dataset silent first"):
+        make(module_engine, silent, by="motion")
+    both = "vcs and motion score: run reelsieve score --dataset silent and run reelsieve facts --dataset silent first"
+    with pytest.raises(SelectionError, match=both):
+        make(module_engine, silent, by={"vcs": 1.0, "motion": 1.0})
     set_scores(module_engine, {sample: None})
     with pytest.raises(
         SelectionError,
@@ -361,7 +366,7 @@ def test_a_diff_says_who_left_who_came_and_why(engine: Engine) -> None:
     drawn = make(engine, dataset, by="vcs", choose="random", seed=3, count=2)
     with engine.connect() as connection:
         went = list(compare_selections(connection, second.selection_id, drawn.selection_id))
-    sentence = f"selection {drawn.selection_id} drew others at random, or left it out by a condition"
+    sentence = f"selection {drawn.selection_id} drew others at random"
     assert {row.reason for row in went if row.change == "went out"} == {sentence}
 
 

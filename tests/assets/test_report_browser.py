@@ -88,7 +88,7 @@ def made(module_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Mad
             connection.execute(sa.update(schema.video).where(this).values({**media, "height": 32}))
         signs = content + bytes(255 - byte for byte in content)
         facts = {"motion": video / 7, "static_share": 1.0, "sharpness": 10.0**video, "signature": signs}
-        store_video_facts(module_engine, "rule", [VideoFacts(video_id, content, facts)])
+        store_video_facts(module_engine, "rule", None, [VideoFacts(video_id, content, facts)])
         for system in SYSTEMS:
             key, long = f"v{video}_{system}_{'x' * 60}", f"{system}_{'of_a_very_long_name' * 4}"
             ids.append(add_sample(module_engine, dataset, video_id, key, f"{HOSTILE} {key}", system=long))

@@ -50,7 +50,7 @@ def described(engine: Engine, name: str = "facts") -> Dataset:
         for caption, (video, text) in CAPTIONS.items():
             if video == key:
                 add_sample(engine, dataset, video_id, caption, text)
-    store_video_facts(engine, "rule", rows)
+    store_video_facts(engine, "rule", None, rows)
     measure_texts(engine, dataset, 0, lambda _: None)
     return dataset
 
@@ -161,7 +161,7 @@ def test_no_condition_is_proposed_that_takes_nothing_or_all(
         video_id = add_video(engine, dataset, f"v{place}", content=content, uri=None)
         add_sample(engine, dataset, video_id, f"c{place}", words)
         facts = {"static_share": share, "black_share": 0.0, "letterbox": 0.0}
-        store_video_facts(engine, "rule", [VideoFacts(video_id, hashlib.sha256(content).digest(), facts)])
+        store_video_facts(engine, "rule", None, [VideoFacts(video_id, hashlib.sha256(content).digest(), facts)])
     measure_texts(engine, dataset, 0, lambda _: None)
     made = report_on(engine, dataset, tmp_path, ("vcs", "ecs"))
     found = proposals(made)

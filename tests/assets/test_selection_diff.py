@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.selection.select import make_selection
@@ -107,3 +108,48 @@ def test_a_stale_score_may_be_the_reason(engine: Engine, clips: Dataset) -> None
     }
     third = make(engine, clips, by="vcs", at_least={"vcs": 0.4}, where="sample != 'c'", stale="leave_out")
     assert reasons(engine, third, second)["b"] == f"its vcs was 0.4, below the cut-off 0.40001 of selection {second}"
+
+
+def test_the_one_condition_that_excluded_a_sample_is_the_reason(engine: Engine, clips: Dataset) -> None:
+    ids = add(engine, clips, {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6})
+    for key, duration in {"a": 9.0, "b": 3.0, "c": 9.0, "d": 9.0}.items():
+        with engine.connect() as connection:
+            video = connection.scalar(sa.select(schema.sample.c.video_id).where(schema.sample.c.sample_id == ids[key]))
+        assert video is not None
+        change(engine, schema.video, video, duration_s=duration)
+    set_scores(engine, {ids["c"]: 0.1}, metric="evqa")
+    everything = make(engine, clips, by="vcs", count=4)
+    rule: dict[str, Any] = {"where": "duration_s > 5", "at_least": {"evqa": 0.5}}
+    best = make(engine, clips, by="vcs", count=2, **rule)
+    high = "its vcs was high enough ({}), but selection {} excluded it {}"
+    assert reasons(engine, everything, best) == {
+        "b": high.format("0.8000", best, "by `where: duration_s > 5`"),
+        "c": high.format("0.7000", best, "by `at_least: evqa 0.5`"),
+    }
+    drawn = make(engine, clips, by="vcs", count=1, choose="random", seed=1, **rule)
+    got = reasons(engine, everything, drawn)
+    assert got.pop("b") == f"selection {drawn} excluded it by `where: duration_s > 5`"
+    assert got.pop("c") == f"selection {drawn} excluded it by `at_least: evqa 0.5`"
+    assert set(got.values()) == {f"selection {drawn} drew others at random"}
+    both = make(engine, clips, by=["vcs", "evqa"], count=2, **rule)
+    assert reasons(engine, everything, both)["b"] == f"selection {both} excluded it by `where: duration_s > 5`"
+    # The field has changed since, so that nothing excludes the sample now.
+    with engine.begin() as connection:
+        connection.execute(sa.update(schema.video).values(duration_s=9.0))
+    since = "for a reason that no longer holds: a field or a score has changed since"
+    assert reasons(engine, everything, best)["b"] == high.format("0.8000", best, since)
+
+
+def test_the_size_of_its_stratum_is_the_reason_of_a_sample_below_its_last(engine: Engine, clips: Dataset) -> None:
+    video = add_video(engine, clips, "v")
+    values = {("a", "x"): 0.9, ("b", "x"): 0.8, ("c", "y"): 0.7, ("d", "y"): 0.6, ("e", "z"): 0.95}
+    ids = {key: add_sample(engine, clips, video, key, f"text {key}", system=system) for key, system in values}
+    for metric in TWO_METRICS:
+        set_scores(engine, {ids[key]: value for (key, _), value in values.items()}, metric=metric)
+    everything = make(engine, clips, by="vcs", count=5)
+    quotas = make(engine, clips, by="vcs", per="system", quotas={"x": 1, "y": 2, "*": 0})
+    high = "its vcs was high enough ({}), but selection {} excluded it by the size of its stratum {}"
+    assert reasons(engine, everything, quotas) == {
+        "b": high.format("0.8000", quotas, "'x'"),
+        "e": high.format("0.9500", quotas, "'z'"),
+    }

@@ -139,7 +139,7 @@ def test_clips_become_videos_with_the_numbers_of_the_tool(tmp_path: Path, tool: 
     ]
     assert "segments" not in captions["clips/a__qwen"]
     assert left_out(made) == {
-        "an embedding of a clip, which no metric and no recipe uses": 2,
+        "a pickled vector of a clip, which is not opened: vectors come from the tool's Parquet files": 1,
         "a preview of a clip": 1,
         "a clip that the tool filtered out": 1,
         "a record about a whole video or chunk": 1,
@@ -153,6 +153,46 @@ def test_clips_become_videos_with_the_numbers_of_the_tool(tmp_path: Path, tool: 
         "a file of the tool that names no clip": 1,
     }
     assert not (folder / "trace").exists()
+    assert read_rows(folder / "vectors.jsonl") == [
+        {"video_id": "clips/a", "encoder": "Cosmos-Embed1", "vector": [0.5, 0.5]}
+    ]
+
+
+def test_vectors_that_cannot_be_used_are_named_row_by_row(tmp_path: Path) -> None:
+    folder = write_clips(tmp_path / "out", [meta(clip) for clip in "abcd"], "abcd")
+
+    def write(name: str, ids: list[str | None], vectors: list[Any], kind: pa.DataType) -> None:
+        (folder / name).parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table({"id": ids, "embedding": pa.array(vectors, pa.list_(kind))}), folder / name)
+
+    nan, inf = float("nan"), float("inf")
+    write("ce1_embd_parquet/x.parquet", ["a", "b", "c", "d"], [[nan, 1], [0, 0], [0.25, 2], None], pa.float32())
+    write("ce1_embd_parquet/y.parquet", ["c", "gone", None], [[5, 6], [5, 6], [5, 6]], pa.float64())
+    write("iv2_embd_parquet/x.parquet", ["a", "b"], [[1, 2, 3], [inf, 1, 1]], pa.float64())
+    write("ce1_embd_336p_parquet/x.parquet", ["a"], [[1]], pa.float64())
+    write("openai_embd_parquet/x.parquet", ["a", "b"], [[1, None], [2, 3]], pa.float64())
+    (folder / "openai_embd_parquet" / "z.parquet").write_bytes(b"PAR1 no table PAR1")
+    made = create_manifest(folder, tool="cosmos")
+    assert [(row["video_id"], row["encoder"], row["vector"]) for row in read_rows(folder / "vectors.jsonl")] == [
+        ("clips/a", "Cosmos-Embed1 336p", [1.0]),
+        ("clips/c", "Cosmos-Embed1", [0.25, 2.0]),
+        ("clips/a", "InternVideo2", [1.0, 2.0, 3.0]),
+        ("clips/b", "openai", [2.0, 3.0]),
+    ]
+    assert made.tables.vectors == {"Cosmos-Embed1 336p": 1, "Cosmos-Embed1": 1, "InternVideo2": 1, "openai": 1}
+    reasons = {
+        reason.split(":")[0]: n for reason, n in left_out(made).items() if "vector" in reason or "table" in reason
+    }
+    assert reasons == {
+        "a vector that ingest would refuse (nan)": 1,
+        "a vector that ingest would refuse (no_direction)": 1,
+        "a vector that ingest would refuse (not_finite)": 1,
+        "a vector that ingest would refuse (wrong_type)": 2,
+        "a second vector of a clip by one encoder": 1,
+        "a vector of a clip that is not in the manifest": 2,
+        "a table that cannot be read": 1,
+        "a pickled vector of a clip, which is not opened": 1,
+    }
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from db.schema import video
 from db.selection.freeze import Selection
 from db.selection.recipes import SelectionError, parse_recipe
 from db.selection.stored_selections import load_selection_rows
+from metrics_core.facts.models import find_fact_models
 from metrics_core.facts.pictures import PICTURE_FACTS_VERSION
 from tests.assets.manifests import write_manifest
 from tests.db.builders import set_scores
@@ -68,8 +69,8 @@ def ingested(engine: Engine, folder: Path) -> Dataset:
     return dataset
 
 
-def measure(engine: Engine, dataset: Dataset) -> int:
-    return measure_videos(engine, dataset, 0, lambda _: None)
+def measure(engine: Engine, dataset: Dataset, models: str | None = None) -> int:
+    return measure_videos(engine, dataset, 0, lambda _: None, models)
 
 
 def shown(engine: Engine, columns: str) -> dict[str, tuple[Any, ...]]:
@@ -87,6 +88,43 @@ def test_videos_are_measured_once_and_shown_beside_their_captions(engine: Engine
         motion, *others = found[key]
         assert motion == pytest.approx(heights_a_second(pixels), abs=heights_a_second(0.15))
         assert others == [0, False, 0.0]
+
+
+def test_text_and_speech_are_measured_once_the_models_are_there_and_stay_where_they_are_not(
+    engine: Engine, clips: Dataset
+) -> None:
+    def stored() -> set[tuple[Any, ...]]:
+        query = "SELECT models, text_share, text_area, speech_share FROM video_fact"
+        with engine.connect() as connection:
+            return {tuple(row) for row in connection.exec_driver_sql(query)}
+
+    models = find_fact_models()
+    assert models is not None
+    assert measure(engine, clips) == 3
+    assert stored() == {(None, None, None, None)}
+    assert measure(engine, clips, models) == 3
+    # Blocks of colours are no text, and the clips have no sound track.
+    assert stored() == {(models, 0.0, 0.0, None)}
+    assert shown(engine, "text_share, text_area, speech_share")["slow"] == (0.0, 0.0, None)
+    # A machine without the models leaves these rows alone, and other models measure anew.
+    assert measure(engine, clips, models) == measure(engine, clips) == 0
+    assert stored() == {(models, 0.0, 0.0, None)}
+    with engine.connect() as connection:
+        assert len(list_unmeasured_videos(connection, PICTURE_FACTS_VERSION, "m 2", clips.dataset_id, 0)) == 3
+
+
+def test_a_video_that_cannot_be_read_is_tried_once_with_the_models(engine: Engine, clips: Dataset) -> None:
+    def pending(models: str | None) -> int:
+        with engine.connect() as connection:
+            return len(list_unmeasured_videos(connection, PICTURE_FACTS_VERSION, models, clips.dataset_id, 0))
+
+    with engine.connect() as connection:
+        found = list_unmeasured_videos(connection, PICTURE_FACTS_VERSION, None, clips.dataset_id, 0)
+    bad = [VideoFacts(one.video_id, one.content_sha256, {}, "unreadable", "no frame") for one in found]
+    store_video_facts(engine, PICTURE_FACTS_VERSION, None, bad)
+    assert (pending(None), pending("m 1")) == (0, 3)
+    store_video_facts(engine, PICTURE_FACTS_VERSION, "m 1", bad)
+    assert (pending(None), pending("m 1"), pending("m 2")) == (0, 0, 3)
 
 
 def test_recipes_make_strata_of_motion(engine: Engine, clips: Dataset) -> None:
@@ -158,13 +196,13 @@ def test_a_video_that_cannot_be_read_is_not_tried_again_and_one_deleted_meanwhil
 ) -> None:
     def pending(rule: str) -> list[str]:
         with engine.connect() as connection:
-            return [video.key for video in list_unmeasured_videos(connection, rule, clips.dataset_id, 0)]
+            return [video.key for video in list_unmeasured_videos(connection, rule, None, clips.dataset_id, 0)]
 
     with engine.connect() as connection:
-        found = list_unmeasured_videos(connection, PICTURE_FACTS_VERSION, clips.dataset_id, 0)
+        found = list_unmeasured_videos(connection, PICTURE_FACTS_VERSION, None, clips.dataset_id, 0)
     gone = VideoFacts(10**6, b"x" * 32, {})
     bad = VideoFacts(found[0].video_id, found[0].content_sha256, {}, "unreadable", "no frame")
-    store_video_facts(engine, PICTURE_FACTS_VERSION, [bad, gone])
+    store_video_facts(engine, PICTURE_FACTS_VERSION, None, [bad, gone])
     assert pending(PICTURE_FACTS_VERSION) == [one.key for one in found[1:]]
     assert pending("another rule") == [one.key for one in found]
     with engine.begin() as connection:

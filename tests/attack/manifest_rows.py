@@ -68,6 +68,7 @@ def good_row(random: Random, kind: str, number: int) -> Row:
         "keypoint_label": {"keypoint_id": f"k{number}", "caption_id": caption, "covered": random.random() < 0.5},
         "qa": {"qa_id": f"q{number}", "video_id": video, "question": "What is it?", "answer": text},
         "rating": {"caption_id": caption, "rater": f"r{number}", "aspect": "all", "value": random.randint(1, 5)},
+        "vector": {"video_id": f"v{number}", "encoder": "e", "vector": [random.uniform(0.1, 1), 0.5, -1]},
     }  # fmt: skip
     row = rows[kind]
     if kind == "caption" and random.random() < 0.3:

@@ -33,6 +33,8 @@ STORED = {
     "WHERE s.dataset_id = :dataset",
     "qa": "SELECT s.xmin, s::text FROM sample s WHERE kind = 'qa' AND dataset_id = :dataset",
     "ratings": "SELECT r.xmin, r::text FROM rating r JOIN sample s USING (sample_id) WHERE s.dataset_id = :dataset",
+    "vectors": "SELECT e.xmin, e::text FROM video_embedding e JOIN video v USING (video_id) "
+    "WHERE v.dataset_id = :dataset",
 }
 REFUSED = "SELECT source, line, code, reason, raw FROM ingest_reject WHERE dataset_id = :dataset ORDER BY 1, 2, 3, 4, 5"
 State = dict[str, list[tuple[Any, ...]]]

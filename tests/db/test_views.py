@@ -48,7 +48,7 @@ SAMPLE_SCORES = [
     *("width", "height", "fps", "codec", "n_frames", "licence", "source_url", "collected_at", "opt_out", "sample_id"),
     *("words", "sentences", "words_per_second", "repetition", "boilerplate", "digit_share", "name_share", "language"),
     *VIDEO_FACTS,
-    *("n_references", "mean_ratings", "own_fields"),
+    *("n_references", "mean_ratings", "tags", "own_fields"),
     *("vcs", "vcs_status", "vcs_is_stale", "vcs_models"),
     *("evqa", "evqa_status", "evqa_is_stale", "evqa_models"),
 ]
@@ -105,6 +105,7 @@ def test_sample_scores_has_one_row_per_sample_and_null_where_undefined(engine: E
         **dict.fromkeys(FACT_COLUMNS),
         "n_references": 0,
         "mean_ratings": None,
+        "tags": [],
         "own_fields": None,
         "vcs": 0.75,
         "vcs_status": "ok",

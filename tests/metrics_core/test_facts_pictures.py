@@ -50,7 +50,7 @@ def pan(pixels: int, n: int = N, seed: int = 0) -> Picture:
 
 def measured(folder: Path, pictures: Picture, codec: str = "libx264", rate: int = RATE, **options: str) -> PictureFacts:
     path = folder / f"clip.{'avi' if codec == 'mpeg4' else 'mkv'}"
-    facts, has_sound = measure_video(encode_pictures(path, codec, "yuv420p", pictures, rate=rate, **options))
+    facts, has_sound, _ = measure_video(encode_pictures(path, codec, "yuv420p", pictures, rate=rate, **options))
     assert not has_sound
     return facts
 

@@ -47,7 +47,7 @@ def with_logo(pictures: Pictures) -> Pictures:
 
 
 def signature(folder: Path, pictures: Pictures, codec: str = "libx264", **options: str) -> bytes:
-    facts, _ = measure_video(encode_pictures(folder / "clip.mkv", codec, "yuv420p", pictures, **options))
+    facts, *_ = measure_video(encode_pictures(folder / "clip.mkv", codec, "yuv420p", pictures, **options))
     assert facts.signature is not None
     return bytes.fromhex(facts.signature)
 

@@ -150,19 +150,19 @@ def test_what_one_video_leads_to_ends_only_that_video(clips: list[Path]) -> None
 
 
 @pytest.mark.parametrize(
-    ("pixels", "n_frames", "n_asked"),
-    # All five fit; three do, so that the fourth waits; each goes alone.
-    [(32 * 32, 20, 5), (MAX_PIXELS // 2, 20, 4), (MAX_PIXELS, None, 2)],
+    ("pixels", "n_frames", "held", "n_asked"),
+    # All five fit; three do, so that the fourth waits; each goes alone; three files of 1.25 GiB fit into 4 GiB.
+    [(32 * 32, 20, 0, 5), (MAX_PIXELS // 2, 20, 0, 4), (MAX_PIXELS, None, 0, 2), (32 * 32, 20, 5 << 28, 4)],
 )
 def test_fewer_videos_are_decoded_at_once_the_more_memory_they_take(
-    clips: list[Path], pixels: int, n_frames: int | None, n_asked: int
+    clips: list[Path], pixels: int, n_frames: int | None, held: int, n_asked: int
 ) -> None:
     asked: list[str] = []
 
     def videos() -> Iterator[VideoToEncode[str]]:
         for path in clips:
             asked.append(path.name)
-            yield VideoToEncode(path.name, path, 1.0, n_frames, pixels)
+            yield VideoToEncode(path.name, path, 1.0, n_frames, pixels, held)
 
     encoding = compute_frame_features(FrameEncoder(MeanColour(batch_size=1)), videos(), DecoderPool(4))
     assert next(encoding)[0] == "1.avi"

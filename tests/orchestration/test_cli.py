@@ -91,7 +91,7 @@ def test_ingest_reports_each_table(scored: dict[str, Any]) -> None:
     report = scored["ingest"]
     assert report["dataset"] == "cli"
     assert report["accepted"] == {
-        "videos": 2, "captions": 5, "keypoints": 0, "keypoint_labels": 0, "qa": 1, "ratings": 0
+        "videos": 2, "captions": 5, "keypoints": 0, "keypoint_labels": 0, "qa": 1, "ratings": 0, "vectors": 0
     }  # fmt: skip
     assert set(report["unchanged"].values()) == {0}
     assert report["rejected"] == 1
@@ -517,6 +517,19 @@ def test_status_counts_what_is_there(run: Run, scored: dict[str, Any]) -> None:
     (row,) = [found for found in read_json(run("status", "--json")) if found["dataset"] == "cli"]
     assert (row["dataset"], row["videos"], row["captions"], row["qa"], row["rejects"]) == ("cli", 2, 4, 1, 1)
     assert row["vcs_pending"] == 0
+
+
+def test_status_fits_a_terminal_and_shows_one_dataset_or_all_columns(run: Run, scored: dict[str, Any]) -> None:
+    shown = run("status", "--dataset", "cli").stdout.splitlines()
+    assert shown[0].split() == ["dataset", "videos", "captions", "qa", "references", "keypoints", "ratings", "rejects"]
+    assert shown[1].split()[:4] == ["cli", "2", "4", "1"]
+    assert all(len(line) <= 80 for line in shown[:4])
+    assert shown[3] == "cli"
+    assert shown[4].startswith("samples to score: ")
+    assert "vcs_pending" in run("status", "--dataset", "cli", "--wide").stdout
+    assert [row["dataset"] for row in read_json(run("status", "--dataset", "cli", "--json"))] == ["cli"]
+    done = run("status", "--dataset", "clj")
+    assert (done.returncode, done.stderr) == (1, "error: there is no dataset 'clj', did you mean 'cli'?\n")
 
 
 def test_score_says_first_which_metrics_can_score_nothing(run: Run, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 import threading
@@ -17,6 +18,7 @@ from unittest.mock import patch
 import dagster as dg
 import pytest
 
+from assets.ingest.run import ingest_folder
 from assets.models.settings import DEVICE_VARIABLE
 from assets.partitions import build_range_tags
 from assets.sources.assets import source_assets
@@ -112,6 +114,42 @@ def test_a_failed_run_is_told_to_command_and_url(tmp_path: Path) -> None:
     assert (told["run_id"], told["job"], told["partitions"]) == (run_id, "ingest_job", "failing")
     assert "no such folder" in told["error"]
     assert told["text"].startswith("Reelsieve: ingest_job of failing failed: ")
+
+
+def test_a_score_without_its_evidence_fails_with_one_sentence_that_names_the_job(tmp_path: Path) -> None:
+    captions = [
+        {"caption_id": "r", "video_id": "v", "role": "reference", "text": "A dog runs. It jumps. It swims to a duck."},
+        {
+            "caption_id": "c",
+            "video_id": "v",
+            "role": "candidate",
+            "system": "s",
+            "text": "A dog is running. Then it leaps. It swims up to a duck.",
+        },
+    ]
+    (tmp_path / "videos.jsonl").write_text('{"video_id": "v"}\n')
+    (tmp_path / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in captions))
+    ingest_folder(get_installation().engine, tmp_path, "alone")
+    instance = get_installation().instance
+    instance.add_dynamic_partitions("shard", ["alone:0000"])
+    job = get_definitions().resolve_job_def("scoring_job")
+    program = f"import sys; open({str(tmp_path / 'heard.json')!r}, 'w').write(sys.stdin.read())"
+    with variables(REELSIEVE_FAILURE_COMMAND=shlex.join([sys.executable, "-c", program])):
+        cursor = tick(None).cursor
+        done = job.execute_in_process(
+            {}, instance, "alone:0000", asset_selection=[dg.AssetKey("vcs_score")], raise_on_error=False
+        )
+        assert not done.success
+        tick(cursor)
+    (failed,) = [event.step_failure_data for event in done.all_events if event.is_step_failure]
+    sentence = failed.user_failure_data.description
+    assert re.fullmatch(
+        r"All \d+ texts have no vector of \S+: materialise text_embedding for this shard first, or launch "
+        "scoring_job, which makes both",
+        sentence,
+    )
+    assert failed.error.cause is None
+    assert json.loads((tmp_path / "heard.json").read_text())["error"] == sentence
 
 
 @pytest.mark.parametrize("status", [302, 404, 500])

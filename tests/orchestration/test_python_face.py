@@ -58,6 +58,24 @@ def test_what_is_stored_comes_as_tables(scored: Installation) -> None:
     assert list(here.sql("SELECT 1 AS one WHERE false").columns) == ["one"]
 
 
+def test_the_columns_that_are_asked_for_come_in_their_order(scored: Installation) -> None:
+    here = rs.connect()
+    all_columns = here.scores("mine")
+    two = here.scores("mine", columns=["vcs", "sample"])
+    assert list(two.columns) == ["vcs", "sample"]
+    assert two.equals(all_columns[["vcs", "sample"]])
+    with pytest.raises(rs.ReelsieveError, match="has no column 'vcz', did you mean 'vcs'"):
+        here.scores("mine", columns=["sample", "vcz"])
+    with pytest.raises(rs.ReelsieveError, match="has no column"):
+        here.scores("mine", columns=['vcs" FROM x; --'])
+    with pytest.raises(rs.ReelsieveError, match=r"give a list, such as \['vcs'\]"):
+        here.scores("mine", columns="vcs")
+
+
+def test_only_public_names_are_listed() -> None:
+    assert sorted(dir(rs)) == sorted(rs.__all__)
+
+
 def test_mean_ratings_of_all_captions_are_estimated(scored: Installation) -> None:
     here = rs.connect()
     with pytest.raises(rs.ReelsieveError, match="there is no dataset 'mime', did you mean 'mine'"):

@@ -142,7 +142,7 @@ def test_drop_says_what_would_go_and_takes_yes(scored: Installation, tmp_path: P
         assert set(connection.scalars(sa.select(schema.shard_count.c.dataset_id))) <= {other.dataset_id}
     assert after["score"] > 0
     assert partitions() == {"other", "other:0000", "other:0001"}
-    of_dataset = {"duration_s", "collected_at", "opt_out", "segments", "references", "extra", "video_extra"}
+    of_dataset = {"duration_s", "collected_at", "opt_out", "segments", "references", "tags", "extra", "video_extra"}
     assert exported(selection, tmp_path / "after.jsonl") == [
         {name: None if name in of_dataset else value for name, value in row.items()} for row in frozen
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from assets.media.settings import MediaSettings
 from assets.settings import read_settings
 from orchestration.cluster.worker import RayWorker
 from orchestration.installation import get_installation
-from orchestration.launch import run_ingest
+from orchestration.launch import run_facts, run_ingest
 from tests.assets.manifests import candidate, write_clip, write_manifest
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
@@ -48,6 +49,23 @@ def test_score_with_facts_leaves_nothing_to_measure(installation: Installation) 
         ("second", "ok", True),
         ("without a caption", "ok", None),
     ]
+
+
+def test_facts_are_measured_in_the_chosen_shards_only(installation: Installation, tmp_path: Path) -> None:
+    names = [str(number) for number in range(6)]
+    for number, name in enumerate(names):
+        write_clip(tmp_path / f"{name}.avi", n_frames=12, brightness=20 + 30 * number)
+    videos: list[Any] = [{"video_id": name, "path": f"{name}.avi"} for name in names]
+    captions = [candidate(name, name, f"A red circle of clip {name} slides left.") for name in names]
+    run_ingest(get_installation(), write_manifest(tmp_path, videos, captions=captions), "divided", None, 3)
+    # Without a reference no model is asked.
+    run("score", "--dataset", "divided", "--metric", "vcs", "--shard", "0", "--shard", "2", "--facts")
+    n_left = 0
+    for row in run("sql", "SELECT shard, language, brightness FROM sample_scores WHERE dataset = 'divided'"):
+        assert (row["language"] is None) == (row["brightness"] is None) == (row["shard"] == 1), row
+        n_left += row["shard"] == 1
+    assert 0 < n_left < len(names)
+    assert run_facts(get_installation(), "divided") == {"text_fact": n_left, "video_fact": n_left}
 
 
 def test_an_actor_decodes_by_its_cores_where_no_setting_says_otherwise(

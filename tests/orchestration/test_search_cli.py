@@ -77,11 +77,35 @@ def test_frames_without_an_encoder_of_ones_own_say_which_setting_to_give(scored:
     assert "REELSIEVE_IMAGE_TEXT_ENCODER" in line
 
 
+def test_videos_are_searched_by_a_video_where_the_encoder_is_not_run(ingested: Installation, tmp_path: Path) -> None:
+    (tmp_path / "videos.jsonl").write_text("".join(f'{{"video_id": "{key}"}}\n' for key in "abc"))
+    (tmp_path / "captions.jsonl").write_text("")
+    rows = [{"video_id": key, "encoder": "IV2", "vector": [number, 1]} for number, key in enumerate("abc")]
+    (tmp_path / "vectors.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run_command("ingest", str(tmp_path), "--dataset", "brought").returncode == 0
+    answer = json.loads(run_command("search", "--like", "a", "--dataset", "brought", "--json").stdout)
+    assert (answer["encoder"], [row["video"] for row in answer["found"]]) == ("IV2", ["b", "c"])
+    done = run_command("search", "--like", "a", "--dataset", "brought")
+    assert done.stdout.splitlines()[0].split() == ["similarity", "video"]
+    done = run_command("search", "a red door", "--frames", "--dataset", "brought")
+    (line,) = done.stderr.splitlines()
+    assert "a text cannot be compared with the vectors of IV2, which Reelsieve does not run: search by a video" in line
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
         (["  "], 2, "the text is empty"),
         (["a", "--dataset", "nowhere"], 1, "there is no dataset 'nowhere'"),
+        ([], 2, "give either a text, perhaps with --frames, or --like VIDEO, perhaps with --encoder"),
+        (["a", "--like", "v"], 2, "give either a text"),
+        (["a", "--encoder", "e"], 2, "give either a text"),
+        (["--like", "v", "--frames"], 2, "give either a text"),
+        (
+            ["--like", "v", "--dataset", DATASET],
+            1,
+            "there are vectors of no encoder; the manifest's table",
+        ),
     ],
 )
 def test_mistakes_are_one_sentence(scored: Installation, arguments: list[str], code: int, words: str) -> None:

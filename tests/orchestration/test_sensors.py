@@ -254,6 +254,27 @@ def test_conclusions_follow_the_scores_of_their_own_data_set(tmp_path: Path) -> 
     assert stored("second") is None, "the page is gone"
 
 
+def test_conclusions_follow_what_comes_while_they_are_drawn_and_trials(tmp_path: Path) -> None:
+    run_ingest(get_installation(), write_manifest(tmp_path, n_videos=2, prefix="fourth"), "fourth", None, 1)
+    list(run_scoring(get_installation(), "fourth", ["vcs"]))
+    made(CONCLUSION_ASSETS[:1], "fourth")
+    made(["vcs_score"], "fourth:0000")
+    made(CONCLUSION_ASSETS[1:], "fourth")
+    assert "fourth" in asked()
+    made(CONCLUSION_ASSETS, "fourth")
+    assert "fourth" not in asked()
+    made(["selection_trial"], "fourth")
+    assert "fourth" in asked(), "the report shows it"
+    made(CONCLUSION_ASSETS, "fourth")
+    assert "fourth" not in asked()
+
+
+def made(assets: list[str], partition: str) -> None:
+    """Tell Dagster that these assets were made, in this order."""
+    for asset in assets:
+        get_installation().instance.report_runless_asset_event(dg.AssetMaterialization(asset, partition=partition))
+
+
 def test_conclusions_that_fail_are_tried_again_after_a_pause(tmp_path: Path) -> None:
     run_ingest(get_installation(), write_manifest(tmp_path, n_videos=2, prefix="third"), "third", None, 1)
     list(run_scoring(get_installation(), "third", ["vcs"]))

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import shlex
 import shutil
+import sys
 import wave
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from assets.ingest.rejects import CODES
 from assets.scores.registry import METRICS
+from db.scores.sample_scores import FACT_COLUMNS
+from metrics_core.facts.models import find_fact_models
 from orchestration.cli.tried_manifest import find_or_make_manifest
 from orchestration.installation import get_installation
 from tests.assets.manifests import write_clip
@@ -95,11 +100,11 @@ def test_ten_clips_with_a_caption_each_have_numbers_in_many_columns(tried: Done,
     captions = query("SELECT * FROM sample_scores WHERE dataset = 'clips'")
     assert len(captions) == 10
     assert "measured: 10 texts, 10 videos by this run" in tried.stdout
-    full = re.search(r"(\d+) facts have a number for all 10 samples: ([a-z_, ]+)", told(tried))
+    full = re.search(r"(\d+) facts have a number for all 10 samples; reelsieve facts shows them", told(tried))
     assert full is not None
-    names = [name.strip() for name in full[2].split(" sample ")[0].split(",")]
-    assert int(full[1]) == len(names) >= 25
-    assert all(isinstance(row[name], int | float) for row in captions for name in names)
+    numbers = [name for name in FACT_COLUMNS if all(isinstance(row[name], int | float) for row in captions)]
+    # `has_sound` is yes or no, which Python counts as a number.
+    assert int(full[1]) == len(numbers) - ("has_sound" in numbers) >= 25
     assert {row["language"] for row in captions} == {"en"}
     made = {"videos.jsonl", "captions.jsonl"}
     assert {path.name for path in clips.iterdir() if path.suffix == ".jsonl"} == made
@@ -107,12 +112,13 @@ def test_ten_clips_with_a_caption_each_have_numbers_in_many_columns(tried: Done,
 
 
 def test_metrics_that_can_say_nothing_are_named_once_and_left_out(tried: Done) -> None:
-    assert plan(tried)[:3] == [
+    assert plan(tried)[:4] == [
         "holds: 10 videos, 10 captions; no references, keypoints, ratings",
         "facts: 7 about each caption and 24 about each video; no model needed",
+        f"text on screen and speech: 3 more facts about each video, by {find_fact_models()}",
         "scores: no metric can score this yet",
     ]
-    assert [line.split(" ")[0] for line in plan(tried)[3:]] == list(METRICS)
+    assert [line.split(" ")[0] for line in plan(tried)[4:]] == list(METRICS)
     assert "vcs needs references: none found" in plan(tried)
     assert sum("REELSIEVE_IMAGE_TEXT_ENCODER" in line for line in plan(tried)) == 1
     assert "plan: time: about " in tried.stdout
@@ -201,7 +207,6 @@ def test_what_is_broken_is_named_and_the_rest_is_done(folder: Path) -> None:
     done = run("try", "mixed")
     for why, which in {
         "a caption that was not used, since another file comes first (.txt, then .json, .vtt, .srt)": "english.json",
-        "a video without a caption file": "silent.avi",
         "a file that is neither video, caption file, table nor tar shard": "sound.wav",
         f"a file that ingest would refuse (file_missing): {CODES['file_missing']}": "gone.mp4",
         f"a file that ingest would refuse (not_a_file): {CODES['not_a_file']}": "pipe.mp4",
@@ -216,6 +221,78 @@ def test_what_is_broken_is_named_and_the_rest_is_done(folder: Path) -> None:
     rows = query("SELECT video, language, brightness FROM sample_scores WHERE dataset = 'mixed' ORDER BY 1")
     assert [(row["video"], row["language"]) for row in rows] == [("english", "en"), ("french", "fr"), ("german", "de")]
     assert all(row["brightness"] is not None for row in rows)
+
+
+def test_clips_without_captions_get_facts_and_a_page(folder: Path) -> None:
+    (folder / "bare").mkdir()
+    for number in range(3):
+        write_clip(folder / "bare" / f"clip_{number}.avi", brightness=60 + 60 * number)
+    done = run("try", "bare")
+    assert "2 of 4 score: skipped, since no metric can score this dataset" in done.stdout
+    assert "facts have a number for all 3 videos" in done.stdout
+    assert "captions: there are none; put clip.txt next to clip.mp4" in done.stdout
+    assert [line for line in done.stdout.splitlines() if line.startswith("next: ")] == [
+        "next: reelsieve facts --dataset bare"
+    ]
+    (page,) = [line.removeprefix("page: ") for line in done.stdout.splitlines() if line.startswith("page: ")]
+    assert "Facts about 3 videos" in Path(page).read_text()
+    spreads = {row["fact"]: row for row in json.loads(run("facts", "--dataset", "bare", "--json").stdout)["facts"]}
+    shown = query(
+        "SELECT min(brightness) AS least, max(brightness) AS greatest FROM video_fact f JOIN video USING (video_id) "
+        "JOIN dataset d USING (dataset_id) WHERE d.name = 'bare'"
+    )
+    assert {name: spreads["brightness"][name] for name in ("least", "greatest")} == pytest.approx(shown[0])
+    assert (spreads["brightness"]["n"], spreads["words"]["n"]) == (3, 0)
+
+
+def test_try_takes_the_options_of_init_that_it_names(folder: Path) -> None:
+    source = folder / "named"
+    source.mkdir()
+    write_clip(source / "a.avi")
+    (source / "t.csv").write_text("which;said;truth;mark\na.avi;A dog runs.;A dog is running.;4,5\n")
+    refused = run_command("try", "named")
+    assert refused.returncode == 1
+    assert "choose one of 'which', 'said', 'truth', 'mark' with --column video=NAME" in refused.stderr
+    columns = [f"--column={field}" for field in ("video=which", "caption=said", "reference=truth")]
+    wrong = run_command("try", "named", "--to", "elsewhere", *columns, "--rating=mark=5-1")
+    assert (wrong.returncode, "'5-1' is no scale: write COLUMN, COLUMN=0-100" in wrong.stderr) == (1, True)
+    columns.append("--column=rating=mark=1-5, mean of 2")
+    done = run("try", "named", "--to", "elsewhere", *columns)
+    assert "manifest: 1 video, 1 caption of system 'captions', 1 reference, 1 rating\n" in done.stdout
+    assert "written: ratings.jsonl, captions.jsonl, videos.jsonl, scales.json in " in done.stdout
+    assert sorted(path.name for path in (folder / "elsewhere").iterdir()) == [
+        "captions.jsonl", "ratings.jsonl", "scales.json", "videos.jsonl"
+    ]  # fmt: skip
+    assert json.loads((folder / "elsewhere/scales.json").read_text()) == {"mark": "1-5"}
+    again = run_command("try", "named", "--to", "elsewhere", *columns)
+    assert again.returncode == 2
+    assert "has a manifest already, to which --column, --rating and --from do not apply" in again.stderr
+    assert all(len(line) <= 80 for line in done.stdout.splitlines() if line.startswith(("sample", "a__")))
+
+
+def test_ratings_are_named_before_the_manifest_is_written(folder: Path) -> None:
+    source = folder / "rated"
+    source.mkdir()
+    (source / "t.csv").write_text("video,caption,score\na,A dog runs.,4\nb,A cat.,2\n")
+    done = run("init", "rated")
+    assert done.stderr.startswith("ratings: no number counts as a rating of people, unless you give --rating score\n")
+    wrong = run_command("init", "rated", "--column", "referense=x")
+    assert (wrong.returncode, "write FIELD=COLUMN, where FIELD is one of video, caption" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 1), (b"y\n", 0)])
+def test_on_a_terminal_the_manifest_waits_for_the_answer(folder: Path, answer: bytes, code: int) -> None:
+    source = folder / f"asked_{code}"
+    source.mkdir()
+    (source / "t.csv").write_text("video,caption,score\na,A dog runs.,4\n")
+    person, terminal = pty.openpty()
+    os.write(person, answer)
+    with open(terminal, encoding="utf-8") as keyboard, patch.object(sys, "stdin", keyboard):
+        done = run_command("init", source.name)
+    os.close(person)
+    assert (done.returncode, (source / "videos.jsonl").exists()) == (code, code == 0)
+    assert "Write the manifest without these ratings?" in done.stderr
+    assert ("no manifest was written, as you wished" in done.stderr) == (code == 1)
 
 
 def _write_sound(path: Path) -> None:
@@ -239,7 +316,7 @@ def test_a_folder_in_which_nothing_can_be_used_ends_in_one_sentence(folder: Path
     ruined = run_command("try", "ruined")
     assert ruined.returncode == 1
     assert ruined.stderr.splitlines()[-1] == (
-        "error: dataset ruined has no caption to describe: reelsieve rejects --dataset ruined says why"
+        "error: dataset ruined has no video and no caption to describe: reelsieve rejects --dataset ruined says why"
     )
 
 

@@ -102,6 +102,7 @@ def address(installation: Installation, log: Path, terminal: Path) -> Generator[
         assert server.returncode == 128 + signal.SIGTERM
         assert terminal.read_text().splitlines() == [
             f"{address} in a moment; Ctrl-C ends it",
+            "runs of commands are on the page Runs, not on the timeline",
             f"ready: {address} (the log of Dagster is {log})",
             STOPPED_MESSAGE,
         ], "runs, ticks and requests leave no line at the terminal"

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 import reelsieve as rs
+from assets.lineage import build_score_lineage
+from assets.scores.registry import SCORERS
 from orchestration.runs import get_definitions
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
@@ -41,6 +43,12 @@ def test_dagster_shows_its_assets_checks_and_steps(installation: Installation) -
     assert {("letter_count", "letters_counted"), ("letters_score", "inputs_fresh")} <= checks
     steps = {node.name for node in get_definitions().resolve_job_def("scoring_job").nodes}
     assert {"letter_count", "letter_count_checks", "letters_score", "letters_score_checks"} <= steps
+
+
+def test_its_value_comes_from_its_own_table_too() -> None:
+    (read,) = build_score_lineage(SCORERS["letters"]).deps_by_column.values()
+    assert {dep.column_name for dep in read if dep.asset_key == dg.AssetKey("letter_count")} == {"n"}
+    assert {dep.column_name for dep in read if dep.asset_key == dg.AssetKey("sample")} >= {"text"}
 
 
 def test_scores_are_rows_and_columns(scored: Installation) -> None:

@@ -99,6 +99,7 @@ addEventListener("error", async event => {
   if (!(media instanceof HTMLImageElement || media instanceof HTMLVideoElement)) return;
   const answer = await fetch(media.src, {headers: {Range: "bytes=0-0"}});
   const sentence = answer.ok ? "This browser cannot play the format of the video." : `No picture: ${(await answer.json()).message}`;
+  if (!media.isConnected) return;  // its card was made again
   const film = media.closest(".film") ?? document.createElement("p");
   if (!film.isConnected) media.replaceWith(film);
   showSentence(film, sentence);
@@ -108,8 +109,9 @@ addEventListener("error", async event => {
 
 // j and k go from card to card, and with the arrows from sample to sample; Escape leads back to the cards.
 const WALK = {j: "next", ArrowRight: "next", k: "prev", ArrowLeft: "prev"};
+const isTyping = event => event.target.matches("input:not([type=checkbox]), select, textarea, video, .table");
 addEventListener("keydown", event => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea, video, .table")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event)) return;
   if (event.key === "Escape") document.querySelector("a.back[aria-keyshortcuts]")?.click();
   document.querySelector(`.top [rel=${WALK[event.key]}]`)?.click();
   if (!["j", "k"].includes(event.key)) return;
@@ -119,9 +121,12 @@ addEventListener("keydown", event => {
 });
 
 // A change is sent as JSON, which no other site can make a browser send.
-const post = async address => {
+const undos = [];
+const post = async (address, canUndo = true) => {
   const answer = await fetch(address, {method: "POST", headers: {"Content-Type": "application/json"}, body: "{}"});
-  document.getElementById("message").textContent = (await answer.json()).message;
+  const {message, undo} = await answer.json();
+  document.getElementById("message").textContent = message;
+  if (undo && canUndo) undos.push(undo);
   return answer.ok;
 };
 addEventListener("click", async event => {
@@ -183,3 +188,90 @@ addEventListener("keydown", event => {
   else if (event.key === "u") document.getElementById("undo").click();
   else if (event.key === "Enter" && points && event.target === document.body) points.requestSubmit();
 });
+
+// Tags, notes and saved views: a change is stored, then the parts of the page that show it are made again.
+const bar = document.getElementById("bar");
+const listChosen = () => [...document.querySelectorAll(".choose:checked")];
+const showChosen = () => {
+  const undo = document.querySelector(".remark #undo"), n = listChosen().length;
+  if (undo) undo.hidden = !undos.length;
+  if (!bar) return;
+  document.getElementById("chosen").textContent = `${n} chosen`;
+  bar.hidden = !n && !document.getElementById("message").textContent;
+};
+const change = async (address, canUndo) => {
+  const isDone = await post(address, canUndo).catch(() => {
+    document.getElementById("message").textContent = "Nothing was stored: the server does not answer. Start it and try again.";
+    return false;
+  });
+  const answer = isDone && bar && await fetch(location.href);
+  const page = answer?.ok && new DOMParser().parseFromString(await answer.text(), "text/html");
+  const ids = listChosen().map(box => box.value), held = document.activeElement.closest(".card")?.querySelector(".choose").value;
+  // Without the last sample of a tag, a view by this tag has no page any more: the old one stays.
+  if (page) {
+    document.querySelectorAll("[data-live]").forEach(part => part.replaceWith(page.getElementById(part.id)));
+    document.querySelectorAll(".choose").forEach(box => { box.checked = ids.includes(box.value); });
+  }
+  if (bar) document.querySelectorAll("[data-load], img[data-src]:not([src])").forEach(part => sight.observe(part));
+  else await Promise.all([...document.querySelectorAll("[data-load]")].map(histogram));
+  showChosen();
+  const lost = document.activeElement === document.body;
+  if (lost) document.querySelector(held ? `.choose[value="${held}"]` : ".remark #undo:not([hidden])")?.focus();
+  return isDone;
+};
+const undoLast = () => undos.length && change(undos.pop(), false);
+const clear = () => {
+  listChosen().forEach(box => { box.checked = false; });
+  document.getElementById("message").textContent = "";
+  showChosen();
+};
+// Shift chooses all cards from the last one that was chosen or not.
+let lastBox = null;
+const chooseBox = (box, isRange) => {
+  const boxes = [...document.querySelectorAll(".choose")];
+  const places = [box, isRange && lastBox?.isConnected ? lastBox : box].map(each => boxes.indexOf(each)).sort((a, b) => a - b);
+  boxes.slice(places[0], places[1] + 1).forEach(each => { each.checked = box.checked; });
+  lastBox = box;
+  showChosen();
+};
+addEventListener("click", event => {
+  const {target} = event;
+  if (target.matches(".choose")) chooseBox(target, event.shiftKey);
+  if (target.dataset.change) change(target.dataset.change);
+  if (target.matches(".remark #undo")) undoLast();
+  if (target.id === "clear") clear();
+  if (target.id !== "freeze") return;
+  const quote = box => `'${box.dataset.key.replaceAll("'", "''")}'`;
+  const kinds = Object.entries(Object.groupBy(listChosen(), box => box.dataset.kind));
+  const conditions = kinds.map(([kind, boxes]) => `kind = '${kind}' and sample in (${boxes.map(quote).join(", ")})`);
+  location.href = `${target.dataset.at}?${new URLSearchParams({where: conditions.map(each => `(${each})`).join(" or "), sort: ""})}`;
+});
+addEventListener("submit", async event => {
+  const form = event.target;
+  if (!form.matches(".remark, [data-save]")) return;
+  event.preventDefault();
+  const values = new URLSearchParams(new FormData(form));
+  if (form.dataset.save) return change(`${form.dataset.save}&${values}`);
+  if (values.get("by")) localStorage.setItem("by", values.get("by"));
+  if (form === bar) listChosen().forEach(box => values.append("sample", box.value));
+  const isDone = await change(`${form.getAttribute("action")}${event.submitter?.value === "remove" ? "/remove" : ""}?${values}`);
+  if (isDone && form !== bar) form.elements.text.value = "";
+});
+addEventListener("keydown", event => {
+  if (!bar || isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) {
+    if (bar?.contains(event.target) && event.key === "Escape") document.querySelector(".choose:checked")?.focus();
+    return;
+  }
+  const box = document.activeElement.closest(".card")?.querySelector(".choose");
+  if (event.key.toLowerCase() === "x" && box) {
+    box.checked = !box.checked;
+    chooseBox(box, event.shiftKey);
+  } else if (event.key === "t" && !bar.hidden) {
+    event.preventDefault();
+    bar.elements.text.focus();
+  } else if (event.key === "u") undoLast();
+  else if (event.key === "Escape") clear();
+});
+const by = document.querySelector(".remark [name=by]");
+if (by) by.value = localStorage.getItem("by") ?? "";
+showChosen();

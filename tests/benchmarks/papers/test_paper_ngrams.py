@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.papers.meteor import meteor
 from benchmarks.papers.ngrams import CORRUPTION_METRICS, Cider, bleu, caption_words, rouge_l, scores_of
 
 pytest.importorskip("rouge_score", reason="the extra `papers` is not installed")
@@ -64,3 +65,24 @@ def test_cider_averages_references() -> None:
 
 def test_tokens_of_punctuation_do_not_count() -> None:
     assert caption_words("A man , running .") == ["a", "man", "running"]
+
+
+@pytest.fixture
+def wordnet(tmp_path: Path) -> Path:
+    """A WordNet with one synset, of the nouns car and auto."""
+    for kind in ("adj", "adv", "noun", "verb"):
+        for name in (f"data.{kind}", f"index.{kind}", f"{kind}.exc"):
+            (tmp_path / name).write_text("", encoding="utf-8")
+    (tmp_path / "data.noun").write_text("00000000 06 n 02 car 0 auto 0 000 | a vehicle  \n", encoding="utf-8")
+    index = "".join(f"{word} n 1 0 1 0 00000000  \n" for word in ("auto", "car"))
+    (tmp_path / "index.noun").write_text(index, encoding="utf-8")
+    return tmp_path
+
+
+def test_meteor_by_hand(wordnet: Path) -> None:
+    reference = [["the", "red", "car", "rolls"]]
+    # Four matches in one chunk: F is 1, and fragmentation takes 0.5 (1 / 4) ** 3 of it.
+    assert meteor(reference, ["the", "red", "auto", "rolled"], wordnet) == pytest.approx(1 - 0.5 / 64)
+    # Three matches in two chunks: precision and recall are 3 / 4.
+    assert meteor(reference, ["the", "red", "box", "rolls"], wordnet) == pytest.approx(0.75 * (1 - 0.5 * (2 / 3) ** 3))
+    assert meteor([["a"], *reference], ["the", "red", "box", "rolls"], wordnet) > 0.6

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.papers.__main__ import run
-from benchmarks.papers.page import as_markdown
+from benchmarks.papers.page import as_json, as_markdown, read_tables
 from benchmarks.papers.recipes import Recipe
-from benchmarks.papers.records import Row, Table
+from benchmarks.papers.records import Comparison, Made, Row, Table
 from benchmarks.papers.stages import PROJECT, Stages
 
 
@@ -36,9 +36,9 @@ class Maker:
         return Table(name, f"Table {name}", ["It is."], {"encoder": "none"}, [Row(name, "r", "c", 0.5, 0.25)])
 
 
-def runner(folder: Path) -> Callable[[list[Recipe]], bool]:
+def runner(folder: Path, wanted: list[str] | None = None) -> Callable[[list[Recipe]], bool]:
     """`run` with files in a folder."""
-    return lambda recipes: run(recipes, folder / "kept", folder / "page.md", folder / "rows.json")
+    return lambda recipes: run(recipes, folder / "kept", folder / "page.md", folder / "rows.json", wanted)
 
 
 def test_a_stopped_run_goes_on(tmp_path: Path) -> None:
@@ -71,6 +71,29 @@ def test_another_model_makes_a_table_anew(tmp_path: Path) -> None:
     assert make([maker.recipe("one", version=2), maker.recipe("two")])
     assert maker.calls == ["one", "two", "one"]
     assert len(list((tmp_path / "kept" / "table_one").iterdir())) == 1
+
+
+def test_tables_that_are_not_wanted_stay_as_they_were(tmp_path: Path) -> None:
+    maker = Maker()
+    runner(tmp_path)([maker.recipe("one"), maker.recipe("two"), maker.recipe("gone")])
+    before = read_tables(tmp_path / "rows.json")
+    assert runner(tmp_path, ["two"])(
+        [maker.recipe("one", version=2), maker.recipe("two", version=2), maker.recipe("new")]
+    )
+    assert maker.calls == ["one", "two", "gone", "two"]
+    tables = read_tables(tmp_path / "rows.json")
+    assert list(tables) == ["one", "two"]
+    assert tables["one"] == before["one"]
+
+
+def test_tables_come_back_from_the_file(tmp_path: Path) -> None:
+    table = Table(
+        "t", "T", ["s"], {"m": "n"}, [Row("t", "r", "c", 0.5)], 2, ["r"], "b", [Comparison("c", 1.0, "b", 2.0)]
+    )
+    made = Made(1.5, "2026-01-02", "abc")
+    (tmp_path / "rows.json").write_text(as_json([(table, made)]), encoding="utf-8")
+    assert read_tables(tmp_path / "rows.json") == {"t": (table, made)}
+    assert read_tables(tmp_path / "none.json") == {}
 
 
 CHILD = """
@@ -127,17 +150,19 @@ def test_the_page_shows_ours_the_interval_and_the_published_figure() -> None:
         Row("t", "METEOR", "rho", 0.8, note="needs WordNet", source="paper, Table 1"),
         Row("t", "words", "rho", ours=-0.0625, n=1050),
     ]
-    table = Table("t", "One table", ["Worse first."], {"verifier": "small"}, rows, 3, ["Last."], "words")
-    page = as_markdown([(table, 12.4)])
+    worse = [Comparison("rho", 0.461, "words", 0.5)]
+    table = Table("t", "One table", ["Then this."], {"verifier": "small"}, rows, 3, ["Last."], "words", worse)
+    page = as_markdown([(table, Made(12.4, "2026-01-02", "abc+"))])
     assert "- [One table](#one-table)" in page
     assert "| | rho, n 1,050 |\n|---|---|\n| ECS | .461 (.400 to .520) *.330* |\n| METEOR | – *.800* |" in page
     assert "| words (strongest simple baseline) | -.062 |" in page
     assert page.count("Published: paper, Table 1.") == 1
     assert "- METEOR: needs WordNet." in page
-    assert page.index("Worse first.") < page.index("| ECS")
+    assert page.index("- Below the strongest simple baseline: rho (") < page.index("Then this.") < page.index("| ECS")
+    assert "Made on 2026-01-02 at commit abc+ in 12 s" in page
 
 
 def test_sizes_that_differ_by_row_have_a_column() -> None:
     rows = [Row("t", "a", "x", ours=1.0, n=5), Row("t", "b", "x", ours=2.0, n=1200), Row("t", "b", "y", ours=3.0, n=7)]
-    page = as_markdown([(Table("t", "One", [], {}, rows, 1), 0.0)])
+    page = as_markdown([(Table("t", "One", [], {}, rows, 1), Made(0.0, "", ""))])
     assert "| | x | y | n |\n|---|---|---|---|\n| a | 1.0 | – | 5 |\n| b | 2.0 | 3.0 | 7 to 1,200 |" in page

@@ -1,0 +1,76 @@
+"""Names of columns by their meaning, in English and ten other languages, as people write them in headers."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+
+# By meaning, in the order of trust. English comes first; then German, French, Spanish, Portuguese, Italian, Dutch,
+# Russian, Chinese, Japanese and Korean. Words that differ only in accents from an earlier one need no entry.
+HEADER_WORDS: Mapping[str, str] = {
+    "video": """
+        video; video_path; video_file; path; file_name; filename; file_path; filepath; file; clip; clip_path; mp4;
+        video_url; url; video_id; videoid
+        Videodatei; Videopfad; Datei; Dateiname; Dateipfad; Pfad; fichier vidéo; fichier; nom du fichier; chemin
+        archivo de vídeo; archivo; nombre de archivo; fichero; ruta; arquivo de vídeo; arquivo; nome do arquivo
+        ficheiro; caminho; file video; nome file; nome del file; filmato; percorso; videobestand; bestand
+        bestandsnaam; pad; видео; видеофайл; файл; имя файла; путь; 视频; 視頻; 影片; 视频文件; 视频路径; 文件; 文件名
+        路径; 檔案; 檔名; 路徑; 動画; ビデオ; 映像; 動画ファイル; ファイル; ファイル名; パス; 비디오; 동영상; 영상
+        비디오 파일; 파일; 파일명; 파일 이름; 경로
+    """,
+    "caption": """
+        caption; captions; text; description; caption_text; txt; sentence
+        Beschreibung; Bildunterschrift; Beschriftung; légende; texte; descripción; leyenda; texto; legenda; descrição
+        didascalia; descrizione; testo; bijschrift; beschrijving; omschrijving; tekst; описание; подпись; текст
+        描述; 字幕; 说明; 說明; 文本; 文字; キャプション; 説明; 説明文; テキスト; 캡션; 설명; 자막; 텍스트
+    """,
+    # Captions in the same row as another caption or a reference.
+    "candidates": """
+        candidates; candidate; predictions; prediction; hypotheses; hypothesis
+        Kandidaten; Kandidat; Vorhersagen; Vorhersage; Hypothese; candidats; candidat; hypothèse; candidatos; candidato
+        predicciones; predicción; predições; predição; candidati; predizione; kandidaat; voorspelling; кандидаты
+        кандидат; предсказание; гипотеза; 候选; 候選; 预测; 預測; 候補; 予測; 후보; 예측
+    """,
+    "reference": """
+        reference; references; reference_caption; ground_truth
+        Referenz; Referenzen; Referenztext; référence; références; referencia; referencias; referência; referências
+        riferimento; riferimenti; referentie; referenties; эталон; референс; 参考; 參考; 参考描述; 参考答案; 参照
+        参照文; 正解; リファレンス; 참조; 정답
+    """,
+    "system": """
+        system; model; captioner
+        Modell; système; modèle; sistema; modelo; modello; systeem; система; модель; 系统; 系統; 模型; システム; モデル
+        시스템; 모델
+    """,
+    "role": "role",
+    "video_id": "video_id; videoid; id vidéo; Videonummer; ид видео; 视频id; 視頻id; 動画id; 비디오 id",
+    "caption_id": "caption_id",
+    "segments": "segments; Segmente; segmentos; segmenti; segmenten; сегменты; 片段; セグメント; 구간",
+    # Numbers that may be ratings of people; the user decides.
+    "rating": """
+        rating; ratings; score; scores; mos; stars; human_rating; human_score
+        Bewertung; Bewertungen; Note; Punkte; évaluation; valoración; puntuación; calificación; nota; avaliação
+        pontuação; valutazione; punteggio; voto; beoordeling; оценка; рейтинг; 评分; 評分; 分数; 評価; スコア; 点数
+        평점; 평가; 점수
+    """,
+}
+
+
+def normalise_header(name: str) -> str:
+    """Return a column's name as names are compared: without capital letters, accents, spaces and punctuation. A name of
+    nothing else comes back unchanged.
+
+    >>> normalise_header(" Vidéo_File "), normalise_header("动画"), normalise_header("--")
+    ('videofile', '动画', '--')
+    """
+    plain = unicodedata.normalize("NFKD", name.casefold())
+    return "".join(filter(str.isalnum, plain)) or name
+
+
+def _parse_words(words: str) -> tuple[str, ...]:
+    names = (normalise_header(name) for line in words.splitlines() for name in line.split(";") if name.strip())
+    return tuple(dict.fromkeys(names))
+
+
+# The names of HEADER_WORDS, normalised.
+KNOWN_HEADERS: Mapping[str, tuple[str, ...]] = {meaning: _parse_words(words) for meaning, words in HEADER_WORDS.items()}

@@ -1,0 +1,61 @@
+"""The option --column of init, try and ingest: which column of a table holds what."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestration.cli.refusals import UsageError
+
+if TYPE_CHECKING:
+    from assets.new_manifest.columns import ColumnNames
+
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="FIELD=COLUMN",
+        help="Column of a field, such as reference=Referenz; may be given several times (default: by its name).",
+    ),
+]
+Ratings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rating",
+        metavar="COLUMN[=SCALE]",
+        help="Column of ratings by people, such as score, 'score=0-100' or 'mos=1-5, mean of 3' (default: whole "
+        "numbers from 1 to 5); may be given several times.",
+    ),
+]
+_RATING = "rating"
+
+
+def parse_columns(options: Sequence[str] | None, fields: Collection[str]) -> dict[str, str]:
+    """Return the columns by their field, from texts FIELD=COLUMN. fields: those that there are. Raises UsageError for
+    another text, and for a field or column that is there twice.
+
+    >>> parse_columns(["reference=Referenz"], ["caption", "reference"])
+    {'reference': 'Referenz'}
+    """
+    columns: dict[str, str] = {}
+    for option in options or ():
+        name, _, column = option.partition("=")
+        if name not in fields or not column:
+            raise UsageError(f"--column {option}: write FIELD=COLUMN, where FIELD is one of {', '.join(fields)}")
+        if name in columns or column in columns.values():
+            raise UsageError(f"--column {option}: name every field and every column only once")
+        columns[name] = column
+    return columns
+
+
+def parse_column_names(options: Sequence[str] | None, ratings: Sequence[str] | None) -> ColumnNames:
+    """Return the names of columns that the options --column and --rating give; `--column rating=NAME` is
+    `--rating NAME`. Raises UsageError, and NoManifest for a scale that is none.
+    """
+    from assets.new_manifest.columns import MEANINGS, ColumnNames, parse_rating_columns
+
+    given = [option for option in options or () if not option.startswith(f"{_RATING}=")]
+    more = [option.partition("=")[2] for option in options or () if option not in given]
+    return ColumnNames(parse_columns(given, (*MEANINGS, _RATING)), *parse_rating_columns((*(ratings or ()), *more)))

@@ -1,0 +1,186 @@
+"""Requests that store and delete tags and notes on samples, and saved views; every change can be undone."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import quote, urlencode
+
+from sqlalchemy.engine import Engine
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from assets.datasets import require_dataset
+from assets.ingest.hygiene import find_fault, format_value, is_blank_text
+from assets.reports.text import format_count
+from db.manifest.datasets import Dataset
+from db.manifest.remarks import (
+    Remark,
+    RemarkKind,
+    delete_remarks,
+    delete_view,
+    load_remarks,
+    save_view,
+    store_remarks,
+)
+from orchestration.look.answering import catch_page_errors, render_look_page
+from orchestration.look.rating import BadAnswer, parse_whole_number
+from orchestration.look.view import PageView
+
+# An index of Postgres holds a text of so many characters, whatever its letters are.
+MOST_CHARACTERS = {"tag": 60, "note": 600, "name": 200, "view": 60}
+
+
+@dataclass(frozen=True, slots=True)
+class RemarkPages:
+    """The requests that store and delete tags, notes and saved views, as methods from a request to a response. They
+    read and write the database of one installation. The answer to a change has in "undo" the address that undoes it.
+    """
+
+    engine: Engine
+
+    def list_routes(self, dataset_path: str) -> list[Route]:
+        """Return the routes for tags, notes and saved views. dataset_path: the path of a dataset's pages, such as
+        "/look/{dataset}".
+        """
+        changes = {
+            f"{dataset_path}/remarks": self.add_remarks,
+            f"{dataset_path}/remarks/remove": self.remove_remarks,
+            f"{dataset_path}/views": self.add_view,
+            f"{dataset_path}/views/remove": self.remove_view,
+        }
+        routes = [Route(path, catch_page_errors(answer), methods=["POST"]) for path, answer in changes.items()]
+        return [Route(f"{dataset_path}/remarks", catch_page_errors(self.render_remarks)), *routes]
+
+    def render_remarks(self, request: Request) -> Response:
+        """Return a part of a page with the tags and notes of the sample that the address names, and buttons that remove
+        them. Raises BadAnswer for an address that is not valid.
+        """
+        dataset = require_dataset(self.engine, request.path_params["dataset"])
+        sample_id = parse_whole_number(request.query_params.get("sample", ""))
+        with self.engine.connect() as connection:
+            remarks = load_remarks(connection, dataset, sample_id)
+        return render_look_page("remarks.html", dataset=dataset.name, remarks=remarks)
+
+    def add_remarks(self, request: Request) -> Response:
+        """Store the tag or note that the address holds on its samples. Return JSON with how many samples got it; status
+        409 if none did. Raises BadAnswer for an address that is not valid.
+        """
+        dataset = require_dataset(self.engine, request.path_params["dataset"])
+        remarks = _parse_remarks(request.query_params)
+        with self.engine.begin() as connection:
+            stored = store_remarks(connection, dataset, remarks)
+        kind, text = remarks[0].kind, remarks[0].text
+        others = "" if len(stored) == len(remarks) else "; the others had it already or were dropped"
+        done = f"{format_count(len(stored), 'sample')} got the {kind} {format_value(text)}{others}"
+        undo: list[tuple[str, str]] = [
+            ("kind", kind),
+            ("text", text),
+            *(("sample", str(sample_id)) for sample_id in stored),
+        ]
+        why = f"no sample got the {kind} {format_value(text)}: all chosen ones have it already, or were dropped"
+        return _build_response(bool(stored), done, why, _format_address(dataset, "remarks/remove", undo))
+
+    def remove_remarks(self, request: Request) -> Response:
+        """Delete the tag or note that the address holds from its samples. Return JSON with how many samples had it;
+        status 409 if none did. Raises BadAnswer for an address that is not valid.
+        """
+        dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
+        kind, text, sample_ids = _parse_text(parameters)
+        with self.engine.begin() as connection:
+            removed = delete_remarks(connection, dataset, kind, text, sample_ids)
+        undo: list[tuple[str, str]] = [("kind", kind), ("text", text)]
+        for old in removed:
+            undo += [("sample", str(old.sample_id)), ("by", old.made_by), ("at", str(old.made_at))]
+        done = f"{format_count(len(removed), 'sample')} lost the {kind} {format_value(text)}"
+        why = f"no chosen sample has the {kind} {format_value(text)}"
+        return _build_response(bool(removed), done, why, _format_address(dataset, "remarks", undo))
+
+    def add_view(self, request: Request) -> Response:
+        """Save the view that the address describes under its `name`. Return JSON that it is saved; status 409 if the
+        name is taken. Raises BadAnswer for a name that cannot be stored.
+        """
+        dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
+        name = _require_text("view", parameters.get("name", ""))
+        with self.engine.begin() as connection:
+            is_saved = save_view(connection, dataset, name, PageView.parse(parameters, ()).format_query())
+        why = f"there is a view {name!r} already: choose another name, or remove that one first"
+        undo = _format_address(dataset, "views/remove", [("name", name)])
+        return _build_response(is_saved, f"view {name!r} is saved", why, undo)
+
+    def remove_view(self, request: Request) -> Response:
+        """Delete the saved view that the address names. Return JSON that it is removed; status 409 if there is none.
+        Raises BadAnswer for a name that cannot be stored.
+        """
+        dataset = require_dataset(self.engine, request.path_params["dataset"])
+        name = _require_text("view", request.query_params.get("name", ""))
+        with self.engine.begin() as connection:
+            query = delete_view(connection, dataset, name)
+        undo = f"{_format_address(dataset, 'views', [('name', name)])}&{(query or '?')[1:]}"
+        return _build_response(query is not None, f"view {name!r} is removed", f"there is no view {name!r}", undo)
+
+
+def _build_response(is_done: bool, done: str, why: str, undo: str) -> JSONResponse:
+    """Return the JSON response to a change: {"message": done, "undo": undo}; if nothing was changed {"message": why}
+    with status 409.
+    """
+    return JSONResponse({"message": done, "undo": undo}) if is_done else JSONResponse({"message": why}, 409)
+
+
+def _format_address(dataset: Dataset, path: str, values: list[tuple[str, str]]) -> str:
+    return f"/look/{quote(dataset.name, safe='')}/{path}?{urlencode(values)}"
+
+
+def _parse_remarks(parameters: QueryParams) -> list[Remark]:
+    """Return the tag or note that an address holds, once per sample. `by` is one name, or one per sample. `at` is one
+    time per sample; without any the remarks are new. Raises BadAnswer.
+    """
+    kind, text, sample_ids = _parse_text(parameters)
+    makers, times = parameters.getlist("by"), parameters.getlist("at")
+    makers = makers * len(sample_ids) if len(makers) == 1 else makers
+    times = times or [""] * len(sample_ids)
+    if len(makers) != len(sample_ids) or len(times) != len(sample_ids):
+        raise BadAnswer("the address has another number of names or times than of samples: open the page again")
+    values = zip(sample_ids, makers, times, strict=True)
+    return [Remark(i, kind, text, _require_text("name", by), _parse_time(at)) for i, by, at in values]
+
+
+def _parse_text(parameters: QueryParams) -> tuple[RemarkKind, str, list[int]]:
+    """Return the kind, the text and the sample ids that an address holds. Raises BadAnswer."""
+    sample_ids = [parse_whole_number(text) for text in parameters.getlist("sample")]
+    if not sample_ids:
+        raise BadAnswer("no sample is chosen: choose one first")
+    if parameters.get("kind") == "tag":
+        return "tag", _require_text("tag", parameters.get("text", "").lower()), sample_ids
+    if parameters.get("kind") == "note":
+        return "note", _require_text("note", parameters.get("text", "")), sample_ids
+    raise BadAnswer("the address names neither a tag nor a note: open the page again")
+
+
+def _require_text(field: str, value: str) -> str:
+    """Return the text of a tag, note, name or view in Unicode's composed form, without white space around it. Raises
+    BadAnswer for one that is blank, too long, or has control characters.
+    """
+    text, most = unicodedata.normalize("NFC", value.strip()), MOST_CHARACTERS[field]
+    if is_blank_text(text):
+        raise BadAnswer(f"the {field} is empty: write one")
+    if len(text) > most:
+        raise BadAnswer(f"the {field} has {len(text):,} characters: write at most {most}")
+    if refused := find_fault({field: text}):
+        raise BadAnswer(refused.reason)
+    return text
+
+
+def _parse_time(text: str) -> datetime | None:
+    """Return the time with a zone that an address holds, None for "". Raises BadAnswer."""
+    try:
+        time = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        time = datetime.min
+    # Python has no name for every time that Postgres can store.
+    if time is not None and (time.tzinfo is None or not 2000 <= time.year < 3000):
+        raise BadAnswer(f"{text[:40]!r} in the address is not a time with its zone: open the page again")
+    return time
