@@ -7,7 +7,7 @@ UV_VERSION := 0.13.8
 INSTALLED  := $(VENV)/.installed
 # Packages of those who work on it, which `make test` and its like add; users do without them.
 DEVELOPED  := $(VENV)/.developed
-EXTRAS     := ui dg s3 gs http lance offline ray
+EXTRAS     := ui dg s3 gs http offline ray
 # uv leaves locks in the folder for temporary files, and torch a folder: they get one that goes.
 SCRATCH    := $(VENV)/scratch
 

@@ -106,7 +106,8 @@ class RemarkPages:
         dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         name = _require_text("view", parameters.get("name", ""))
         with self.engine.begin() as connection:
-            is_saved = save_view(connection, dataset, name, PageView.parse(parameters, ()).format_query())
+            query = PageView.parse(parameters, (), "").format_query(compared="")
+            is_saved = save_view(connection, dataset, name, query)
         why = f"there is a view {name!r} already: choose another name, or remove that one first"
         undo = _format_address(dataset, "views/remove", [("name", name)])
         return _build_response(is_saved, f"view {name!r} is saved", why, undo)
