@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy.engine import Connection, Engine
 
+from assets.agreement.scales import load_scale
+from assets.ingest.scales import Scale
 from assets.promise.terms import JUDGE, uses_answers
 from db.manifest.datasets import Dataset
 from db.manifest.rating_draws import load_caption_systems, load_drawable_captions
@@ -32,8 +34,8 @@ SEED = 0
 """The seed of the order in which captions are rated without another one."""
 MOST_SELECTIONS = 10
 """Means are estimated for the newest selections of a dataset, at most so many."""
-HALF_WIDTH_OF_RATINGS, HALF_WIDTH_OF_JUDGE = 0.2, 0.05
-"""The half width of an interval that further answers are counted for: a twentieth of the scale."""
+SHARE_OF_SCALE = 0.05
+"""The half width of an interval that further answers are counted for, as a share of the scale; a judge's is 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,8 @@ def _load_dear_scores(connection: Connection, dataset: Dataset) -> Iterator[_Dea
     """Yield ratings of captions, by aspect, and then the scores of the active judge."""
     for aspect in list_rated_aspects(connection, dataset):
         ids, values = load_mean_ratings(connection, dataset, aspect)
-        yield _DearScore(aspect, None, ids, values, SEED, HALF_WIDTH_OF_RATINGS, is_of_all=True)
+        half_width = _choose_half_width(load_scale(connection, dataset, aspect), values)
+        yield _DearScore(aspect, None, ids, values, SEED, half_width, is_of_all=True)
     for scorer in list_scorers(connection):
         if scorer.metric != JUDGE or scorer.status != "active":
             continue
@@ -166,7 +169,14 @@ def _load_dear_scores(connection: Connection, dataset: Dataset) -> Iterator[_Dea
             whole = [draw for draw in draws if draw.condition is None]
             seed = max(whole or draws, key=lambda draw: draw.n_wanted).seed if draws else SEED
             is_of_all = bool(whole) or not draws
-            yield _DearScore(JUDGE, scorer.scorer_id, ids, values, seed, HALF_WIDTH_OF_JUDGE, is_of_all)
+            yield _DearScore(JUDGE, scorer.scorer_id, ids, values, seed, SHARE_OF_SCALE, is_of_all)
+
+
+def _choose_half_width(scale: Scale, ratings: FloatArray) -> float:
+    """Return a twentieth of the scale; on real numbers, of the range of the ratings, or 1 where they are all equal."""
+    if scale.least is None or scale.most is None:
+        return float(np.ptp(ratings)) * SHARE_OF_SCALE or 1.0
+    return (scale.most - scale.least) * SHARE_OF_SCALE
 
 
 def _list_groups(

@@ -164,7 +164,7 @@ class RaterConsistency:
             result = "gave the same answer" if repeats.n_equal else "answered differently"
             return f"{self.rater} {verb} 1 {thing} twice and {result} ({self.aspect})."
         low, high = format_percent(repeats.low), format_percent(repeats.high)
-        distance = "" if self.pairs else f", {format_number(repeats.mean_difference, 1)} points of 5 apart on average"
+        distance = "" if self.pairs else f", {format_number(repeats.mean_difference, 1)} points apart on average"
         return (
             f"{self.rater} {verb} {repeats.n:,} {thing}s twice and gave the same answer to {repeats.n_equal:,} "
             f"({self.aspect}; {format_percent(repeats.share)}, interval {low} to {high}{distance})."

@@ -17,8 +17,8 @@ _RULES = Path(__file__).parent
 
 class KnownTables:
     """The tables of one ingest, compared in order with those of the last ingest. A table is known if nothing that it
-    depends on has changed: its file and folder, the tables before it, the dimensions, the origin, the columns that the
-    user named, the files of videos, and the code of ingest.
+    depends on has changed: its file and folder, the tables before it, the dimensions, the origin, the scales of
+    ratings, the columns that the user named, the files of videos, and the code of ingest.
 
     A table's digest includes those of the tables before it, since its rows point to theirs, and the code of ingest,
     since other rules may refuse other rows.
@@ -27,8 +27,9 @@ class KnownTables:
     def __init__(self, store: IngestStore, manifest: Manifest) -> None:
         self._store = store
         with store.open_transaction():
-            self._stored = store.load_ingested_tables()
-        declared = (sorted(manifest.dimensions), sorted(manifest.origin.items()), sorted(manifest.columns.items()))
+            self._stored, scales = store.load_ingested_tables(), store.load_scales()
+        fields = (manifest.origin, scales, manifest.columns)
+        declared = (sorted(manifest.dimensions), *(sorted(by_name.items()) for by_name in fields))
         self._digest = hashlib.sha256(repr((_rules_sha256(), str(manifest.folder.resolve()), declared)).encode())
         self._all_known = True
         self._tables: list[IngestedTable] = []

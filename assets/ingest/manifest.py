@@ -1,4 +1,4 @@
-"""The files of a manifest: its tables by kind, a file of mixed rows, the dimensions of its keypoints, its origin."""
+"""The files of a manifest: its tables, a file of mixed rows, dimensions of keypoints, an origin, scales of ratings."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from assets.ingest.named_columns import NO_COLUMNS, Columns
 from assets.ingest.origin import read_origin
 from assets.ingest.readers import SUFFIXES
 from assets.ingest.rejects import ManifestError
+from assets.ingest.scales import Scale, read_scales
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """A manifest folder with the paths of its `tables`, by the kind of their rows in the order of ingest. `mixed_rows`
     is the file of mixed rows, in any folder, or None. `dimensions` are the names that keypoints may have, and `origin`
-    has the fields of an origin that count for videos without their own. `columns` are those that the user named.
+    has the fields of an origin that count for videos without their own. `scales` are those of ratings, by aspect, and
+    `columns` are those that the user named.
     """
 
     folder: Path
@@ -30,6 +32,7 @@ class Manifest:
     mixed_rows: Path | None
     dimensions: tuple[str, ...]
     origin: Mapping[str, Any]
+    scales: Mapping[str, Scale]
     columns: Columns = field(default_factory=dict)
 
     @property
@@ -41,10 +44,10 @@ class Manifest:
 
 
 def read_manifest_folder(folder: Path, mixed_rows: Path | None = None, columns: Columns = NO_COLUMNS) -> Manifest:
-    """Return the Manifest of a folder: paths, dimensions and origin are read, rows are not. mixed_rows: a file of mixed
-    rows in any folder. columns: by field, the name of its column. Raises ManifestError where the folder, a required
-    table or mixed_rows is missing or unusable, where a table is there twice, and where mixed_rows has the name of a
-    table.
+    """Return the Manifest of a folder: paths, dimensions, origin and scales are read, rows are not. mixed_rows: a file
+    of mixed rows in any folder. columns: by field, the name of its column. Raises ManifestError where the folder, a
+    required table or mixed_rows is missing or unusable, where a table is there twice, and where mixed_rows has the name
+    of a table.
     """
     tables, dimensions = list_table_files(folder), read_dimensions(folder)
     if mixed_rows is not None:
@@ -53,7 +56,7 @@ def read_manifest_folder(folder: Path, mixed_rows: Path | None = None, columns: 
             raise ManifestError(
                 f"{mixed_rows.name}: the folder has a table of this name: rename the file of mixed rows"
             )
-    return Manifest(folder, tables, mixed_rows, dimensions, read_origin(folder), columns)
+    return Manifest(folder, tables, mixed_rows, dimensions, read_origin(folder), read_scales(folder), columns)
 
 
 def list_table_files(folder: Path) -> dict[str, Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 from assets.ingest.rows import (
     CaptionRow,
@@ -106,7 +107,7 @@ _TABLES = (
         row_model=RatingRow,
         id_fields=("caption_id", "rater", "aspect"),
         database_tables=("rating",),
-        field_types={"value": int},
+        field_types={"value": int, "mean_of": int},
     ),
     ManifestTable(
         kind="vector",
@@ -124,4 +125,6 @@ MANIFEST_TABLES: dict[str, ManifestTable] = {table.kind: table for table in _TAB
 
 def list_field_names() -> list[str]:
     """List the names of the fields of all tables, every name once, in the order of the tables."""
-    return list(dict.fromkeys(name for table in _TABLES for name in table.row_model.model_fields))
+    # The model of a rating lacks `mean_of`, which only means have.
+    names = ((*table.row_model.model_fields, *table.field_types) for table in _TABLES)
+    return list(dict.fromkeys(chain.from_iterable(names)))

@@ -112,7 +112,8 @@ class _ManifestRow(BaseModel):
     @cached_property
     def content(self) -> dict[str, Any]:
         """All fields as plain data, without null fields at any depth."""
-        return self.model_dump(exclude_none=True)
+        # A rating on a declared scale may be no whole number, of which pydantic would warn.
+        return self.model_dump(exclude_none=True, warnings=False)
 
     @cached_property
     def content_sha256(self) -> bytes:
@@ -243,13 +244,35 @@ class QARow(_ManifestRow):
 
 class RatingRow(_ManifestRow):
     """A valid row of table `ratings`: a rater's number for one aspect of a caption, a whole number from 1 to 5; 5 is
-    best.
+    best. On a declared scale, and as a mean, it may be another number; then `ScaledRatingRow` made it.
     """
 
     caption_id: Id
     rater: Id
     aspect: Id
     value: Annotated[int, Field(ge=1, le=5)]
+
+
+class ScaledRatingRow(_ManifestRow):
+    """The fields of a rating on a declared scale, or of a mean rating, whose value is not checked yet. A mean is over
+    `mean_of` raters; without a rater's name its source has the name "mean of" and their number.
+    """
+
+    caption_id: Id
+    rater: Id
+    aspect: Id
+    value: Any
+    mean_of: Annotated[int, Field(ge=2, le=MAX_INDEX)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _means_name_their_source(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        is_unnamed = fields.get("rater") is None and fields.get("mean_of") is not None
+        return {**fields, "rater": f"mean of {fields['mean_of']}"} if is_unnamed else fields
+
+    def build_rating(self, number: float) -> RatingRow:
+        """Return the valid rating with this number as its value; `mean_of` is one of its own fields."""
+        return RatingRow.model_construct(**{**self.content, "value": number})
 
 
 def _require_direction(vector: list[float]) -> list[float]:

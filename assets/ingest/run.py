@@ -19,7 +19,9 @@ from assets.ingest.manifest import Manifest, read_manifest_folder
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.named_columns import NO_COLUMNS, Columns
 from assets.ingest.origin import fill_origins
+from assets.ingest.rejects import ManifestError
 from assets.ingest.report import IngestCounts, IngestReport
+from assets.ingest.scales import SCALES_FILE, Scale, parse_scale
 from assets.ingest.table_content import TableContent, read_table_content
 from assets.ingest.workers import read_checked_rows
 from assets.ingest.write import Progress, RowWriter
@@ -57,7 +59,8 @@ def ingest_folder(
     manifest = read_manifest_folder(folder, mixed_rows, columns)
     dataset, contents = _open_dataset(engine, name, n_shards, manifest)
     with open_ingest_store(engine, dataset) as store, _freeze_existing_objects():
-        return _Ingest(manifest, store, contents, progress, n_workers).run()
+        scales = _declare_scales(store, manifest.scales)
+        return _Ingest(manifest, store, contents, scales, progress, n_workers).run()
 
 
 def try_ingest(
@@ -77,16 +80,21 @@ def try_ingest(
     find_and_watch_dataset(engine, name)
     contents = _count_samples(manifest)
     with open_trial_store(engine, name, _choose_n_shards(contents)) as store, _freeze_existing_objects():
-        return _Ingest(manifest, store, contents, progress).run(), store.list_rejects(manifest.file_names)
+        scales = _declare_scales(store, manifest.scales)
+        report = _Ingest(manifest, store, contents, scales, progress).run()
+        return report, store.list_rejects(manifest.file_names)
 
 
 @dataclass(frozen=True, slots=True)
 class _Ingest:
-    """One ingest of a manifest. contents: by kind, those of its tables that were read already."""
+    """One ingest of a manifest. contents: by kind, those of its tables that were read already. scales: of ratings, by
+    aspect.
+    """
 
     manifest: Manifest
     store: IngestStore
     contents: Mapping[str, TableContent]
+    scales: Mapping[str, Scale]
     progress: Progress | None = None
     n_workers: int | None = None
 
@@ -140,7 +148,10 @@ class _Ingest:
     def _ingest_file(self, writer: RowWriter, path: Path, kind: str | None) -> None:
         """Ingest one file; without a kind, it has mixed rows."""
         manifest = self.manifest
-        with closing(read_checked_rows(path, kind, manifest.dimensions, self.n_workers, manifest.columns)) as rows:
+        checked = read_checked_rows(
+            path, kind, manifest.dimensions, self.n_workers, scales=self.scales, columns=manifest.columns
+        )
+        with closing(checked) as rows:
             writer.write_rows(fill_origins(rows, self.manifest.origin))
 
 
@@ -158,6 +169,21 @@ def _open_dataset(
         dataset = find_or_create_dataset(connection, name, n_shards or _choose_n_shards(contents))
     watch_dataset(engine, dataset)
     return dataset, contents
+
+
+def _declare_scales(store: IngestStore, declared: Mapping[str, Scale]) -> dict[str, Scale]:
+    """Store the scales that a manifest declares, and return all scales of the dataset by aspect. Raises ManifestError
+    for a scale that the stored ratings of its aspect do not have.
+    """
+    with store.open_transaction():
+        stored = {aspect: scale for aspect, name in store.load_scales().items() if (scale := parse_scale(name))}
+        for aspect, scale in declared.items():
+            if stored.get(aspect) != scale and not store.store_scale(aspect, *scale):
+                raise ManifestError(
+                    f"{SCALES_FILE}: dataset {store.dataset.name} has ratings of {aspect!r} that are not on the scale "
+                    f"{scale.name}: declare another aspect, or drop the dataset and ingest it again"
+                )
+    return {**stored, **declared}
 
 
 def _count_samples(manifest: Manifest) -> dict[str, TableContent]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -11,7 +12,8 @@ from assets.ingest import hygiene
 from assets.ingest.hygiene import format_value
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rejects import Code, Reject
-from assets.ingest.rows import DIMENSIONS, KeypointRow, RawRow, ValidRow
+from assets.ingest.rows import DIMENSIONS, KeypointRow, RawRow, ScaledRatingRow, ValidRow
+from assets.ingest.scales import NO_SCALES, Scale, choose_scale
 
 # The code of every type of pydantic error; a type that is not listed has the code "wrong_type".
 _CODES: dict[str, Code] = {
@@ -28,10 +30,12 @@ _CODES: dict[str, Code] = {
 }
 
 
-def validate_row(row: RawRow, dimensions: Collection[str] = DIMENSIONS) -> ValidRow | Reject:
+def validate_row(
+    row: RawRow, dimensions: Collection[str] = DIMENSIONS, scales: Mapping[str, Scale] = NO_SCALES
+) -> ValidRow | Reject:
     """Return the valid row, or the Reject for the first rule that the raw row breaks. A raw row that has a Reject gives
-    that one. `dimensions` are the names that keypoints may use. A field that is null counts as absent, unless the field
-    is required.
+    that one. `dimensions` are the names that keypoints may use, and `scales` the declared scales of ratings by aspect.
+    A field that is null counts as absent, unless the field is required.
 
     >>> fields = {"caption_id": "c1", "rater": "r1", "aspect": "coverage", "value": 7}
     >>> validate_row(RawRow("ratings.jsonl", 1, "rating", fields, None, ""))
@@ -47,6 +51,8 @@ def validate_row(row: RawRow, dimensions: Collection[str] = DIMENSIONS) -> Valid
         required = table.required_fields
         payload = {name: value for name, value in payload.items() if value is not None or name in required}
     try:
+        if row.kind == "rating" and (scale := choose_scale(scales, payload)) is not None:
+            return _validate_rating(payload, scale)
         valid_row = table.row_model.model_validate(payload)
     except ValidationError as error:
         return _convert_validation_error(error.errors(include_url=False)[0])
@@ -54,6 +60,13 @@ def validate_row(row: RawRow, dimensions: Collection[str] = DIMENSIONS) -> Valid
         reason = f"field 'dimension' is {format_value(valid_row.dimension)}: use one of {', '.join(dimensions)}"
         return Reject("unknown_dimension", reason)
     return valid_row
+
+
+def _validate_rating(fields: Mapping[str, Any], scale: Scale) -> ValidRow | Reject:
+    """Return the rating with the number that its value has on the scale, or a Reject. Raises ValidationError."""
+    row = ScaledRatingRow.model_validate(fields)
+    number = scale.parse_rating(row.value, is_mean=row.mean_of is not None)
+    return number if isinstance(number, Reject) else row.build_rating(number)
 
 
 def _convert_validation_error(error: ErrorDetails) -> Reject:

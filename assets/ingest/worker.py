@@ -14,14 +14,15 @@ from assets.ingest.validate import validate_row
 
 def run_worker(descriptor: int) -> None:
     """Answer each block of lines on a channel with its checked rows, pickled, until the ingest closes the channel or
-    dies. The first message on the channel gives the file's name, the kind of rows, the dimensions and the columns.
-    descriptor: the file descriptor of the channel.
+    dies. The first message on the channel gives the file's name, the kind of rows, the dimensions, the scales and the
+    columns. descriptor: the file descriptor of the channel.
     """
     with Connection(descriptor) as channel, suppress(EOFError, ConnectionError):
-        source, kind, dimensions, columns = channel.recv()
+        source, kind, dimensions, scales, columns = channel.recv()
         while True:
             block = channel.recv()
-            checked = ((raw, validate_row(raw, dimensions)) for raw in parse_rows(block, source, kind, columns))
+            rows = parse_rows(block, source, kind, columns)
+            checked = ((raw, validate_row(raw, dimensions, scales)) for raw in rows)
             channel.send_bytes(pickle.dumps(pack_rows(checked), pickle.HIGHEST_PROTOCOL))
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from multiprocessing import Pipe
@@ -29,6 +29,7 @@ from assets.ingest.packing import unpack_rows
 from assets.ingest.readers import read_mixed_rows, read_table
 from assets.ingest.rejects import ManifestError
 from assets.ingest.rows import CheckedRow
+from assets.ingest.scales import NO_SCALES, Scale
 from assets.ingest.validate import validate_row
 
 LARGE_FILE_BYTES = 8 * 2**20
@@ -53,7 +54,12 @@ class WorkerProcess:
     """
 
     def __init__(
-        self, source: str, kind: str | None, dimensions: Collection[str], columns: Columns = NO_COLUMNS
+        self,
+        source: str,
+        kind: str | None,
+        dimensions: Collection[str],
+        scales: Mapping[str, Scale] = NO_SCALES,
+        columns: Columns = NO_COLUMNS,
     ) -> None:
         self._source = source
         self._channel, theirs = Pipe()
@@ -70,7 +76,7 @@ class WorkerProcess:
                 cwd=Path(__file__).resolve().parents[2],
                 start_new_session=True,  # so that Ctrl-C reaches only this process, which then ends the other
             )
-        self._channel.send((source, kind, tuple(dimensions), dict(columns)))
+        self._channel.send((source, kind, tuple(dimensions), dict(scales), dict(columns)))
 
     def check_block(self, block: Block) -> list[CheckedRow]:
         """Send a block of lines to the process, wait, and return its rows in order, each with its valid row or Reject.
@@ -116,11 +122,12 @@ def read_checked_rows(
     kind: str | None,
     dimensions: Collection[str],
     n_workers: int | None = None,
+    scales: Mapping[str, Scale] = NO_SCALES,
     columns: Columns = NO_COLUMNS,
 ) -> Generator[CheckedRow, None, None]:
     """Yield every row of a file in order, with its valid row or its Reject. kind: of the rows; None means a file of
-    mixed rows. n_workers: how many processes help to check JSON Lines; by default `choose_n_workers` decides.
-    columns: by field, the name of its column.
+    mixed rows. n_workers: how many processes help to check JSON Lines; by default `choose_n_workers` decides. scales:
+    the declared scales of ratings, by aspect. columns: by field, the name of its column.
 
     Raises ManifestError if the file cannot be read, or changes before its last row is read; the rows before that come
     first. Raises WorkerKilled if one of the processes is killed.
@@ -128,14 +135,19 @@ def read_checked_rows(
     if path.suffix == JSON_LINES or (kind is None and path.suffix != LABEL_STUDIO):
         n_workers = choose_n_workers(path) if n_workers is None else n_workers
         if n_workers > 0:
-            yield from _check_with_workers(path, kind, dimensions, n_workers, columns)
+            yield from _check_with_workers(path, kind, dimensions, n_workers, scales, columns)
             return
     for raw in read_mixed_rows(path, columns) if kind is None else read_table(path, kind, columns):
-        yield raw, validate_row(raw, dimensions)
+        yield raw, validate_row(raw, dimensions, scales)
 
 
 def _check_with_workers(
-    path: Path, kind: str | None, dimensions: Collection[str], n_workers: int, columns: Columns
+    path: Path,
+    kind: str | None,
+    dimensions: Collection[str],
+    n_workers: int,
+    scales: Mapping[str, Scale],
+    columns: Columns,
 ) -> Iterator[CheckedRow]:
     with ExitStack() as stack:
         idle: queue.SimpleQueue[WorkerProcess] = queue.SimpleQueue()
@@ -148,7 +160,8 @@ def _check_with_workers(
                 idle.put(worker)
 
         workers = [
-            stack.enter_context(closing(WorkerProcess(path.name, kind, dimensions, columns))) for _ in range(n_workers)
+            stack.enter_context(closing(WorkerProcess(path.name, kind, dimensions, scales, columns)))
+            for _ in range(n_workers)
         ]
         # Each process has a thread that waits for it.
         pool = stack.enter_context(ThreadPoolExecutor(n_workers, thread_name_prefix="ingest"))
@@ -164,7 +177,7 @@ def _check_with_workers(
             if checked.cancel():
                 # No process has started on the block, so this one need not wait.
                 rows = parse_rows(block, path.name, kind, columns)
-                yield from ((raw, validate_row(raw, dimensions)) for raw in rows)
+                yield from ((raw, validate_row(raw, dimensions, scales)) for raw in rows)
             else:
                 yield from checked.result()
 

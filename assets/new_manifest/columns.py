@@ -3,31 +3,72 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from assets.ingest import hygiene, strict_json
 from assets.ingest.hygiene import is_blank_text
 from assets.ingest.rejects import CODES
 from assets.ingest.rows import CaptionRow
+from assets.ingest.scales import Scale, parse_scale
 from assets.new_manifest.extract import MediaBytes
 from assets.new_manifest.findings import Caption, Findings, NoManifest, Rating, parse_id
 from assets.new_manifest.header_words import KNOWN_HEADERS, normalise_header
 from assets.reports.text import format_count
 
 _OWN_FIELDS = frozenset(CaptionRow.model_fields)
+_RULE = re.compile(r"(.*?)(?:, mean of ([2-9]|[1-9][0-9]{1,6}))?")
 _LIST = re.compile(r"""\[\s*['"{].*\]\s*""", re.DOTALL)
+
+
+class RatingRule(NamedTuple):
+    """How the ratings of a column are read. scale: None for whole numbers from 1 to 5. mean_of: the number of raters
+    whose mean a number is; None where a number is one rater's.
+    """
+
+    scale: Scale | None = None
+    mean_of: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnNames:
     """The names that the user gives for columns: `by_meaning` has the column of a meaning such as "reference", and all
-    other meanings are guessed. `ratings` are columns of people's ratings.
+    other meanings are guessed. `ratings` are columns of people's ratings, with their rules in the same order; a column
+    without a rule has none of its own.
     """
 
     by_meaning: Mapping[str, str] = field(default_factory=dict)
     ratings: tuple[str, ...] = ()
+    rating_rules: tuple[RatingRule, ...] = ()
+
+    def find_rule(self, column: str) -> RatingRule:
+        """Return the rule of a column of ratings, whose name counts as in `guess_columns`."""
+        rules = dict(zip(self.ratings, self.rating_rules, strict=False))
+        alike = {normalise_header(name): rule for name, rule in rules.items()}
+        return rules.get(column) or alike.get(normalise_header(column), RatingRule())
+
+
+def parse_rating_columns(texts: Sequence[str]) -> tuple[tuple[str, ...], tuple[RatingRule, ...]]:
+    """Return the names of columns of ratings, and their rules, of texts such as "score", "score=0-100" and "mos=1-5,
+    mean of 3". Raises NoManifest for a rule that is none.
+
+    >>> parse_rating_columns(["score", "mos=1-5, mean of 3"])[0]
+    ('score', 'mos')
+    """
+    names, rules = [], []
+    for text in texts:
+        name, has_rule, rule = text.rpartition("=")
+        match = _RULE.fullmatch(rule) if has_rule else None
+        scale = parse_scale(match[1]) if match else None
+        if has_rule and scale is None:
+            raise NoManifest(
+                f"--rating {text}: {rule!r} is no scale: write COLUMN, COLUMN=0-100, COLUMN=yes-no or COLUMN=real, "
+                "with ', lowest is best' or ', mean of 3' after it if it is so"
+            )
+        names.append(name if has_rule else text)
+        rules.append(RatingRule(scale, int(match[2]) if match and match[2] else None))
+    return tuple(names), tuple(rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +198,7 @@ def parse_row_captions(
         extra=extra,
     )
     # Objects inside a cell have names of their own.
-    column_names = ColumnNames(ratings=columns.column_names.ratings)
+    column_names = replace(columns.column_names, by_meaning={})
     captions = list(_parse_texts(_find_cell(fields, columns.caption), row, column_names, where, findings))
     captions += _parse_candidates(_find_cell(fields, columns.candidates), row, column_names, where, findings)
     reference = Caption("", "reference", extra={} if captions else extra)
@@ -290,18 +331,23 @@ def _add_ratings(
             before = captions[place].ratings
             # An object in the row's cell may have ratings of its own.
             n_before = sum(rating.aspect == column for rating in before)
-            ratings = _build_ratings(column, numbers, n_before, where, findings)
+            rule = columns.column_names.find_rule(column)
+            ratings = _build_ratings(column, rule, numbers, n_before, where, findings)
             captions[place] = replace(captions[place], ratings=(*before, *ratings))
     return captions
 
 
-def _build_ratings(column: str, numbers: list[Any], n_before: int, where: str, findings: Findings) -> Iterator[Rating]:
-    """Yield a rating for each number; the place in the cell names the rater."""
+def _build_ratings(
+    column: str, rule: RatingRule, numbers: list[Any], n_before: int, where: str, findings: Findings
+) -> Iterator[Rating]:
+    """Yield a rating for each number; the place in the cell names the rater, except of a mean."""
     for rater, number in enumerate(numbers, n_before + 1):
         value = int(number) if isinstance(number, float) and number.is_integer() else number
-        rating = Rating(f"rater_{rater}", column, value)
-        row = {"caption_id": "c", **rating._asdict()}
-        if number is not None and findings.accept_row("rating", row, f"{where}: {column} {number!r}"):
+        rating = Rating(f"mean of {rule.mean_of}" if rule.mean_of else f"rater_{rater}", column, value, rule.mean_of)
+        scales = {column: rule.scale} if rule.scale else {}
+        row = {"caption_id": "c", **rating.as_dict()}
+        if number is not None and findings.accept_row("rating", row, f"{where}: {column} {number!r}", scales):
+            findings.rating_scales |= {aspect: scale.name for aspect, scale in scales.items()}
             yield rating
 
 

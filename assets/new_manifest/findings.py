@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from assets.ingest.rejects import CODES, Code, Reject
 from assets.ingest.rows import MAX_ID, RawRow
+from assets.ingest.scales import NO_SCALES, Scale
 from assets.ingest.validate import validate_row
 
 # The system of a caption whose source names none.
@@ -25,11 +26,18 @@ class NoManifest(ValueError):
 
 
 class Rating(NamedTuple):
-    """A person's number for one aspect of a caption, a whole number from 1 to 5. `rater` and `aspect` are names."""
+    """A person's number for one aspect of a caption, or the mean of `mean_of` people's. `rater` and `aspect` are names,
+    and `value` is what the source has.
+    """
 
     rater: str
     aspect: str
-    value: int
+    value: Any
+    mean_of: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields of a row of table `ratings` without the caption's id."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +109,14 @@ class Findings:
     """A record of the guesses about a source, as sentences, and of the things that were left out, by reason.
     `possible_ratings` are fields that may be ratings, with their least and greatest number and whether all are whole.
     `named_columns` are those names of columns that the user gave and a row has, as `normalise_header` returns them.
+    `rating_scales` are the names of declared scales by aspect.
     """
 
     guesses: list[str] = field(default_factory=list)
     left_out: dict[str, LeftOut] = field(default_factory=dict)
     possible_ratings: dict[str, tuple[float, float, bool]] = field(default_factory=dict)
     named_columns: set[str] = field(default_factory=set)
+    rating_scales: dict[str, str] = field(default_factory=dict)
 
     def add_guess(self, sentence: str) -> None:
         """Add a guess about the source, a sentence, unless it is there already."""
@@ -136,23 +146,21 @@ class Findings:
 
     def explain_possible_ratings(self) -> list[str]:
         """List a sentence for every column that may hold ratings: its range, and the option that makes them ratings.
-        Where they are no whole numbers from 1 to 5, the sentence says that the column stays an extra field.
+        Where they are no whole numbers from 1 to 5, the sentence shows how a scale and means are named.
         """
         return [
-            f"column {column!r} holds numbers from {least:g} to {most:g}: "
-            + (
-                f"--rating {column} makes them ratings of people, of aspect {column!r} on the scale from 1 to 5"
-                if _is_rating_scale(least, most, are_whole)
-                else "it stays an extra field, since ratings of people are whole numbers from 1 to 5"
-            )
-            for column, (least, most, are_whole) in self.possible_ratings.items()
+            f"column {column!r} holds numbers from {numbers[0]:g} to {numbers[1]:g}: "
+            + _explain_rating_option(column, *numbers)
+            for column, numbers in self.possible_ratings.items()
         ]
 
-    def accept_row(self, kind: str, row: Mapping[str, Any], where: str) -> bool:
+    def accept_row(
+        self, kind: str, row: Mapping[str, Any], where: str, scales: Mapping[str, Scale] = NO_SCALES
+    ) -> bool:
         """Return whether a row of a manifest's table is valid for ingest by itself; if not, count it as left out, with
-        the reason of ingest. kind: of the row. where: how people find it.
+        the reason of ingest. kind: of the row. where: how people find it. scales: of ratings, by aspect.
         """
-        checked = validate_row(RawRow("", 0, kind, dict(row), None, ""))
+        checked = validate_row(RawRow("", 0, kind, dict(row), None, ""), scales=scales)
         if isinstance(checked, Reject):
             self.leave_out_refused(kind, checked.code, where)
         return not isinstance(checked, Reject)
@@ -178,6 +186,15 @@ class Findings:
 
 def _is_rating_scale(least: float, most: float, are_whole: bool) -> bool:
     return are_whole and least >= 1 and most <= 5
+
+
+def _explain_rating_option(column: str, least: float, most: float, are_whole: bool) -> str:
+    """Return how the option --rating reads a column of such numbers."""
+    if _is_rating_scale(least, most, are_whole):
+        return f"--rating {column} makes them ratings of people, of aspect {column!r} on the scale from 1 to 5"
+    if least < 1 or most > 5:
+        return f"--rating '{column}=0-100' makes them ratings of people; name the scale that people had for 0-100"
+    return f"--rating '{column}=1-5, mean of 3' makes them mean ratings of people; name the number of raters for 3"
 
 
 def shorten_id(wanted: str) -> str:

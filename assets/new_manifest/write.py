@@ -1,5 +1,5 @@
-"""Writes the tables of a manifest: `videos`, `captions`, `ratings`, `vectors`. They appear together, and replace no
-file.
+"""Writes the tables of a manifest, `videos`, `captions`, `ratings` and `vectors`, and the scales of its ratings. They
+appear together, and replace no file.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from assets.holdings import Holdings, HoldingsTally
 from assets.ingest.dimensions import DIMENSIONS_FILE
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rows import RawRow
+from assets.ingest.scales import SCALES_FILE
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest, shorten_id
 
 # `videos` last: without it a folder is not yet a manifest.
@@ -46,13 +47,16 @@ class WrittenTables:
 
 
 def check_no_manifest(target: Path) -> None:
-    """Raise NoManifest where the folder has a file with the name of a manifest's table, or dimensions.json."""
+    """Raise NoManifest where the folder has a file with the name of a manifest's table, dimensions.json or
+    scales.json.
+    """
     for table in MANIFEST_TABLES.values():
         for suffix in _SUFFIXES:
             if os.path.lexists(target / f"{table.name}{suffix}"):
                 _raise_existing(target, f"{table.name}{suffix}")
-    if os.path.lexists(target / DIMENSIONS_FILE):
-        _raise_existing(target, DIMENSIONS_FILE)
+    for name in (DIMENSIONS_FILE, SCALES_FILE):
+        if os.path.lexists(target / name):
+            _raise_existing(target, name)
 
 
 def _raise_existing(target: Path, name: str) -> None:
@@ -84,11 +88,14 @@ def write_manifest(
         paths = {name: scratch / f"{name}.jsonl" for name in TABLE_NAMES}
         files = {name: stack.enter_context(path.open("w", encoding="utf-8")) for name, path in paths.items()}
         written = _TableWriter(files, findings, HoldingsTally(target)).write_videos(videos)
+    scales = scratch / SCALES_FILE
+    scales.write_text(json.dumps(findings.rating_scales, ensure_ascii=False) + "\n", encoding="utf-8")
     if not is_trial and written.holdings.videos:
         if not approve(findings):
             raise NoManifest("no manifest was written, as you wished: run the same command again with other options")
         check_no_manifest(target)
-        _link_files([paths[name] for name in written.table_names], target)
+        tables = [paths[name] for name in written.table_names]
+        _link_files([scales, *tables] if findings.rating_scales else tables, target)
     return written
 
 
@@ -127,7 +134,7 @@ class _TableWriter:
                 caption_id = self._choose_caption_id(video.video_id, caption)
                 self._write_row("caption", caption.build_row(video.video_id, caption_id))
                 for rating in caption.ratings:
-                    self._write_row("rating", {"caption_id": caption_id, **rating._asdict()})
+                    self._write_row("rating", {"caption_id": caption_id, **rating.as_dict()})
                 if caption.role == "candidate":
                     systems[caption.manifest_system or ""] += 1
             for vector in video.vectors:

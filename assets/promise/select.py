@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection, Engine
 
+from assets.agreement.scales import load_scale
 from assets.promise.sentences import explain_refusal
 from assets.promise.state import (
     PromiseState,
@@ -17,7 +18,7 @@ from assets.promise.state import (
     load_promise_answers,
     load_promise_sets,
 )
-from assets.promise.terms import JUDGE, PromiseTerms, check_terms, parse_record
+from assets.promise.terms import JUDGE, PromiseTerms, check_scale, check_terms, parse_record
 from assets.selection.select import MakeEncoder, embed_for_recipe
 from assets.sources.base import LineWriter
 from db.manifest.datasets import Dataset
@@ -58,6 +59,9 @@ def make_promised_selection(
     `make_selection` and `check_terms` raise.
     """
     check_terms(terms, recipe)
+    if terms.aspect is not None:
+        with engine.connect() as connection:
+            check_scale(terms, load_scale(connection, dataset, terms.aspect))
     encoder = embed_for_recipe(engine, dataset, recipe.model_copy(update={"keep": 1.0}), make_encoder, tell)
     with engine.begin() as connection:
         state = _load_state(connection, dataset, recipe, terms, encoder, tell, promise_id=None)

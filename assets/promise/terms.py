@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from assets.ingest.scales import Scale
 from db.selection.recipes import Recipe, SelectionError, parse_recipe
 from metrics_core.promise import DEFAULT_SHARES
 
@@ -86,11 +87,10 @@ def check_terms(terms: PromiseTerms, recipe: Recipe) -> None:
         raise SelectionError(f"the promise allows a share of {terms.limit:g} errors: give at least {_LEAST:g}")
     if not math.isfinite(terms.error_below):
         raise SelectionError("--error-below is no number: give the least answer that is no error, such as 3")
-    least, most = (0, 1) if terms.aspect is None else (1, 5)
-    if not least < terms.error_below <= most:
+    if terms.aspect is None and not 0 < terms.error_below <= 1:
         raise SelectionError(
-            f"--error-below is {terms.error_below:g}: give a number above {least} and at most {most}, since "
-            + (f"scores of {JUDGE} go from 0 to 1" if terms.aspect is None else "ratings go from 1 to 5")
+            f"--error-below is {terms.error_below:g}: give a number above 0 and at most 1, since scores of {JUDGE} go "
+            "from 0 to 1"
         )
     _check_shares(terms.shares)
     if recipe.keep is not None or recipe.count is not None or recipe.quotas:
@@ -101,6 +101,23 @@ def check_terms(terms: PromiseTerms, recipe: Recipe) -> None:
         raise SelectionError(
             f"the recipe uses ratings of {terms.aspect}, which the promise counts: choose by other columns, or promise "
             "by another aspect"
+        )
+
+
+def check_scale(terms: PromiseTerms, scale: Scale) -> None:
+    """Raise SelectionError where `error_below` does not divide the scale of the ratings that a promise counts, and
+    where the lowest number of this scale is best.
+    """
+    least, most = scale.least, scale.most
+    if scale.lowest_is_best:
+        raise SelectionError(
+            f"the lowest rating of {terms.aspect} is best, and a promise counts ratings below a number as errors: "
+            "promise by another aspect"
+        )
+    if least is not None and most is not None and not least < terms.error_below <= most:
+        raise SelectionError(
+            f"--error-below is {terms.error_below:g}: give a number above {least:g} and at most {most:g}, since "
+            f"ratings go from {least:g} to {most:g}"
         )
 
 

@@ -13,6 +13,7 @@ from assets.agreement.progress import compute_rater_consistency
 from assets.reports.labels import STAND_INS, format_metric_name, list_stand_ins, load_metric_label
 from assets.reports.records import DataSummary, MetricSummary, SystemCount
 from db.manifest.datasets import Dataset
+from db.manifest.rating_scales import load_turned_aspects
 from db.reports.agreement import RaterAnswer
 from db.reports.summary import (
     compute_duration_spread,
@@ -56,6 +57,7 @@ def load_data_summary(connection: Connection, dataset: Dataset, answers: Sequenc
         rated_between=find_rating_days(connection, dataset_id),
         repeats=compute_rater_consistency(answers),
         n_drawn_apart=count_excluded_ratings(connection, dataset_id),
+        turned_aspects=load_turned_aspects(connection, dataset_id),
         origins=count_origins(connection, dataset_id),
         own_numbers=tuple(compute_own_numbers(connection, dataset_id)),
     )

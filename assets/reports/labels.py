@@ -8,7 +8,8 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from assets.models.settings import DEMO_ENCODER, HUMAN_NOTES
-from assets.reports.text import format_name
+from assets.reports.text import format_name, join_names
+from db.manifest.rating_scales import load_turned_aspects
 from db.reports.summary import count_excluded_ratings, count_old_ratings, has_synthetic_ratings
 from db.scores.store import list_active_models
 
@@ -83,17 +84,30 @@ def format_model(model: Mapping[str, Any]) -> str:
 
 
 def load_ratings_note(connection: Connection, dataset_id: int) -> dict[str, str]:
-    """Load notes for a page that shows a dataset's ratings, as texts by title: whether they are synthetic, how many are
-    left out, and how many are of older texts. Empty where no note is needed.
+    """Load notes for a page that shows a dataset's ratings, as texts by title: whether they are synthetic, of which
+    aspects the lowest is best, how many are left out, and how many are of older texts. Empty where no note is needed.
     """
     note = {}
     if has_synthetic_ratings(connection, dataset_id):
         note["ratings"] = "synthetic: made by a program, not by people"
+    if turned := load_turned_aspects(connection, dataset_id):
+        note["lowest is best"] = explain_turned_aspects(turned)
     if n := count_excluded_ratings(connection, dataset_id):
         note["ratings left out"] = explain_drawn_ratings(n)
     if n := count_old_ratings(connection, dataset_id):
         note["old ratings"] = explain_old_ratings(n)
     return note
+
+
+def explain_turned_aspects(turned: Mapping[str, float]) -> str:
+    """Return a sentence without a full stop on the aspects of which the lowest number is best: statistics use the given
+    number minus the rating.
+
+    >>> explain_turned_aspects({"errors": 20.0, "z": 0.0})
+    'statistics use 20 minus the rating of errors and 0 minus the rating of z, since the lowest is best'
+    """
+    parts = [f"{total:g} minus the rating of {aspect}" for aspect, total in turned.items()]
+    return f"statistics use {join_names(parts)}, since the lowest is best"
 
 
 def explain_old_ratings(n: int) -> str:

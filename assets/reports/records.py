@@ -97,6 +97,7 @@ class DataSummary:
     labelled: int
     synthetic_ratings: bool
     n_drawn_apart: int
+    turned_aspects: Mapping[str, float]
     rated_between: tuple[str, str] | None = None
     repeats: tuple[RaterConsistency, ...] = ()
     origins: Origins | None = None

@@ -23,7 +23,7 @@ from assets.reports.answers import build_answers
 from assets.reports.data import load_data_summary, load_metric_summaries
 from assets.reports.dataset_facts import load_dataset_facts
 from assets.reports.distributions import compute_metric_pairs, draw_captions, load_metric_spreads
-from assets.reports.labels import explain_drawn_ratings, explain_old_ratings, format_metric_name
+from assets.reports.labels import explain_drawn_ratings, explain_old_ratings, explain_turned_aspects, format_metric_name
 from assets.reports.records import DataSummary, MetricSummary, Report, SystemTable
 from assets.reports.report_files import ReportFiles, create_report_folder, write_report
 from assets.reports.sample_choice import choose_shown_samples
@@ -197,6 +197,9 @@ def list_notices(
         yield age
     if data.synthetic_ratings:
         yield "The ratings are synthetic: made by a program, not by people."
+    if data.turned_aspects:
+        sentence = explain_turned_aspects(data.turned_aspects)
+        yield f"{sentence[0].upper()}{sentence[1:]}."
     if data.n_drawn_apart:
         yield f"{explain_drawn_ratings(data.n_drawn_apart)}."
     if n_old := data.counts["old_ratings"]:

@@ -80,11 +80,11 @@ def load_drawn_ratings(
     connection: Connection, dataset: Dataset, aspect: str
 ) -> Iterator[tuple[int, float, list[DrawMark]]]:
     """Yield (sample id, mean rating for the aspect, draw marks) of every caption with a rating of its present text. The
-    mean is over all raters. The list has a mark for every rating that was drawn to settle a question, and is empty if
-    none was.
+    mean is over all raters; the highest is best, also where the scale's lowest number is. The list has a mark for every
+    rating that was drawn to settle a question, and is empty if none was.
     """
     query = (
-        "SELECT sample_id, avg(value), array_agg(r.extra -> :drawn) FROM current_rating r "
+        "SELECT sample_id, avg(goodness), array_agg(r.extra -> :drawn) FROM current_rating r "
         "JOIN sample USING (sample_id) WHERE dataset_id = :dataset_id AND kind = 'caption' AND aspect = :aspect "
         "GROUP BY sample_id"
     )

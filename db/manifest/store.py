@@ -104,6 +104,33 @@ class IngestStore:
             cursor.itersize = 10_000
             yield from cursor.execute(query, [self.dataset.dataset_id])
 
+    def load_scales(self) -> dict[str, str]:
+        """Return the names of the declared scales of ratings, by aspect. Needs a transaction."""
+        query = "SELECT aspect, scale FROM rating_scale WHERE dataset_id = %s"
+        return {row.aspect: row.scale for row in self._rows(query, [self.dataset.dataset_id])}
+
+    def store_scale(self, aspect: str, scale: str, least: float | None, most: float | None, is_turned: bool) -> bool:
+        """Store the scale of an aspect and return True; return False and store nothing if the dataset has ratings of
+        the aspect that the scale does not have, or that people gave on another scale of a page. scale: its name.
+        least, most: its ends, None for all numbers. is_turned: whether the lowest number is best. Needs a transaction.
+        """
+        values = {"dataset_id": self.dataset.dataset_id, "aspect": aspect, "scale": scale}
+        values |= {"least": least, "most": most, "is_turned": is_turned}
+        unfit = (
+            "SELECT g.value FROM rating g JOIN sample s USING (sample_id) WHERE s.dataset_id = %(dataset_id)s "
+            "AND g.aspect = %(aspect)s AND (g.value < %(least)s::float8 OR g.value > %(most)s::float8 "
+            "OR (g.extra->>'scale' IS NOT NULL AND (g.extra->>'scale' <> '1-5' OR %(scale)s <> '1-5'))) LIMIT 1"
+        )
+        if self._rows(unfit, values):
+            return False
+        self._connection.execute(
+            "INSERT INTO rating_scale VALUES (%(dataset_id)s, %(aspect)s, %(scale)s, %(least)s, %(most)s, "
+            "%(is_turned)s) ON CONFLICT (dataset_id, aspect) DO UPDATE SET scale = EXCLUDED.scale, "
+            "least = EXCLUDED.least, most = EXCLUDED.most, lowest_is_best = EXCLUDED.lowest_is_best",
+            values,
+        )
+        return True
+
     def delete_rejects(self, sources: Sequence[str]) -> None:
         """Delete the rejects that are stored for these files of the dataset's manifest."""
         self._connection.execute(

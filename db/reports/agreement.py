@@ -16,7 +16,7 @@ from db.schema import agreement, dataset, preference, rating, reference, sample,
 # Judgements of texts as they are now, and the part of the ratings that statistics may use: see the views. What a
 # question drew is read by db/manifest/rating.py.
 _RATING = ("sample_id", "rater", "aspect", "value")
-current_rating = sa.table("current_rating", *map(sa.column, (*_RATING, "extra")))
+current_rating = sa.table("current_rating", *map(sa.column, (*_RATING, "extra", "goodness")))
 random_rating = sa.table("random_rating", *map(sa.column, _RATING))
 current_label = sa.table("current_label", *map(sa.column, ("keypoint_id", "sample_id", "source", "covered")))
 # Ratings held at a time.

@@ -173,6 +173,18 @@ rating = sa.Table(
     time_column("stored_at"),
 )
 
+# The scale that a manifest declares for an aspect; the others go from 1 to 5.
+rating_scale = sa.Table(
+    "rating_scale",
+    METADATA,
+    parent_column("dataset.dataset_id", primary_key=True),
+    sa.Column("aspect", sa.Text, primary_key=True),
+    text_column("scale"),
+    sa.Column("least", sa.Double, nullable=True),
+    sa.Column("most", sa.Double, nullable=True),
+    sa.Column("lowest_is_best", sa.Boolean, nullable=False),
+)
+
 # A preference between two captions of a video. It counts while both have the texts that were compared.
 preference = sa.Table(
     "preference",

@@ -142,7 +142,9 @@ def load_frozen_captions(connection: Connection, selection_id: int) -> list[Froz
 
 
 def load_mean_ratings(connection: Connection, dataset: Dataset) -> tuple[str, dict[int, float]] | None:
-    """Load the aspect by which most captions are rated, and the mean rating by sample; None where none is rated."""
+    """Load the aspect by which most captions are rated, and the mean rating by sample, the highest being best; None
+    where none is rated.
+    """
     of_dataset = sample.c.dataset_id == dataset.dataset_id
     rated = current_rating.join(sample, sample.c.sample_id == current_rating.c.sample_id)
     count = sa.func.count(current_rating.c.sample_id.distinct())
@@ -153,7 +155,7 @@ def load_mean_ratings(connection: Connection, dataset: Dataset) -> tuple[str, di
     if aspect is None:
         return None
     query = (
-        sa.select(sample.c.sample_id, sa.func.avg(current_rating.c.value))
+        sa.select(sample.c.sample_id, sa.func.avg(current_rating.c.goodness))
         .select_from(rated)
         .where(of_dataset, sample.c.kind == "caption", current_rating.c.aspect == aspect)
         .group_by(sample.c.sample_id)

@@ -1,5 +1,6 @@
 -- The ratings that are a random sample of the captions. `reelsieve rate --to-settle` draws captions with different
 -- chances; of its ratings only those count that a draw with equal chances by the same random numbers would have.
+-- Statistics take the highest number for the best.
 CREATE VIEW random_rating AS
 WITH drawn AS (
     SELECT g.*,
@@ -14,11 +15,11 @@ WITH drawn AS (
       FROM current_rating g JOIN sample s USING (sample_id)
      WHERE g.extra->'to_settle'->>'question' IS NOT NULL
 )
-SELECT g.sample_id, g.rater, g.aspect, g.value
+SELECT g.sample_id, g.rater, g.aspect, g.goodness AS value
   FROM current_rating g
  WHERE g.extra->'to_settle'->>'question' IS NULL
 UNION ALL
-SELECT d.sample_id, d.rater, d.aspect, d.value
+SELECT d.sample_id, d.rater, d.aspect, d.goodness
   FROM (SELECT drawn.*,
                max(key) OVER (PARTITION BY dataset_id, aspect, question, extra->>'seed', least) AS last_key
           FROM drawn) d

@@ -24,8 +24,9 @@ Ratings = Annotated[
     list[str] | None,
     typer.Option(
         "--rating",
-        metavar="COLUMN",
-        help="Column of ratings by people, whole numbers from 1 to 5; may be given several times.",
+        metavar="COLUMN[=SCALE]",
+        help="Column of ratings by people, such as score, 'score=0-100' or 'mos=1-5, mean of 3' (default: whole "
+        "numbers from 1 to 5); may be given several times.",
     ),
 ]
 _RATING = "rating"
@@ -51,10 +52,10 @@ def parse_columns(options: Sequence[str] | None, fields: Collection[str]) -> dic
 
 def parse_column_names(options: Sequence[str] | None, ratings: Sequence[str] | None) -> ColumnNames:
     """Return the names of columns that the options --column and --rating give; `--column rating=NAME` is
-    `--rating NAME`. Raises UsageError.
+    `--rating NAME`. Raises UsageError, and NoManifest for a scale that is none.
     """
-    from assets.new_manifest.columns import MEANINGS, ColumnNames
+    from assets.new_manifest.columns import MEANINGS, ColumnNames, parse_rating_columns
 
     given = [option for option in options or () if not option.startswith(f"{_RATING}=")]
     more = [option.partition("=")[2] for option in options or () if option not in given]
-    return ColumnNames(parse_columns(given, (*MEANINGS, _RATING)), (*(ratings or ()), *more))
+    return ColumnNames(parse_columns(given, (*MEANINGS, _RATING)), *parse_rating_columns((*(ratings or ()), *more)))

@@ -128,6 +128,15 @@ def print_findings(made: NewManifest) -> None:
         print_sentence(f"ratings: {offer}")
 
 
+def print_written_files(made: NewManifest) -> None:
+    """Print on standard output the names of the new manifest's files, and its folder."""
+    from assets.ingest.scales import SCALES_FILE
+
+    files = [f"{table}.jsonl" for table in made.tables.table_names]
+    files += [SCALES_FILE] if made.findings.rating_scales else []
+    console.print(f"written: {', '.join(files)} in {made.folder}", markup=False, soft_wrap=True)
+
+
 def _print(installation: Installation, made: NewManifest, dry_run: bool) -> None:
     from orchestration.forecasts import build_holdings_plan
 
@@ -137,8 +146,7 @@ def _print(installation: Installation, made: NewManifest, dry_run: bool) -> None
     if dry_run:
         console.print("nothing was written: the same command without --dry-run writes the manifest")
         return
-    tables = ", ".join(f"{table}.jsonl" for table in made.tables.table_names)
-    console.print(f"written: {tables} in {made.folder}", markup=False, soft_wrap=True)
+    print_written_files(made)
     for command in list_next_commands(made):
         console.print(f"next: {command}", markup=False, soft_wrap=True)
 

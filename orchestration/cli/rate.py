@@ -25,6 +25,10 @@ def rate(
     dataset: Annotated[str, typer.Argument(help="Name of the dataset.")],
     aspect: Annotated[str | None, typer.Option(help="What is rated, such as coverage.")] = None,
     rater: Annotated[str | None, typer.Option(help="Name of the rater (default: the page asks).")] = None,
+    rater_links: Annotated[
+        int | None,
+        typer.Option(min=1, max=100, help="Print addresses for so many raters: rater-1, rater-2 and so on."),
+    ] = None,
     scale: Annotated[
         str | None, typer.Option(help="1-5, 0-100 or yes-no (default: as the aspect was rated before, else 1-5).")
     ] = None,
@@ -73,6 +77,8 @@ def rate(
         raise UsageError("--scale is for one caption at a time: leave it out with --pairs")
     if scale is not None and scale not in SCALES:
         raise UsageError(f"--scale: there is no scale {scale!r}: choose one of {', '.join(SCALES)}")
+    if rater is not None and rater_links is not None:
+        raise UsageError("--rater-links names the raters itself: leave out --rater")
     shown = {} if guidelines is None or aspect is None else {aspect: read_guidelines(guidelines)}
     draws = None
     if to_settle is not None and aspect is not None:
@@ -86,8 +92,12 @@ def rate(
         "to-settle": to_settle,
         "for-promise": None if for_promise is None else str(for_promise),
     }
-    query = urlencode({name: value for name, value in parameters.items() if value is not None})
-    path = f"/look/{quote(dataset)}/rate{'/facts' if keypoints else ''}?{query}"
+    path = f"/look/{quote(dataset)}/rate{'/facts' if keypoints else ''}?"
+    given = {name: value for name, value in parameters.items() if value is not None}
+    for name in (f"rater-{number}" for number in range(1, (rater_links or 0) + 1)):
+        address = f"http://127.0.0.1:{port}{path}{urlencode({**given, 'rater': name})}"
+        console.print(f"{name}: {address}", soft_wrap=True, markup=False)
+    path += urlencode(given)
     serve_pages(installation, path, dataset, port, draws, shown)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assets.home_files import create_home_folder, keep_files_private
-from orchestration.cli.init import MEDIA_ROOTS, format_media_roots, offer_ratings, print_findings
+from orchestration.cli.init import MEDIA_ROOTS, format_media_roots, offer_ratings, print_findings, print_written_files
 from orchestration.cli.output import console, print_sentence, show_progress
 from orchestration.cli.refusals import UsageError
 
@@ -116,8 +116,7 @@ def _create_manifest(
     print_findings(made)
     for why, left_out in made.findings.left_out.items():
         print_sentence(f"left out: {why} ({left_out.n}, such as {left_out.first})")
-    tables = ", ".join(f"{table}.jsonl" for table in made.tables.table_names)
-    console.print(f"written: {tables} in {made.folder}", markup=False, soft_wrap=True)
+    print_written_files(made)
     return made
 
 

@@ -21,7 +21,9 @@ from assets.agreement.question_state import compute_question_state
 from assets.agreement.questions import DrawCache, QuestionDraw
 from assets.datasets import require_dataset
 from assets.ingest.hygiene import find_fault
+from assets.ingest.rejects import Reject
 from assets.ingest.rows import RatingRow
+from assets.ingest.scales import Scale, parse_scale
 from assets.promise.cache import PromiseCache
 from assets.promise.sentences import explain_countdown
 from assets.promise.state import PromiseState
@@ -38,11 +40,12 @@ from db.manifest.rating import (
     store_answer,
 )
 from db.manifest.rating_draws import DRAW_FIELD, PROMISE_QUESTION, DrawMark
+from db.manifest.rating_scales import find_scale_name
 from db.reports.samples import find_video, load_references
 from orchestration.look.answering import build_change_response, catch_page_errors, render_look_page
 from orchestration.look.media import explain_missing_file
 
-# The answers of every scale with their ratings, which are from 1 to 5 everywhere: 5 is best.
+# The answers of every scale with their ratings, which are from 1 to 5 for every aspect without a declared scale.
 SCALES: Mapping[str, Mapping[str, float]] = {
     "1-5": {str(number): float(number) for number in range(1, 6)},
     "0-100": {str(number): 1 + number / 25 for number in range(101)},
@@ -51,6 +54,8 @@ SCALES: Mapping[str, Mapping[str, float]] = {
 # Which of two captions is better: A, which is shown on the left or above, or B; 1 means A.
 PREFERENCES: Mapping[str, int] = {"a": 1, "tie": 0, "b": -1}
 NOTHING_GIVEN = "there is no answer to take back"
+# Scales with more numbers have a slider.
+_MOST_BUTTONS = 10
 _MOST = 2**63
 # Python refuses to read longer ones than some thousand digits.
 _MOST_DIGITS = 30
@@ -67,7 +72,8 @@ class BadAnswer(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RatingSession:
-    """The state of a rating page, as its address holds it. scale: a name of SCALES; None if pairs are compared.
+    """The state of a rating page, as its address holds it. scale: a name of SCALES, or of the aspect's declared scale,
+    which is in `declared` too; None if pairs are compared.
     skipped: ids of the captions or pairs that the rater skipped. to_settle: the question that captions are drawn for;
     "" for a random order. promise: the number of the promise that captions are asked for, or None.
     """
@@ -77,13 +83,51 @@ class RatingSession:
     skipped: tuple[CaptionIds, ...] = ()
     to_settle: str = ""
     promise: int | None = None
+    declared: Scale | None = None
 
     @property
     def answers(self) -> Mapping[str, float]:
-        """Values by answer, for every answer that can be given: ratings from 1 to 5 by the scale's marks. For pairs "a"
-        is 1, "tie" 0 and "b" -1; 1 means that the first caption shown is better.
+        """Values by answer, where buttons or a slider of a scale without a declaration give it: ratings from 1 to 5. On
+        a declared scale they are its own numbers, and {} if they are more than ten. For pairs "a" is 1, "tie" 0 and "b"
+        -1; 1 means that the first caption shown is better.
         """
-        return PREFERENCES if self.scale is None else SCALES[self.scale]
+        if self.scale is None:
+            return PREFERENCES
+        if self.declared is None:
+            return SCALES[self.scale]
+        if self.declared.is_yes_no:
+            return {"yes": 1.0, "no": 0.0}
+        least, most = self.declared.least, self.declared.most
+        is_short = least is not None and most is not None and least >= 0 and most < _MOST_BUTTONS
+        return {str(n): float(n) for n in range(int(least or 0), int(most or 0) + 1)} if is_short else {}
+
+    def parse_answer(self, text: str) -> float | None:
+        """Return the value of an answer; None for one that cannot be given."""
+        if self.answers or self.declared is None:
+            return self.answers.get(text)
+        try:
+            value = self.declared.parse_rating(float(text), is_mean=False)
+        except ValueError:
+            return None
+        return None if isinstance(value, Reject) else float(value)
+
+    @property
+    def ends(self) -> tuple[float | None, float | None] | None:
+        """The least and greatest number of a slider, both None for a field that takes any number; None for buttons."""
+        if self.scale == "0-100" and self.declared is None:
+            return 0.0, 100.0
+        return None if self.answers or self.declared is None else (self.declared.least, self.declared.most)
+
+    @property
+    def legend(self) -> str:
+        """The meaning of the scale's ends, such as "1 is worst, 5 best"; "" where the answers explain themselves."""
+        scale = self.declared or parse_scale(self.scale or "")
+        if scale is None or scale.is_yes_no:
+            return ""
+        if scale.least is None or scale.most is None:
+            return f"the {'lowest' if scale.lowest_is_best else 'highest'} number is best"
+        worst, best = (scale.most, scale.least) if scale.lowest_is_best else (scale.least, scale.most)
+        return f"{worst:g} is worst, {best:g} best"
 
     @property
     def question(self) -> str:
@@ -92,8 +136,11 @@ class RatingSession:
         is_overall = aspect.casefold() == "overall"
         if self.scale is None:
             return "Which caption is better overall?" if is_overall else f"Which caption is better in {aspect}?"
+        is_yes_no = self.scale.startswith("yes-no")
+        if self.declared and self.declared.lowest_is_best:
+            return f"Does the caption have {aspect}?" if is_yes_no else f"How much {aspect} does the caption have?"
         subject, rest = ("the caption", " overall") if is_overall else (f"the caption's {aspect}", "")
-        return f"Is {subject} good{rest}?" if self.scale == "yes-no" else f"How good is {subject}{rest}?"
+        return f"Is {subject} good{rest}?" if is_yes_no else f"How good is {subject}{rest}?"
 
     def format_query(self, *, skip: Sequence[CaptionToRate] = (), with_skipped: bool = True) -> str:
         """Return the query string of an address with this state, beginning with `?`. skip: a caption, or the two of a
@@ -199,7 +246,7 @@ class RatePages:
             session = _parse_session(connection, dataset, parameters)
         draw = self._load_draw(session)
         with self.engine.begin() as connection:
-            value, captions = session.answers.get(parameters.get("answer", "")), _parse_answered_captions(parameters)
+            value, captions = session.parse_answer(parameters.get("answer", "")), _parse_answered_captions(parameters)
             if value is None or len(captions) != 1 + session.rater.pairs:
                 raise BadAnswer(f"the answer about {session.rater.aspect} is not valid: open the page again")
             extra: dict[str, Any] = {"answer": parameters["answer"], "seed": session.rater.seed}
@@ -269,13 +316,15 @@ def _parse_session(connection: Connection, dataset: Dataset, parameters: QueryPa
         )
     if pairs:
         return RatingSession(rater, None, skipped)
-    known = find_scale(connection, dataset, rater.aspect)
+    declared = find_scale_name(connection, dataset, rater.aspect)
+    known = declared or find_scale(connection, dataset, rater.aspect)
     scale = parameters.get("scale") or known or next(iter(SCALES))
-    if scale not in SCALES:
+    if scale not in SCALES and scale != known:
         raise BadAnswer(f"there is no scale {scale[:40]!r}: choose one of {', '.join(SCALES)}")
     if known is not None and known != scale:
         raise BadAnswer(f"{rater.aspect} is rated on the scale {known} here: use that scale, or name another aspect")
-    return RatingSession(rater, scale, skipped, parameters.get("to-settle", ""), promise)
+    own_scale = parse_scale(declared) if declared else None
+    return RatingSession(rater, scale, skipped, parameters.get("to-settle", ""), promise, own_scale)
 
 
 def _build_promise_mark(promise_id: int) -> DrawMark:

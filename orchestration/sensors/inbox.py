@@ -16,6 +16,7 @@ from assets.ingest.files import convert_os_errors, find_manifest_file
 from assets.ingest.manifest import list_table_files
 from assets.ingest.origin import ORIGIN_FILE
 from assets.ingest.rejects import ManifestError
+from assets.ingest.scales import SCALES_FILE
 from assets.partitions import DATASET, DATASETS
 from orchestration.attempts import MAX_RUN_ATTEMPTS, Attempts
 from orchestration.dead_runs import close_dead_runs
@@ -81,7 +82,7 @@ def compute_folder_state(folder: Path) -> tuple[str, float]:
     Videos count like tables: a row whose file came too late was refused, and the next ingest accepts it. The content of
     files is not read.
     """
-    declared = [find_manifest_file(folder, name) for name in (DIMENSIONS_FILE, ORIGIN_FILE)]
+    declared = [find_manifest_file(folder, name) for name in (DIMENSIONS_FILE, ORIGIN_FILE, SCALES_FILE)]
     for path in filter(None, [*list_table_files(folder).values(), *declared]):
         with convert_os_errors(path):
             path.stat()

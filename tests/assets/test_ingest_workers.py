@@ -68,7 +68,7 @@ def workers() -> set[psutil.Process]:
 
 
 def checked_by_a_process(path: Path, kind: str | None) -> Iterator[CheckedRow]:
-    with closing(WorkerProcess(path.name, kind, DIMENSIONS)) as worker:
+    with closing(WorkerProcess(path.name, kind, DIMENSIONS, {})) as worker:
         for block in read_file_blocks(path):
             yield from worker.check_block(block)
 
@@ -191,7 +191,7 @@ def test_an_ingest_with_a_killed_process_is_one_sentence_and_the_next_one_writes
 
 
 def test_a_fault_in_a_process_is_told_with_its_traceback() -> None:
-    worker = WorkerProcess("rows.jsonl", None, DIMENSIONS)
+    worker = WorkerProcess("rows.jsonl", None, DIMENSIONS, {})
     with pytest.raises(RuntimeError, match=r"status 1:(.|\n)*TypeError: a bytes-like object is required") as raised:
         worker.check_block(Block(1, "no bytes"))  # type: ignore[arg-type]  # that is the fault
     worker.close()

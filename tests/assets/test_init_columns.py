@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
-from assets.new_manifest.columns import ColumnNames
+from assets.new_manifest.columns import ColumnNames, parse_rating_columns
 from assets.new_manifest.findings import NoManifest
 from assets.new_manifest.make import NewManifest, create_manifest
 from db import schema
@@ -109,9 +109,47 @@ def test_a_csv_loses_no_column(tmp_path: Path) -> None:
     assert captions[0]["segments"] == [{"start_s": 0, "end_s": 1}]
     assert left_out(made) == {"a column without a name": 1}
     assert made.findings.explain_possible_ratings() == [
-        "column 'score' holds numbers from 2.5 to 4: it stays an extra field, since ratings of people are whole "
-        "numbers from 1 to 5"
+        "column 'score' holds numbers from 2.5 to 4: --rating 'score=1-5, mean of 3' makes them mean ratings of "
+        "people; name the number of raters for 3"
     ]
+
+
+def test_means_and_other_scales_become_ratings_as_they_are(tmp_path: Path, engine: Engine) -> None:
+    source = put(
+        tmp_path, {"t.csv": "video,caption,mos,Slips,old\nv1,A dog runs.,4.5,12,3\nv2,A cat sleeps.,6,21,3.5\n"}
+    )
+    offered = create_manifest(source, is_trial=True).findings.explain_possible_ratings()
+    assert offered == [
+        "column 'mos' holds numbers from 4.5 to 6: --rating 'mos=0-100' makes them ratings of people; name the scale "
+        "that people had for 0-100"
+    ]
+    names, rules = parse_rating_columns(["mos=1-5, mean of 3", "slips=0-20, lowest is best", "old"])
+    made = create_manifest(source, column_names=ColumnNames(ratings=names, rating_rules=rules))
+    assert json.loads((made.folder / "scales.json").read_text()) == {
+        "mos": "1-5",
+        "Slips": "0-20, lowest is best",
+    }
+    assert [{**row, "caption_id": ""} for row in rows(made, "ratings")] == [
+        {"caption_id": "", "rater": "mean of 3", "aspect": "mos", "value": 4.5, "mean_of": 3},
+        {"caption_id": "", "rater": "rater_1", "aspect": "Slips", "value": 12},
+        {"caption_id": "", "rater": "rater_1", "aspect": "old", "value": 3},
+    ]
+    # 6 is no mean of 1 to 5, 21 is past 20, and 3.5 is no whole number.
+    assert sum(left_out(made).values()) == 3
+    report = ingest_folder(engine, made.folder, "mine")
+    assert (report.accepted["ratings"], report.rejected) == (3, 0)
+
+
+def test_the_rule_of_a_column_is_that_of_its_very_name_first() -> None:
+    names, rules = parse_rating_columns(["Mos=0-100", "mos=1-7"])
+    both = ColumnNames(ratings=names, rating_rules=rules)
+    assert [both.find_rule(name) for name in ("Mos", "mos", "fluency")] == [*rules, (None, None)]
+
+
+@pytest.mark.parametrize("text", ["mos=", "mos=5-1", "mos=mean of 3", "mos=1-5, mean of 1", "mos=1-5 mean of 3"])
+def test_a_rule_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(NoManifest, match="is no scale: write COLUMN, COLUMN=0-100"):
+        parse_rating_columns(["score", text])
 
 
 def test_own_fields_of_a_row_without_a_caption_go_to_its_references(tmp_path: Path) -> None:

@@ -13,13 +13,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.ingest.manifest import explain_files, read_manifest_folder
+from assets.ingest.manifest_tables import list_field_names
 from assets.ingest.run import ingest_folder, try_ingest
 from db import schema
 
-COLUMNS = {"text": "Satz", "value": "Note", "caption_id": "Nr"}
+COLUMNS = {"text": "Satz", "value": "Note", "caption_id": "Nr", "mean_of": "Zahl"}
 VIDEOS = [{"video_id": "v"}]
 CAPTIONS = [{"Nr": "c", "video_id": "v", "role": "candidate", "system": "s", "Satz": "Ein Hund."}]
-RATINGS = [{"Nr": "c", "rater": "ann", "aspect": "overall", "Note": 4}]
+RATINGS = [{"Nr": "c", "rater": "ann", "aspect": "overall", "Note": 4.5, "Zahl": 2}]
 
 
 def write_manifest(folder: Path, suffix: str) -> Path:
@@ -52,7 +53,8 @@ def test_named_columns_are_read_as_fields(tmp_path: Path, engine: Engine, suffix
     assert report == tried
     # The same files with other columns are no known tables, whose rows would be skipped.
     assert (report.accepted["captions"], report.accepted["ratings"], report.rejected) == (1, 1, 0)
-    assert stored(engine) == [("c", "Ein Hund.", 4.0)]
+    assert stored(engine) == [("c", "Ein Hund.", 4.5)]
+    assert set(COLUMNS) <= set(list_field_names())
     again = ingest_folder(engine, folder, "mine", columns=COLUMNS)
     assert (again.accepted.total(), again.unchanged.total()) == (0, 3)
 

@@ -90,6 +90,23 @@ def test_rate_shows_the_guidelines_of_its_aspect(tmp_path: Path) -> None:
         assert "everything" not in text_of(address.replace("coverage", "fluency"))
 
 
+def test_every_rater_gets_an_address_of_their_own() -> None:
+    port = str(free_port())
+    program = str(Path(sys.executable).with_name("reelsieve"))
+    command = [program, *RATE, "--rater-links", "2", "--port", port]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        links = dict(next(process.stdout).strip().split(": ", 1) for _ in range(2))
+        limit = time.monotonic() + DEADLINE_S
+        while not any(map(_answers, links.values())):
+            assert process.poll() is None
+            assert time.monotonic() < limit
+        for rater, address in links.items():
+            assert f"{rater}: 0 of 36 rated" in text_of(address)
+        process.send_signal(signal.SIGTERM)
+    assert sorted(links) == ["rater-1", "rater-2"]
+
+
 def test_an_answer_outlives_a_kill() -> None:
     with started([*RATE, "--rater", "ann", "--pairs"], signal.SIGKILL) as address:
         for page, answer in ((address, "tie"), (address.replace("&pairs=1", ""), "4")):
@@ -116,6 +133,10 @@ def test_an_answer_outlives_a_kill() -> None:
         (
             ["rate", "tiny", "--aspect", "coverage", "--scale", "1-7"],
             "there is no scale '1-7': choose one of 1-5, 0-100",
+        ),
+        (
+            ["rate", "tiny", "--aspect", "coverage", "--rater", "ann", "--rater-links", "2"],
+            "--rater-links names the raters itself: leave out --rater",
         ),
         (
             ["rate", "tiny"],

@@ -14,7 +14,7 @@ from assets.promise.state import PromiseState
 from assets.promise.terms import PromiseTerms
 from db.manifest.rating import Rater
 from db.manifest.rating_draws import list_rating_questions
-from db.schema import keypoint_label, preference, rating, sample
+from db.schema import keypoint_label, preference, rating, rating_scale, sample
 from db.selection.recipes import Recipe
 from metrics_core.protocols import TextEncoder
 from orchestration.look.rating import RatingSession
@@ -126,7 +126,7 @@ def test_two_windows_on_one_caption_store_one_answer(page: Page, shown: Shown, r
 
 def test_other_scales_are_stored_from_1_to_5(page: Page, shown: Shown, rater: str) -> None:
     page.goto(f"/look/clips/rate?aspect=points&rater={rater}&scale=0-100")
-    page.get_by_label("From 0, worst, to 100, best").fill("75")
+    page.get_by_label("0 is worst, 100 best").fill("75")
     with page.expect_navigation():
         page.get_by_role("button", name="Store").click()
     page.goto(f"/look/clips/rate?aspect=sound&rater={rater}&scale=yes-no")
@@ -135,6 +135,37 @@ def test_other_scales_are_stored_from_1_to_5(page: Page, shown: Shown, rater: st
     assert [row[1:] for row in stored(shown, rater)] == [("points", 4.0), ("sound", 5.0), ("sound", 1.0)]
     page.goto(f"/look/clips/rate?aspect=sound&rater={rater}&scale=1-5")
     page.get_by_role("alert").get_by_text("sound is rated on the scale yes-no here").wait_for()
+
+
+def test_a_declared_scale_is_asked_and_stored_as_declared(page: Page, shown: Shown, rater: str) -> None:
+    scales = {
+        "size": ("1-7", 1, 7, False),
+        "slips": ("0-20, lowest is best", 0, 20, True),
+        "z": ("real", None, None, False),
+    }
+    with shown.engine.begin() as connection:
+        connection.execute(sa.delete(rating_scale))
+        for aspect, (scale, least, most, is_turned) in scales.items():
+            values = {"aspect": aspect, "scale": scale, "least": least, "most": most, "lowest_is_best": is_turned}
+            connection.execute(sa.insert(rating_scale), {"dataset_id": shown.dataset.dataset_id, **values})
+    page.goto(f"/look/clips/rate?aspect=size&rater={rater}")
+    page.get_by_text("1 is worst, 7 best").wait_for()
+    assert barriers(page) == []
+    press(page, "7")
+    page.goto(f"/look/clips/rate?aspect=slips&rater={rater}")
+    page.get_by_role("heading", name="How much slips does the caption have?").wait_for()
+    page.get_by_label("20 is worst, 0 best").fill("3")
+    assert barriers(page) == []
+    with page.expect_navigation():
+        page.get_by_role("button", name="Store").click()
+    page.goto(f"/look/clips/rate?aspect=z&rater={rater}")
+    page.get_by_label("Number").fill("-2.5")
+    assert barriers(page) == []
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert [row[1:] for row in stored(shown, rater)] == [("size", 7.0), ("slips", 3.0), ("z", -2.5)]
+    page.goto(f"/look/clips/rate?aspect=size&rater={rater}&scale=1-5")
+    page.get_by_role("alert").get_by_text("size is rated on the scale 1-7 here").wait_for()
 
 
 def test_after_the_last_caption_comes_the_end(page: Page, shown: Shown, rater: str) -> None:

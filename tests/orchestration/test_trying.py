@@ -249,16 +249,21 @@ def test_try_takes_the_options_of_init_that_it_names(folder: Path) -> None:
     source = folder / "named"
     source.mkdir()
     write_clip(source / "a.avi")
-    (source / "t.csv").write_text("which;said;truth;mark\na.avi;A dog runs.;A dog is running.;4\n")
+    (source / "t.csv").write_text("which;said;truth;mark\na.avi;A dog runs.;A dog is running.;4,5\n")
     refused = run_command("try", "named")
     assert refused.returncode == 1
     assert "choose one of 'which', 'said', 'truth', 'mark' with --column video=NAME" in refused.stderr
-    columns = [f"--column={field}" for field in ("video=which", "caption=said", "reference=truth", "rating=mark")]
+    columns = [f"--column={field}" for field in ("video=which", "caption=said", "reference=truth")]
+    wrong = run_command("try", "named", "--to", "elsewhere", *columns, "--rating=mark=5-1")
+    assert (wrong.returncode, "'5-1' is no scale: write COLUMN, COLUMN=0-100" in wrong.stderr) == (1, True)
+    columns.append("--column=rating=mark=1-5, mean of 2")
     done = run("try", "named", "--to", "elsewhere", *columns)
     assert "manifest: 1 video, 1 caption of system 'captions', 1 reference, 1 rating\n" in done.stdout
+    assert "written: ratings.jsonl, captions.jsonl, videos.jsonl, scales.json in " in done.stdout
     assert sorted(path.name for path in (folder / "elsewhere").iterdir()) == [
-        "captions.jsonl", "ratings.jsonl", "videos.jsonl"
+        "captions.jsonl", "ratings.jsonl", "scales.json", "videos.jsonl"
     ]  # fmt: skip
+    assert json.loads((folder / "elsewhere/scales.json").read_text()) == {"mark": "1-5"}
     again = run_command("try", "named", "--to", "elsewhere", *columns)
     assert again.returncode == 2
     assert "has a manifest already, to which --column, --rating and --from do not apply" in again.stderr

@@ -1,0 +1,134 @@
+"""The scales on which the aspects of a manifest are rated."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from assets.ingest import hygiene, strict_json
+from assets.ingest.files import find_manifest_file, open_file
+from assets.ingest.hygiene import format_value
+from assets.ingest.rejects import ManifestError, Reject
+
+SCALES_FILE = "scales.json"
+# More than any list of aspects needs. A larger file is not read into memory.
+_MAX_BYTES = 2**20
+_LOWEST = ", lowest is best"
+_RANGE = re.compile(r"(-?[0-9]{1,9})-(-?[0-9]{1,9})")
+_WORDS = {"yes": True, "true": True, "no": False, "false": False}
+
+
+class Scale(NamedTuple):
+    """A scale of ratings. name: as it is declared, such as "1-7" or "0-20, lowest is best". least, most: its ends, 0
+    (no) and 1 (yes) for "yes-no", and None for "real", which has all numbers.
+    """
+
+    name: str
+    least: float | None
+    most: float | None
+    lowest_is_best: bool
+
+    @property
+    def is_yes_no(self) -> bool:
+        """Whether a rating is yes or no."""
+        return self.name.startswith("yes-no")
+
+    def parse_rating(self, value: object, *, is_mean: bool) -> int | float | Reject:
+        """Return the number of a rating: a whole number of the scale, or on "real" any number; a mean may lie between
+        whole numbers. On "yes-no", yes and true are 1, no and false 0. Any other value gives a Reject.
+
+        >>> parse_scale("1-7").parse_rating(6, is_mean=False), parse_scale("1-7").parse_rating(4.5, is_mean=True)
+        (6, 4.5)
+        >>> parse_scale("1-7").parse_rating(8, is_mean=False).reason
+        "field 'value' is 8: the scale is 1-7"
+        """
+        where = f"field 'value' is {format_value(value)}"
+        if self.is_yes_no and not is_mean and isinstance(value, str):
+            value = _WORDS.get(value.lower(), value)
+        if isinstance(value, bool) and self.is_yes_no and not is_mean:
+            return int(value)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            needed = "yes or no" if self.is_yes_no and not is_mean else "a number"
+            return Reject("wrong_type", f"{where}: give {needed}, since the scale is {self.name}")
+        if self.least is None or self.most is None:
+            return value
+        if not self.least <= value <= self.most:
+            return Reject("out_of_range", f"{where}: the scale is {self.name}")
+        if is_mean:
+            return value
+        if value != int(value):
+            remedy = "give a whole number, or mean_of with the number of raters if it is their mean"
+            return Reject("wrong_type", f"{where}: the scale is {self.name}: {remedy}")
+        return int(value)
+
+
+def parse_scale(name: str) -> Scale | None:
+    """Return the scale of a name: two whole numbers such as "1-7", "yes-no" or "real", perhaps followed by ", lowest is
+    best". None for any other text.
+
+    >>> parse_scale("0-20, lowest is best")
+    Scale(name='0-20, lowest is best', least=0.0, most=20.0, lowest_is_best=True)
+    >>> parse_scale("7-1") is None
+    True
+    """
+    kind, lowest_is_best = name.removesuffix(_LOWEST), name.endswith(_LOWEST)
+    if kind in ("real", "yes-no"):
+        is_real = kind == "real"
+        return Scale(name, None if is_real else 0.0, None if is_real else 1.0, lowest_is_best)
+    match = _RANGE.fullmatch(kind)
+    if match is None or int(match[1]) >= int(match[2]):
+        return None
+    return Scale(name, float(match[1]), float(match[2]), lowest_is_best)
+
+
+DEFAULT_SCALE = Scale("1-5", 1.0, 5.0, lowest_is_best=False)
+"""The scale of an aspect for which none is declared."""
+NO_SCALES: Mapping[str, Scale] = MappingProxyType({})
+
+
+def read_scales(folder: Path) -> dict[str, Scale]:
+    """Read the scales by aspect in a folder's scales.json; {} without that file. Raises ManifestError if it is not a
+    regular file inside the folder, or not an object with a scale for every aspect.
+    """
+    path = find_manifest_file(folder, SCALES_FILE)
+    if path is None:
+        return {}
+    with open_file(path) as file:
+        content = file.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise _build_error(f"it has more than {_MAX_BYTES} bytes")
+    names = strict_json.parse_json(content.decode("utf-8-sig", "replace"))
+    if isinstance(names, Reject):
+        raise _build_error(names.reason)
+    if not isinstance(names, dict):
+        raise _build_error("it holds no object")
+    if (fault := hygiene.find_fault(names)) is not None:
+        raise _build_error(fault.reason)
+    return {aspect: _require_scale(aspect, name) for aspect, name in names.items()}
+
+
+def _require_scale(aspect: str, name: Any) -> Scale:
+    scale = parse_scale(name) if isinstance(name, str) else None
+    if scale is None:
+        raise _build_error(f"{format_value(name)} is no scale for {format_value(aspect)}")
+    return scale
+
+
+def _build_error(fault: str) -> ManifestError:
+    return ManifestError(
+        f'{SCALES_FILE}: {fault}: give a JSON object such as {{"overall": "1-7", "errors": "0-20{_LOWEST}"}}; a scale '
+        "has two whole numbers, or is yes-no or real"
+    )
+
+
+def choose_scale(scales: Mapping[str, Scale], fields: Mapping[str, Any]) -> Scale | None:
+    """Return the scale that the fields of a rating are checked by; None if neither its aspect has a declared scale nor
+    `mean_of` says that it is a mean: then it is a whole number from 1 to 5.
+    """
+    aspect = fields.get("aspect")
+    declared = scales.get(aspect) if isinstance(aspect, str) else None
+    return declared or (DEFAULT_SCALE if fields.get("mean_of") is not None else None)
