@@ -17,6 +17,8 @@ TOLERANCE = 1e-6
 """A cosine below the limit by no more than this counts, since vectors of float32 have no more digits."""
 # The rows and the other rows whose products are in memory at once.
 _BLOCK, _OTHERS = 1024, 4096
+# The rows that are compared with the cells of all rows before them at once.
+_STRETCH = 16_384
 # Numbers per row of which bounds are computed. Bounds are allowed to err by so much.
 _HEAD, _SLACK = 64, 1e-5
 # Where more than one of so many pairs could be alike, products of whole rows cost less than a product per pair.
@@ -35,8 +37,8 @@ def drop_near_duplicates(units: Rows, least_cosine: float) -> Mask:
 
     Up to EXACT_UP_TO (250,000) rows none is missed: most pairs are separated by an upper bound of their cosine (see
     `_compute_heads`), and the cosine of the others is computed. Time grows with n times the number kept; memory beyond
-    the rows is a fifth of theirs or less where d is 384. Of more rows, a row is compared with those of its 16 nearest
-    cells, and memory for another copy of the rows that are kept is needed; see `estimate_missed`.
+    the rows is a fifth of theirs or less where d is 384. Of more rows, a row is compared with those of its stretch of
+    16,384 rows, and of the stretches before with those in its 24 nearest cells; see `estimate_missed`.
 
     >>> drop_near_duplicates(np.float32([[1, 0], [0.8, 0.6], [0, 1]]), 0.7).tolist()
     [True, False, True]
@@ -44,12 +46,13 @@ def drop_near_duplicates(units: Rows, least_cosine: float) -> Mask:
     if not 0 < least_cosine <= 1:
         raise ValueError(f"least_cosine is {least_cosine:g}: give a cosine above 0 and at most 1")
     limit, heads = least_cosine - TOLERANCE, _compute_heads(units)
-    kept = _KeptRows(units, heads, limit) if len(units) <= EXACT_UP_TO else _KeptInCells(units, limit)
-    for start in range(0, len(units), _BLOCK):
-        left = kept.drop_alike(np.arange(start, min(start + _BLOCK, len(units))))
-        kept.add(left[_choose_greedily(len(left), *_find_alike_pairs(units, heads, left, left, limit))])
+    rows = np.arange(len(units))
+    if len(units) <= EXACT_UP_TO:
+        kept = _keep_unlike(units, heads, rows, limit)
+    else:
+        kept = _keep_unlike_in_cells(units, heads, rows, limit)
     keep = np.zeros(len(units), dtype=np.bool_)
-    keep[kept.rows] = True
+    keep[kept] = True
     return keep
 
 
@@ -93,50 +96,55 @@ def estimate_missed(
     return MissedDuplicates(n_drawn, n_missed, compute_share(n_missed / n_drawn), compute_share(high))
 
 
-class _KeptRows:
-    """The rows that are kept so far (`rows`), every one of which is compared."""
-
-    def __init__(self, units: Rows, heads: Rows, limit: float) -> None:
-        self.rows: Positions = np.empty(0, dtype=np.intp)
-        self._units, self._heads, self._limit = units, heads, limit
-
-    def drop_alike(self, left: Positions) -> Positions:
-        """Return the rows of `left` that are like no kept one."""
-        for first in range(0, len(self.rows), _OTHERS):
-            others = self.rows[first : first + _OTHERS]
-            left = np.delete(left, _find_alike_pairs(self._units, self._heads, left, others, self._limit)[0])
-        return left
-
-    def add(self, rows: Positions) -> None:
-        """Keep further rows."""
-        self.rows = np.concatenate([self.rows, rows])
+def _keep_unlike(units: Rows, heads: Rows, rows: Positions, limit: float) -> Positions:
+    """Choose the rows to keep of these, in their order; all of them are compared."""
+    kept: Positions = rows[:0]
+    for start in range(0, len(rows), _BLOCK):
+        left = rows[start : start + _BLOCK]
+        left = left[~_find_alike(units, heads, left, kept, limit)]
+        left = left[_choose_greedily(len(left), *_find_alike_pairs(units, heads, left, left, limit))]
+        kept = np.concatenate([kept, left])
+    return kept
 
 
-class _KeptInCells:
-    """The rows that are kept so far (`rows`), of which the nearest cells are compared."""
+def _keep_unlike_in_cells(units: Rows, heads: Rows, rows: Positions, limit: float) -> Positions:
+    """Choose the rows to keep of these, in their order. All rows of a stretch are compared; of the stretches before,
+    the kept rows whose cell is one of those nearest to a row.
+    """
+    from metrics_core.selection.cells import find_cells, learn_cells
 
-    def __init__(self, units: Rows, limit: float) -> None:
-        from metrics_core.selection.cells import CellIndex
+    centers = learn_cells(units)
+    kept, kept_cells = rows[:0], rows[:0]
+    for start in range(0, len(rows), _STRETCH):
+        stretch = rows[start : start + _STRETCH]
+        cells = find_cells(units[stretch], centers)
+        is_alike = np.zeros(len(stretch), dtype=np.bool_)
+        probing, of_kept = _group_by_cell(cells.ravel(), len(centers)), _group_by_cell(kept_cells, len(centers))
+        for entries, members in zip(probing, of_kept, strict=True):
+            places = entries // cells.shape[1]
+            places = places[~is_alike[places]]
+            is_alike[places] = _find_alike(units, heads, stretch[places], kept[members], limit)
+        left = _keep_unlike(units, heads, stretch[~is_alike], limit)
+        kept, kept_cells = np.concatenate([kept, left]), np.concatenate([kept_cells, cells[left - start, 0]])
+    return kept
 
-        self.rows: Positions = np.empty(0, dtype=np.intp)
-        self._units, self._limit, self._index = units, limit, CellIndex(units)
-        self._cells = np.empty((0, 0), dtype=np.int64)
-        self._first = 0
 
-    def drop_alike(self, left: Positions) -> Positions:
-        """Return the rows of `left`, which follow one another, that are not like the nearest kept one."""
-        rows = self._units[left]
-        self._cells, self._first = self._index.find_cells(rows), int(left[0])
-        nearest = self._index.find_nearest(rows, self._cells)
-        (found,) = np.nonzero(nearest >= 0)
-        others = self._units[self.rows[nearest[found]]]
-        cosines = np.einsum("ij,ij->i", rows[found], others, dtype=np.float64)
-        return np.delete(left, found[cosines >= self._limit])
+def _group_by_cell(cells: npt.NDArray[np.int64], n_cells: int) -> list[Positions]:
+    """List for every cell the places in `cells` that name it, in ascending order."""
+    order = np.argsort(cells, kind="stable")
+    return np.split(order, np.searchsorted(cells[order], np.arange(1, n_cells)))
 
-    def add(self, rows: Positions) -> None:
-        """Keep further rows, some of those that `drop_alike` got last."""
-        self.rows = np.concatenate([self.rows, rows])
-        self._index.add(self._units[rows], self._cells[rows - self._first])
+
+def _find_alike(units: Rows, heads: Rows, rows: Positions, others: Positions, limit: float) -> Mask:
+    """Return a mask of the rows whose cosine with one of the others is `limit` or more."""
+    is_alike = np.ones(len(rows), dtype=np.bool_)
+    for start in range(0, len(rows), _BLOCK):
+        left = np.arange(start, min(start + _BLOCK, len(rows)))
+        for first in range(0, len(others), _OTHERS):
+            pairs = _find_alike_pairs(units, heads, rows[left], others[first : first + _OTHERS], limit)
+            left = np.delete(left, pairs[0])
+        is_alike[left] = False
+    return is_alike
 
 
 def find_originals(units: Rows, keep: Mask) -> tuple[Positions, Positions]:

@@ -171,6 +171,7 @@ def test_cells_drop_all_equal_rows_but_the_first(monkeypatch: pytest.MonkeyPatch
     equal, pairs = np.repeat(units(1, 32, 5), 300, axis=0), np.concatenate([units(40, 32, 6)] * 2)
     exact = drop_near_duplicates(pairs, 0.99)
     monkeypatch.setattr(duplicates, "EXACT_UP_TO", 10)
+    monkeypatch.setattr(duplicates, "_STRETCH", 16)
     monkeypatch.setattr(cells, "_ROWS_PER_CELL", in_cell)
     assert drop_near_duplicates(equal, 1.0).tolist() == [True, *[False] * 299]
     assert drop_near_duplicates(pairs, 0.99).tolist() == exact.tolist()
@@ -189,6 +190,7 @@ def test_cells_find_nearly_all_near_duplicates_and_their_misses_are_estimated(mo
     exact = drop_near_duplicates(rows, 0.97)
     assert estimate_missed(rows, exact, 0.97) is None
     monkeypatch.setattr(duplicates, "EXACT_UP_TO", 100)
+    monkeypatch.setattr(duplicates, "_STRETCH", 256)
     monkeypatch.setattr(cells, "_ROWS_PER_CELL", 20)
     found = drop_near_duplicates(rows, 0.97)
     assert found.tolist() == drop_near_duplicates(rows, 0.97).tolist()
