@@ -354,10 +354,10 @@ def judged(engine: Engine, clips: Dataset) -> dict[str, float]:
     score_simply(engine, clips, HashEncoder())
     rng = np.random.default_rng(3)
     rows = [row for row in rows_of(engine).values() if row.kind == "caption"]
-    said = {row: np.clip(np.round(1 + 4 * (row.words_in_common or 0) + rng.normal(size=2)), 1, 5) for row in rows}
-    rate(engine, {row.sample_id: tuple(of.tolist()) for row, of in said.items()})
+    said = [np.clip(np.round(1 + 4 * (row.words_in_common or 0) + rng.normal(size=2)), 1, 5) for row in rows]
+    rate(engine, {row.sample_id: tuple(of.tolist()) for row, of in zip(rows, said, strict=True)})
     set_scores(engine, {row.sample_id: float(rng.random()) for row in rows})
-    return {row.sample: float(of.mean()) for row, of in said.items()}
+    return {row.sample: float(of.mean()) for row, of in zip(rows, said, strict=True)}
 
 
 @pytest.mark.parametrize(("column", "name"), [("words_in_common", COMMON_WORDS), ("cosine", COSINE)])

@@ -302,7 +302,7 @@ class _History:
     @contextmanager
     def _pages(self, name: str) -> Iterator[Shown]:
         engine = open_engine(self._home.url)
-        with served(engine, dataset_of(engine, name), [], self._folder) as shown:
+        with served(engine, dataset_of(engine, name), [], [], self._folder) as shown:
             yield shown
         engine.dispose()
 

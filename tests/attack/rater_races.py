@@ -102,7 +102,7 @@ def attack(engine: Engine, folder: Path, rounds: int, campaign: Campaign) -> Non
         connection.exec_driver_sql(_NOTES)
         for way in WAYS:
             connection.exec_driver_sql(_NOTE.format(way))
-    with served(engine, dataset_of(engine, DATASET), [], folder) as shown:
+    with served(engine, dataset_of(engine, DATASET), [], [], folder) as shown:
         raters = [Rater(shown, DATASET, way, number, campaign) for way in WAYS for number in range(N_RATERS)]
         for number in range(rounds):
             _race(raters, texts)
