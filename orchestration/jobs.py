@@ -22,7 +22,8 @@ SUBSET_ASSET = "training_subset"
 
 ingest_job = dg.define_asset_job(
     "ingest_job",
-    selection=dg.AssetSelection.groups("ingest"),
+    # All tables of ingest; one of them is in the group of embeddings.
+    selection=dg.AssetSelection.groups("ingest").required_multi_asset_neighbors(),
     executor_def=dg.in_process_executor,
     description="Read a manifest folder into the database.",
 )

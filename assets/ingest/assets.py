@@ -25,6 +25,7 @@ class _DatabaseTable(NamedTuple):
     name: str
     description: str
     points_to: tuple[str, ...] = ()
+    group: str = "ingest"
 
 
 _DATABASE_TABLES = (
@@ -38,7 +39,7 @@ _DATABASE_TABLES = (
         ("keypoint", "sample"),
     ),
     _DatabaseTable("rating", "Numbers that people gave to captions, by aspect.", ("sample",)),
-    _DatabaseTable("video_embedding", "Vectors of videos by encoders of other tools.", ("video",)),
+    _DatabaseTable("video_embedding", "Vectors of videos by encoders of other tools.", ("video",), "embeddings"),
     _DatabaseTable("ingest_reject", "Rows that were refused, with the reason."),
 )
 
@@ -59,12 +60,12 @@ class IngestConfig(dg.Config):
 
 @dg.multi_asset(
     name="ingest",
-    group_name="ingest",
     partitions_def=DATASETS,
     specs=[
         dg.AssetSpec(
             table.name,
             description=table.description,
+            group_name=table.group,
             deps=table.points_to,
             kinds={"postgres"},
             partitions_def=DATASETS,
