@@ -72,6 +72,7 @@ def requests(shown: Shown) -> dict[tuple[str, str], str]:
     settling = urlencode({**named, "to-settle": "vcs:evqa"})
     answer = urlencode({**named, "answer": "4", **about(shown, 0)})
     label = urlencode({"rater": "ann", "answer": "yes", **fact(shown)})
+    tag = {"kind": "tag", "text": "good", "sample": str(shown.ids[0])}
     video = f"{own}/video/{{video_id:row}}"
     at = {
         ("GET", "/"): "/",
@@ -94,6 +95,11 @@ def requests(shown: Shown) -> dict[tuple[str, str], str]:
         ("GET", f"{own}/rate/facts"): "/look/clips/rate/facts?rater=ann",
         ("POST", f"{own}/rate/facts"): f"/look/clips/rate/facts?{label}",
         ("POST", f"{own}/rate/facts/undo"): "/look/clips/rate/facts/undo?rater=ann",
+        ("POST", f"{own}/remarks"): f"/look/clips/remarks?{urlencode({**tag, 'by': 'ann'})}",
+        ("GET", f"{own}/remarks"): f"/look/clips/remarks?sample={shown.ids[0]}",
+        ("POST", f"{own}/remarks/remove"): f"/look/clips/remarks/remove?{urlencode(tag)}",
+        ("POST", f"{own}/views"): "/look/clips/views?name=best&sort=vcs",
+        ("POST", f"{own}/views/remove"): "/look/clips/views/remove?name=best",
     }
     return at
 
