@@ -15,9 +15,9 @@ from benchmarks.papers.ngrams import Tokens, word_tokenizer
 from benchmarks.papers.stages import digest
 
 METEOR = "METEOR"
-FOLDER = Path(os.environ.get("REELSIEVE_WORDNET", "/usr/share/wordnet"))
+FOLDER = Path(os.environ.get("WORDNET_FOLDER", "/usr/share/wordnet"))
 ABSENT = (
-    "not measured without WordNet: install Debian's package wordnet-base, or name its folder by REELSIEVE_WORDNET "
+    "not measured without WordNet: install Debian's package wordnet-base, or name its folder by WORDNET_FOLDER "
     "(docs/papers-data.md)"
 )
 CODE = ("benchmarks/papers/meteor.py",)
