@@ -35,9 +35,9 @@ from benchmarks.measure import RESULTS, save, vatex_source
 from metrics_core.facts.languages import detect_languages
 from metrics_core.facts.measure import measure_and_read, measure_video
 from metrics_core.facts.texts import compute_text_facts
-from metrics_core.frames import DecodingWorker, DecordReader, PictureFit, PyAVReader, choose_frame_indices
+from metrics_core.frames import DecordReader, PictureFit, PyAVReader, choose_frame_indices
 from metrics_core.frames.container import open_video
-from metrics_core.frames.pool import DecoderPool
+from metrics_core.frames.pool import DecoderPool, TakeDecoder
 from metrics_core.frames.pyav_reader import decode_frames
 from metrics_core.models.sentence_splitter import RuleSplitter
 
@@ -159,8 +159,9 @@ def _spread(values: list[float]) -> dict[str, float]:
 def measure_pool(path: Path, n_decoders: int) -> dict[str, Any]:
     """Clips a second and CPU seconds a clip of facts, with so many decoders; starting them counts."""
 
-    def measure(worker: DecodingWorker, clip: Path) -> object:
-        return worker.measure_video(clip)
+    def measure(take_decoder: TakeDecoder, clip: Path) -> object:
+        with take_decoder() as worker:
+            return worker.measure_video(clip)
 
     started, cpu = time.perf_counter(), _cpu_seconds()
     deque(DecoderPool(n_decoders).decode_in_order([path] * N_IN_POOL, measure, lambda _: 1 << 20), maxlen=0)

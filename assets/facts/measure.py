@@ -23,9 +23,9 @@ from db.manifest.datasets import Dataset
 from metrics_core.facts.languages import detect_languages
 from metrics_core.facts.pictures import PICTURE_FACTS_VERSION
 from metrics_core.facts.texts import TEXT_FACTS_VERSION, compute_text_facts
-from metrics_core.frames import DecodingWorker, FrameReadError
+from metrics_core.frames import FrameReadError
 from metrics_core.frames.memory import estimate_video_bytes
-from metrics_core.frames.pool import compute_time_limit
+from metrics_core.frames.pool import TakeDecoder, compute_time_limit
 from metrics_core.models.sentence_splitter import RuleSplitter
 
 # Texts between two writes: a crash costs at most so many.
@@ -82,9 +82,9 @@ def _estimate_bytes(video: StoredVideo) -> int:
     return estimate_video_bytes(count_pixels(video), 0, None) + count_held_bytes(video)
 
 
-def _measure_video(worker: DecodingWorker, video: StoredVideo, *, with_models: bool) -> VideoFacts:
+def _measure_video(take_decoder: TakeDecoder, video: StoredVideo, *, with_models: bool) -> VideoFacts:
     try:
-        with hold_video_file(video) as path:
+        with hold_video_file(video) as path, take_decoder() as worker:
             limit = compute_time_limit(video.duration_s)
             measurement = worker.measure_video(path, with_models=with_models, timeout_s=limit)
     except FrameReadError as error:

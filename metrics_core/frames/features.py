@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from metrics_core.facts.pictures import VideoMeasurement
 from metrics_core.frames.decoding import DecodingWorker
 from metrics_core.frames.memory import estimate_video_bytes
-from metrics_core.frames.pool import DecoderPool, compute_time_limit
+from metrics_core.frames.pool import DecoderPool, TakeDecoder, compute_time_limit
 from metrics_core.frames.records import DecodedFrames, DecoderFailed, FrameReadError
 from metrics_core.frames.sampling import choose_frame_indices
 from metrics_core.protocols import ImageEncoder, ModelIdentity
@@ -168,24 +168,32 @@ def _estimate_bytes(encoder: FrameEncoder, video: VideoToEncode[Any]) -> int:
 
 
 def _decode_video(
-    encoder: FrameEncoder, worker: DecodingWorker, video: VideoToEncode[Any]
+    encoder: FrameEncoder, take_decoder: TakeDecoder, video: VideoToEncode[Any]
 ) -> _PreparedFrames | FrameReadError:
-    sampling: dict[str, Any] = {"every": encoder.every, "cap": encoder.cap, "fit": encoder.image_encoder.fit}
-    limit = compute_time_limit(video.duration_s)
-    frames = measurement = None
     try:
         with video.open_path() if video.open_path else nullcontext(video.path) as path:
-            if video.wants_facts:
-                # Where one pass fails, two show which of both has no result and why; facts are then left to their own.
-                with suppress(FrameReadError):
-                    measurement, frames = worker.measure_and_read(
-                        path, **sampling, with_models=video.with_models, timeout_s=limit
-                    )
-            frames = frames or worker.read_frames(path, **sampling, timeout_s=limit)
+            with take_decoder() as worker:
+                frames, measurement = _read_frames(encoder, worker, video, path)
             images = _preprocess_frames(encoder.image_encoder, video.path, frames)
     except FrameReadError as error:
         return error
     return _PreparedFrames(frames.indices, frames.times_s, frames.n_frames, frames.reader, images, measurement)
+
+
+def _read_frames(
+    encoder: FrameEncoder, worker: DecodingWorker, video: VideoToEncode[Any], path: Path
+) -> tuple[DecodedFrames, VideoMeasurement | None]:
+    """Read the sampled frames of a video, and measure its facts in the same pass if they are wanted."""
+    sampling: dict[str, Any] = {"every": encoder.every, "cap": encoder.cap, "fit": encoder.image_encoder.fit}
+    limit = compute_time_limit(video.duration_s)
+    if video.wants_facts:
+        # Where one pass fails, two show which of both has no result and why; facts are then left to their own.
+        with suppress(FrameReadError):
+            measurement, frames = worker.measure_and_read(
+                path, **sampling, with_models=video.with_models, timeout_s=limit
+            )
+            return frames, measurement
+    return worker.read_frames(path, **sampling, timeout_s=limit), None
 
 
 def _preprocess_frames(encoder: ImageEncoder, path: Path, frames: DecodedFrames) -> list[Any]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from typing import TypeVar
 
@@ -14,6 +15,8 @@ from metrics_core.frames.decoding import DecodingWorker
 
 V = TypeVar("V")
 R = TypeVar("R")
+# Lends a decoder for a block, when one is free.
+TakeDecoder = Callable[[], AbstractContextManager[DecodingWorker]]
 
 # Decoding a minute of 720p takes seconds; a film in 4K takes about as long as it plays.
 TIMEOUT_S, TIMEOUT_PER_SECOND_OF_VIDEO = 60.0, 4.0
@@ -29,10 +32,11 @@ class DecoderPool:
     memory_bytes: int = 4 << 30
 
     def decode_in_order(
-        self, videos: Iterable[V], decode: Callable[[DecodingWorker, V], R], estimate_bytes: Callable[[V], int]
+        self, videos: Iterable[V], decode: Callable[[TakeDecoder, V], R], estimate_bytes: Callable[[V], int]
     ) -> Generator[tuple[V, R], None, None]:
-        """Yield (video, result of `decode`) in the order of the videos. `decode` is called in a thread, with a decoder
-        that no other thread uses. estimate_bytes: the memory of one video, see `estimate_video_bytes`.
+        """Yield (video, result of `decode`) in the order of the videos. `decode` is called in a thread, and takes a
+        decoder only while it decodes: a file is fetched, and frames are prepared, while all decoders work on other
+        videos. estimate_bytes: the memory of one video, see `estimate_video_bytes`.
 
         If memory allows, every decoder works one video ahead. The processes end with the generator.
         """
@@ -41,7 +45,8 @@ class DecoderPool:
             for _ in range(self.n):
                 free.put(stack.enter_context(DecodingWorker()))
             # Entered last, so closed first: a thread that still runs would start its closed worker again.
-            threads = stack.enter_context(ThreadPoolExecutor(self.n, thread_name_prefix="decoder"))
+            threads = stack.enter_context(ThreadPoolExecutor(self.n + 1, thread_name_prefix="decoder"))
+            take_decoder = partial(_take_decoder, free)
             ahead: deque[tuple[V, Future[R], int]] = deque()
             stack.callback(lambda: [future.cancel() for _, future, _ in ahead])
             held = 0
@@ -51,17 +56,18 @@ class DecoderPool:
                     first, future, freed = ahead.popleft()
                     yield first, future.result()
                     held -= freed
-                ahead.append((video, threads.submit(_use_decoder, free, decode, video), needed))
+                ahead.append((video, threads.submit(decode, take_decoder, video), needed))
                 held += needed
             while ahead:
                 first, future, _ = ahead.popleft()
                 yield first, future.result()
 
 
-def _use_decoder(free: SimpleQueue[DecodingWorker], decode: Callable[[DecodingWorker, V], R], video: V) -> R:
+@contextmanager
+def _take_decoder(free: SimpleQueue[DecodingWorker]) -> Iterator[DecodingWorker]:
     worker = free.get()
     try:
-        return decode(worker, video)
+        yield worker
     finally:
         free.put(worker)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from metrics_core.frames import DecodedFrames, DecodingWorker, FrameReadError, PictureFit
 from metrics_core.frames.features import FrameEncoder, FrameFeatures, VideoToEncode, compute_frame_features
 from metrics_core.frames.memory import estimate_video_bytes
-from metrics_core.frames.pool import DecoderPool, compute_time_limit
+from metrics_core.frames.pool import DecoderPool, TakeDecoder, compute_time_limit
 from metrics_core.frames.records import DecoderFailed
 from tests.metrics_core.frames_clips import encode, encode_sound, scribble, truncate
 from tests.metrics_core.test_frames_encoding import MeanColour
@@ -102,10 +103,11 @@ def test_frames_that_one_pass_refuses_are_read_and_explained_as_without_facts(tm
 def test_a_decoder_that_dies_among_64_costs_its_own_clip(tmp_path: Path) -> None:
     clip = encode(tmp_path / "clip.mp4", 9)
 
-    def read(worker: DecodingWorker, number: int) -> DecodedFrames | FrameReadError:
+    def read(take_decoder: TakeDecoder, number: int) -> DecodedFrames | FrameReadError:
         reader = f"{FAKES}:CrashingReader" if number == 17 else "pyav"
         try:
-            return worker.read_frames(clip, readers=[reader])
+            with take_decoder() as worker:
+                return worker.read_frames(clip, readers=[reader])
         except FrameReadError as error:
             return error
 
@@ -116,6 +118,19 @@ def test_a_decoder_that_dies_among_64_costs_its_own_clip(tmp_path: Path) -> None
     assert isinstance(results[17][1], DecoderFailed)
     assert str(results[17][1]).startswith(f"{clip}: ")
     assert "SIGSEGV" in str(results[17][1])
+
+
+def test_a_file_is_fetched_while_the_decoders_work() -> None:
+    """The one decoder is only given back when the second video has been opened."""
+    is_open = Event()
+
+    def decode(take_decoder: TakeDecoder, number: int) -> bool:
+        if number == 1:
+            is_open.set()
+        with take_decoder():
+            return is_open.wait(20)
+
+    assert list(DecoderPool(1).decode_in_order(range(2), decode, lambda _: 1)) == [(0, True), (1, True)]
 
 
 def test_a_pool_holds_no_more_videos_than_its_memory() -> None:
