@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from assets.ingest import hygiene, strict_json
-from assets.ingest.files import find_manifest_file, open_file
+from assets.ingest import hygiene
+from assets.ingest.declarations import read_declaration
+from assets.ingest.files import find_manifest_file
 from assets.ingest.hygiene import format_value
-from assets.ingest.rejects import ManifestError, Reject
+from assets.ingest.rejects import ManifestError
 from assets.ingest.rows import ORIGIN_FIELDS, CheckedRow, Origin, VideoRow
 
 ORIGIN_FILE = "origin.json"
@@ -28,13 +28,7 @@ def read_origin(folder: Path) -> dict[str, Any]:
     path = find_manifest_file(folder, ORIGIN_FILE)
     if path is None:
         return {}
-    with open_file(path) as file:
-        content = file.read(_MAX_BYTES + 1)
-    if len(content) > _MAX_BYTES:
-        raise _build_error(f"it has more than {_MAX_BYTES} bytes")
-    fields = strict_json.parse_json_bytes(content.removeprefix(BOM_UTF8))
-    if isinstance(fields, Reject):
-        raise _build_error(fields.reason)
+    fields = read_declaration(path, _MAX_BYTES, _build_error)
     if not isinstance(fields, dict):
         raise _build_error("it holds no object")
     if unknown := [name for name in fields if name not in ORIGIN_FIELDS]:

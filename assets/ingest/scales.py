@@ -9,8 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from assets.ingest import hygiene, strict_json
-from assets.ingest.files import find_manifest_file, open_file
+from assets.ingest import hygiene
+from assets.ingest.declarations import read_declaration
+from assets.ingest.files import find_manifest_file
 from assets.ingest.hygiene import format_value
 from assets.ingest.rejects import ManifestError, Reject
 
@@ -97,13 +98,7 @@ def read_scales(folder: Path) -> dict[str, Scale]:
     path = find_manifest_file(folder, SCALES_FILE)
     if path is None:
         return {}
-    with open_file(path) as file:
-        content = file.read(_MAX_BYTES + 1)
-    if len(content) > _MAX_BYTES:
-        raise _build_error(f"it has more than {_MAX_BYTES} bytes")
-    names = strict_json.parse_json(content.decode("utf-8-sig", "replace"))
-    if isinstance(names, Reject):
-        raise _build_error(names.reason)
+    names = read_declaration(path, _MAX_BYTES, _build_error)
     if not isinstance(names, dict):
         raise _build_error("it holds no object")
     if (fault := hygiene.find_fault(names)) is not None:

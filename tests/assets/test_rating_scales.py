@@ -122,10 +122,11 @@ def test_any_other_name_is_no_scale(name: str) -> None:
         ('{"overall": "5-1"}', "'5-1' is no scale for 'overall'"),
         ('{"overall": 5}', "5 is no scale for 'overall'"),
         ('{"overall": "1-5", "overall": "1-7"}', "scales.json: "),
+        ('{"caf\xe9": "1-5"}', "scales.json: byte 6 is not valid UTF-8"),
     ],
 )
 def test_a_file_without_scales_is_refused(tmp_path: Path, content: str, fault: str) -> None:
-    (tmp_path / SCALES_FILE).write_text(content)
+    (tmp_path / SCALES_FILE).write_text(content, encoding="latin-1")
     with pytest.raises(ManifestError, match="give a JSON object such as") as refused:
         read_scales(tmp_path)
     assert fault in str(refused.value)
