@@ -14,7 +14,6 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,6 +33,7 @@ from benchmarks.installation import temporary_server, write_rows
 from benchmarks.measure import RESULTS, Spread, save
 from benchmarks.million_fill import MODELS, NAME, Filled, fill, score_all
 from benchmarks.million_plans import SlowStatements, forget, row_sizes, stored_rows
+from benchmarks.server_cost import sum_server_cpu
 from db.evidence.verdicts import list_unfinished_shards
 from db.manifest.datasets import find_dataset
 from db.reports.summary import load_dataset_summary
@@ -87,9 +87,9 @@ class Bench:
 
     def time(self, name: str, call: Callable[[], object]) -> None:
         """Measure one call."""
-        before, own, started = self._cpu(), sum(os.times()[:4]), time.perf_counter()
+        before, own, started = sum_server_cpu(self.server), sum(os.times()[:4]), time.perf_counter()
         call()
-        taken = Taken(time.perf_counter() - started, self._cpu() - before, sum(os.times()[:4]) - own)
+        taken = Taken(time.perf_counter() - started, sum_server_cpu(self.server) - before, sum(os.times()[:4]) - own)
         self.seconds.setdefault(name, []).append(taken)
         print(
             f"{name:<44}{taken.wall_s:>9.3f} s{taken.cpu_s:>9.3f} s CPU, of the server {taken.server_s:.3f}", flush=True
@@ -106,16 +106,6 @@ class Bench:
                 return connection.execute(sa.text(statement), values).all()
 
         return run
-
-    def _cpu(self) -> float:
-        """CPU seconds of the server so far; those of a process that ended are in its parent's sum of children."""
-        own = self.server.cpu_times()
-        total = own.children_user + own.children_system + own.user + own.system
-        for child in self.server.children():
-            with suppress(psutil.NoSuchProcess):
-                times = child.cpu_times()
-                total += times.user + times.system
-        return float(total)
 
 
 def scorer(metric: str) -> Any:

@@ -51,24 +51,25 @@ class Server:
 
     def cost(self, function: Callable[[], object]) -> Cost:
         """What one call of a function takes."""
-        before = time.perf_counter(), time.process_time(), _children_cpu(), self._cpu()
+        before = time.perf_counter(), time.process_time(), _children_cpu(), sum_server_cpu(self._process)
         function()
-        after = time.perf_counter(), time.process_time(), _children_cpu(), self._cpu()
+        after = time.perf_counter(), time.process_time(), _children_cpu(), sum_server_cpu(self._process)
         return Cost(*(end - start for start, end in zip(before, after, strict=True)))
 
-    def _cpu(self) -> float:
-        """CPU seconds of the server so far; those of a process that ended are in its parent's sum of children."""
-        while True:
-            before = self._process.cpu_times()
-            living = []
-            for child in self._process.children():
-                with suppress(psutil.NoSuchProcess):
-                    living.append(child.cpu_times())
-            own = self._process.cpu_times()
-            # Else one of them ended meanwhile, and would count twice or not at all.
-            if (own.children_user, own.children_system) == (before.children_user, before.children_system):
-                break
-        return own.children_user + own.children_system + sum(times.user + times.system for times in (own, *living))
+
+def sum_server_cpu(server: psutil.Process) -> float:
+    """CPU seconds of a server so far; those of a process that ended are in its parent's sum of children."""
+    while True:
+        before = server.cpu_times()
+        living = []
+        for child in server.children():
+            with suppress(psutil.NoSuchProcess):
+                living.append(child.cpu_times())
+        own = server.cpu_times()
+        # Else one of them ended meanwhile, and would count twice or not at all.
+        if (own.children_user, own.children_system) == (before.children_user, before.children_system):
+            break
+    return float(own.children_user + own.children_system + sum(times.user + times.system for times in (own, *living)))
 
 
 def _children_cpu() -> float:
