@@ -255,7 +255,7 @@ def _require_number_column(columns: Mapping[str, Column], name: str, field: str)
 def _refuse_turned_aspects(connection: Connection, dataset: Dataset, recipe: Recipe) -> None:
     """Raise SelectionError where a recipe would take the highest ratings of an aspect of which the lowest is best."""
     turned = {f"{RATING_PREFIX}{aspect}" for aspect in load_turned_aspects(connection, dataset.dataset_id)}
-    for field, names in {"by": recipe.by, "at_least": recipe.at_least}.items():
+    for field, names in (("by", [*recipe.by]), ("at_least", [*recipe.at_least])):
         if name := next((name for name in names if name in turned), None):
             raise SelectionError(
                 f"the recipe's {field}: a recipe takes the highest values, and the lowest {name} is best: name another "
