@@ -20,6 +20,7 @@ from assets.settings import read_settings
 from assets.thresholds.ratings import explain_rating_threshold, explain_simple_score_gain, load_rating_thresholds
 from assets.thresholds.settings import KEPT_SHARES, RatingSettings
 from db.manifest.datasets import Dataset
+from db.manifest.rating_scales import load_turned_aspects
 from db.reports.values import (
     RatingsByThreshold,
     SystemKept,
@@ -103,6 +104,7 @@ def load_rating_threshold_rows(
     unusable.
     """
     labels = {metric.name: metric.label for metric in metrics}
+    turned = load_turned_aspects(connection, dataset.dataset_id)
     trusted = {
         (aspect.aspect, name): threshold.level in CLAIMS
         for aspect in trust.aspects
@@ -113,7 +115,7 @@ def load_rating_threshold_rows(
             threshold.metric,
             threshold.objective,
             threshold.threshold,
-            explain_rating_threshold(threshold, labels[threshold.metric], knows=is_trusted),
+            explain_rating_threshold(threshold, labels[threshold.metric], knows=is_trusted, turned=turned),
             explain_simple_score_gain(threshold.threshold, knows=is_trusted).lstrip(",; "),
         )
         for threshold in load_rating_thresholds(connection, dataset, judged, read_settings(RatingSettings).good_ratings)

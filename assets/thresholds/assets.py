@@ -2,7 +2,7 @@
 ratings.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
 from sqlalchemy.engine import Engine
@@ -27,6 +27,7 @@ from assets.thresholds.ratings import (
 )
 from assets.thresholds.settings import KEPT_SHARES, METHOD_QUANTILE, RatingSettings, format_objective
 from db.manifest.datasets import Dataset
+from db.manifest.rating_scales import load_turned_aspects
 from db.scores.distribution import load_defined_scores
 from db.scores.sample_scores import list_dataset_scores
 from db.scores.store import find_active_scorer
@@ -171,10 +172,11 @@ def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourcePar
         metrics = dict.fromkeys(threshold.metric for threshold in dataset_thresholds)
         labels = {metric: load_metric_label(connection, metric) for metric in metrics}
         note = load_ratings_note(connection, dataset.dataset_id)
+        turned = load_turned_aspects(connection, dataset.dataset_id)
     metadata = {
         metric: dg.MetadataValue.md(
             _format_rating_thresholds(
-                [threshold for threshold in dataset_thresholds if threshold.metric == metric], label
+                [threshold for threshold in dataset_thresholds if threshold.metric == metric], label, turned
             )
         )
         for metric, label in labels.items()
@@ -183,7 +185,7 @@ def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourcePar
     return dg.MaterializeResult(metadata={**note, **metadata, "thresholds of shards": f"{n_of_shards:,}"})
 
 
-def _format_rating_thresholds(thresholds: list[RatingThreshold], label: str) -> str:
+def _format_rating_thresholds(thresholds: list[RatingThreshold], label: str, turned: Mapping[str, float]) -> str:
     """Return a markdown table of one metric's thresholds by ratings, and a sentence on every aspect."""
     header = [
         "threshold",
@@ -212,6 +214,7 @@ def _format_rating_thresholds(thresholds: list[RatingThreshold], label: str) -> 
         if (threshold := rating_threshold.threshold).held_out is not None
     ]
     sentences = "\n".join(
-        f"- {escape_markdown(explain_rating_threshold(rating_threshold, label))}" for rating_threshold in thresholds
+        f"- {escape_markdown(explain_rating_threshold(rating_threshold, label, turned=turned))}"
+        for rating_threshold in thresholds
     )
     return f"{format_markdown_table(header, rows)}\n\n{sentences}" if rows else sentences

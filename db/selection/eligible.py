@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
+from db.manifest.rating_scales import load_turned_aspects
 from db.schema import sample, selection_item
 from db.scores.sample_scores import (
     SIMPLE_SCORES,
@@ -24,7 +25,7 @@ from db.scores.sample_scores import (
     load_active_scorers,
     prepare_for_joins,
 )
-from db.selection.columns import OWN_PREFIX, build_own_columns
+from db.selection.columns import OWN_PREFIX, RATING_PREFIX, build_own_columns
 from db.selection.filters import list_column_names, parse_filter
 from db.selection.missing_scores import count_missing_scores
 from db.selection.recipes import SAMPLE_KINDS, Recipe, SelectionError
@@ -74,8 +75,9 @@ def find_eligible_samples(connection: Connection, dataset: Dataset, recipe: Reci
     be the first statement of a transaction, which then sees one snapshot of the data. With `lock`, other processes that
     would freeze a selection wait until this transaction ends.
 
-    Raises SelectionError for an unknown column, one without numbers, a threshold that is not stored, and stale scores
-    that the recipe refuses; FilterError for a condition that is not allowed.
+    Raises SelectionError for an unknown column, one without numbers, ratings of which the lowest is best in `by` or
+    `at_least`, a threshold that is not stored, and stale scores that the recipe refuses; FilterError for a condition
+    that is not allowed.
     """
     # The lock comes before the snapshot: of two processes that freeze at once the second one waits here, then finds
     # the selection of the first.
@@ -87,6 +89,7 @@ def find_eligible_samples(connection: Connection, dataset: Dataset, recipe: Reci
     scorers = load_active_scorers(connection, dataset)
     scores = build_sample_scores(dataset, known, scorers, next((name for name in recipe.by if name in scorers), None))
     columns = {**scores.view_columns, **build_own_columns(connection, dataset, recipe.column_names, scores)}
+    _refuse_turned_aspects(connection, dataset, recipe)
     by = [_require_number_column(columns, name, "by") for name in recipe.by]
     filters = [parse_filter(recipe.where, columns)] if recipe.where is not None else []
     floors = {name: _require_number_column(columns, name, "at_least") for name in recipe.at_least}
@@ -247,6 +250,17 @@ def _require_number_column(columns: Mapping[str, Column], name: str, field: str)
             f"the recipe's {field}: column {name} holds no numbers{text}: choose one of {format_column_names(numbers)}"
         )
     return _require_column(numbers, name, field)
+
+
+def _refuse_turned_aspects(connection: Connection, dataset: Dataset, recipe: Recipe) -> None:
+    """Raise SelectionError where a recipe would take the highest ratings of an aspect of which the lowest is best."""
+    turned = {f"{RATING_PREFIX}{aspect}" for aspect in load_turned_aspects(connection, dataset.dataset_id)}
+    for field, names in (("by", [*recipe.by]), ("at_least", [*recipe.at_least])):
+        if name := next((name for name in names if name in turned), None):
+            raise SelectionError(
+                f"the recipe's {field}: a recipe takes the highest values, and the lowest {name} is best: name another "
+                f'column, and set the most in where, such as "{name}" <= 2'
+            )
 
 
 def _require_column(columns: Mapping[str, Column], name: str, field: str) -> Column:

@@ -317,7 +317,9 @@ def _parse_session(connection: Connection, dataset: Dataset, parameters: QueryPa
     if pairs:
         return RatingSession(rater, None, skipped)
     declared = find_scale_name(connection, dataset, rater.aspect)
-    known = declared or find_scale(connection, dataset, rater.aspect)
+    rated = find_scale(connection, dataset, rater.aspect)
+    # A manifest may have an own field of this name, with any content.
+    known = declared or (rated if rated in SCALES else None)
     scale = parameters.get("scale") or known or next(iter(SCALES))
     if scale not in SCALES and scale != known:
         raise BadAnswer(f"there is no scale {scale[:40]!r}: choose one of {', '.join(SCALES)}")

@@ -18,6 +18,7 @@ from db.schema import keypoint_label, preference, rating, rating_scale, sample
 from db.selection.recipes import Recipe
 from metrics_core.protocols import TextEncoder
 from orchestration.look.rating import RatingSession
+from tests.assets.reporting import rate
 from tests.browser import barriers
 from tests.db.builders import change_text
 from tests.orchestration.looking import HOSTILE, SYSTEMS, Shown, browser, page, shown
@@ -210,6 +211,12 @@ def test_a_question_gives_the_order_and_every_answer_has_its_mark(page: Page, sh
 def test_a_mistake_is_told_in_one_sentence(shown: Shown, query: str, sentence: str) -> None:
     answer = shown.ask(f"/look/clips/rate?{query}")
     assert (answer.status, sentence in (text := answer.read().decode())) == (400, True), text
+
+
+def test_an_own_field_of_the_manifest_is_no_scale_of_the_page(shown: Shown) -> None:
+    rate(shown.engine, {shown.ids[0]: [2]}, "style", scale="1-7")
+    answer = shown.ask("/look/clips/rate?rater=z&aspect=style")
+    assert (answer.status, "1 is worst, 5 best" in answer.read().decode()) == (200, True)
 
 
 @pytest.mark.parametrize(
