@@ -138,7 +138,6 @@ class Columns:
         return join_names([*shown[:_NAMED], *more])
 
 
-
 # The meanings that a column can have, except ratings.
 MEANINGS = tuple(Columns.__slots__[1:-1])
 

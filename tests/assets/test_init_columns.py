@@ -68,7 +68,9 @@ def test_columns_that_nothing_is_known_of_are_named(tmp_path: Path) -> None:
         "nothing about 'Ort': --column FIELD=COLUMN gives one a meaning",
     ]
     many = of_lines(tmp_path / "many", {"clip": "v1", "text": "A dog."} | {f"c{place}": 1 for place in range(1, 11)})
-    assert many.findings.guesses[1].startswith("nothing about 'c1', 'c2', 'c3', 'c4', 'c5', 'c6', 'c7', 'c8' and 2 more")
+    assert many.findings.guesses[1].startswith(
+        "nothing about 'c1', 'c2', 'c3', 'c4', 'c5', 'c6', 'c7', 'c8' and 2 more"
+    )
     plain = of_lines(tmp_path / "plain", {"clip": "v1", "text": "A dog.", "licence": "CC0"})
     assert not any(guess.startswith("nothing about") for guess in plain.findings.guesses)
 
