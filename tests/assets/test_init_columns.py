@@ -61,6 +61,20 @@ def test_lists_of_candidates_become_samples_with_their_ratings(tmp_path: Path, e
     assert not (offered.folder / "ratings.jsonl").exists()
 
 
+def test_columns_that_nothing_is_known_of_are_named(tmp_path: Path) -> None:
+    made = of_lines(tmp_path / "few", {"clip": "v1", "text": "A dog.", "ref": "A cat.", "Ort": "x", "mos": 4.5})
+    assert made.findings.guesses[:2] == [
+        "video in column 'clip', caption in column 'text', reference in column 'ref'",
+        "nothing about 'Ort': --column FIELD=COLUMN gives one a meaning",
+    ]
+    many = of_lines(tmp_path / "many", {"clip": "v1", "text": "A dog."} | {f"c{place}": 1 for place in range(1, 11)})
+    assert many.findings.guesses[1].startswith(
+        "nothing about 'c1', 'c2', 'c3', 'c4', 'c5', 'c6', 'c7', 'c8' and 2 more"
+    )
+    plain = of_lines(tmp_path / "plain", {"clip": "v1", "text": "A dog.", "licence": "CC0"})
+    assert not any(guess.startswith("nothing about") for guess in plain.findings.guesses)
+
+
 def test_vatex_eval_is_what_its_own_adapter_makes_of_it(tmp_path: Path, shared_data: Path) -> None:
     lines = (shared_data / "vatex_eval" / "vatex_eval.jsonl").read_text().splitlines(keepends=True)[:50]
     source = put(tmp_path, {"vatex.jsonl": "".join(lines)}) / "vatex.jsonl"

@@ -134,7 +134,7 @@ def test_init_says_what_can_be_scored_and_offers_ratings(run: Run, tmp_path: Pat
     (folder / "a.txt").write_text("A ball rolls.")
     shown = run("init", str(folder), "--dry-run").stdout
     assert "plan: scores: no metric can score this yet\n" in shown
-    assert "plan: vcs needs references: none found\n" in shown
+    assert "plan: vcs and vcs_short need references: none found\n" in shown
     assert "plan: evqa needs another encoder: the built-in encoder only works on the demo. Set " in shown
     table = tmp_path / "table" / "t.csv"
     table.parent.mkdir()
@@ -160,7 +160,9 @@ def test_score_reports_each_shard_and_scores_nothing_twice(run: Run, scored: dic
     assert scored["score"] == {"dataset": "cli", "shards": [{"shard": "cli:0000", **made}]}
     again = run("score", "--dataset", "cli")
     assert again.returncode == 0
-    assert "nothing to score" in again.stdout
+    nothing, values = again.stdout.splitlines()[:2]
+    assert nothing == "nothing to score: every sample of cli has a value, or a reason for none"
+    assert values.startswith("samples with a value: vcs 2, evqa 0, vcs_short 3, ")
 
 
 def test_rejects_name_file_line_code_and_reason(run: Run, scored: dict[str, Any]) -> None:
@@ -555,7 +557,11 @@ def test_score_says_first_which_metrics_can_score_nothing(run: Run, tmp_path: Pa
     assert done.stderr.splitlines()[:2] == warned
     # Also where all is scored already: the stored statuses say it.
     again = run("score", "-d", "silent", *metrics)
-    assert (again.stdout, again.stderr.splitlines()) == ("nothing to score: every sample of silent is scored\n", warned)
+    assert again.stderr.splitlines() == warned
+    assert again.stdout == (
+        "nothing to score: every sample of silent has a value, or a reason for none\n"
+        "samples with a value: vcs 0, ecs 0, vcs_short 2; reelsieve scores -d silent shows why\n"
+    )
     assert "warning" not in run("score", "-d", "silent", "--metric", "vcs_short", "--dry-run").stderr
 
 
