@@ -136,6 +136,17 @@ def store_video_facts(engine: Engine, rule: str, models: str | None, videos: Seq
         upsert(connection, video_fact, ["video_id", *columns], rows, compare=columns, touch=["measured_at"])
 
 
+def list_measurement_errors(connection: Connection, dataset: str) -> list[str]:
+    """List why videos of the dataset of this name have no facts though they were measured: an error for every such
+    video, by key. [] if there is no such dataset.
+    """
+    query = (
+        "SELECT f.error FROM video_fact f JOIN video v USING (video_id, content_sha256) "
+        "JOIN dataset d USING (dataset_id) WHERE d.name = :dataset AND f.status <> 'ok' ORDER BY v.key COLLATE \"C\""
+    )
+    return list(connection.scalars(sa.text(query), {"dataset": dataset}))
+
+
 def compute_fact_spreads(connection: Connection, dataset: str) -> list[FactSpread]:
     """Return one spread per fact over all samples of the dataset of this name, in the order of FACT_COLUMNS. A fact of
     a video counts once for every sample of that video; in a dataset without samples, once. Runs one query per fact.

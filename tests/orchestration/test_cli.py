@@ -499,6 +499,23 @@ def test_facts_make_the_simple_score_without_a_model(run: Run, tmp_path: Path) -
     assert row == {"words": 3, "words_in_common": pytest.approx(4 / 7), "cosine": None, "cosine_status": None}
 
 
+def test_facts_name_videos_that_could_not_be_measured(run: Run, tmp_path: Path) -> None:
+    rows = []
+    for key in ("a", "b", "c"):
+        write_clip(tmp_path / f"{key}.mp4")
+        rows.append({"video_id": key, "path": f"{key}.mp4"})
+    write_rows(tmp_path / "videos.jsonl", rows)
+    caption = {"caption_id": "c", "video_id": "c", "role": "candidate", "system": "s", "text": "A ball."}
+    write_rows(tmp_path / "captions.jsonl", [caption])
+    assert run("ingest", str(tmp_path), "--dataset", "gone").returncode == 0
+    (tmp_path / "a.mp4").unlink()
+    (tmp_path / "b.mp4").unlink()
+    told = " ".join(run("facts", "--dataset", "gone").stdout.split())
+    assert f"2 videos could not be measured, such as {tmp_path / 'a.mp4'}: no such file" in told
+    errors = read_json(run("facts", "--dataset", "gone", "--json"))["errors"]
+    assert [error.split(": ")[0] for error in errors] == [str(tmp_path / "a.mp4"), str(tmp_path / "b.mp4")]
+
+
 def test_facts_describe_texts_once_and_show_how_they_spread(run: Run, scored: dict[str, Any]) -> None:
     # Three captions, a fourth of another video, and a question with its answer.
     found = read_json(run("facts", "--dataset", "cli", "--json"))
