@@ -129,7 +129,7 @@ class MapCache:
                 return made
             loaded = load_sample_vectors(connection, kind, model_id, samples)
         if loaded is None:
-            raise MapUnknown(f"vectors of {vectors} were deleted meanwhile: open the map again")
+            raise MapUnknown(f"vectors of {vectors} changed meanwhile, or have several lengths: open the map again")
         projection = project_vectors(loaded[0])
         coordinates = projection.coordinates[loaded[1]].round(4)
         has_place = ~np.isnan(coordinates[:, 0])

@@ -46,7 +46,7 @@ def project_vectors(vectors: npt.NDArray[np.floating]) -> Projection:
     (usable,) = np.nonzero(np.isfinite(peaks) & (peaks > 0))
     if len(usable) < 3:
         raise NothingToProject(
-            f"a map needs 3 vectors that are not zero, and there are {len(usable)}: score more samples"
+            f"a map needs 3 different vectors that are not zero, not {len(usable)}: score more samples"
         )
     lots = np.array_split(usable, -(-len(usable) // _ROWS))
     mean, moments = np.zeros(vectors.shape[1]), np.zeros((vectors.shape[1],) * 2)

@@ -32,8 +32,8 @@ _VIDEO_VECTORS = "SELECT video_id, embedding FROM video_embedding WHERE model_id
 @dataclass(frozen=True, slots=True, eq=False)
 class SamplesWithVectors:
     """Samples of a dataset that have a vector, in a random order that stays. sample_ids, video_ids: (n,). digests:
-    (n,), the SHA-256 of what the vector was made from; samples with the same digest have the same vector. n_all: how
-    many samples of the dataset have a vector, n or more.
+    (n,), the SHA-256 of the text, the file or the manifest's row that the vector was made from. n_all: how many samples
+    of the dataset have a vector, n or more.
     """
 
     sample_ids: NDArray[np.int64]
@@ -78,17 +78,18 @@ def load_sample_vectors(
     connection: Connection, kind: VectorKind, model_id: int, samples: SamplesWithVectors
 ) -> tuple[NDArray[np.float32], NDArray[np.intp]] | None:
     """Load the different vectors (m, dim) of samples, and the row (n,) of each sample's vector in them. None if a
-    vector has been deleted since the samples were listed.
+    vector was deleted since the samples were listed, or if vectors have several lengths.
     """
-    digests, first, rows = np.unique(samples.digests, return_index=True, return_inverse=True)
     if kind == "text":
+        digests, rows = np.unique(samples.digests, return_inverse=True)
         vectors = load_vectors_by_digest(connection, model_id, [digest.tobytes() for digest in digests])
         return None if vectors is None else (vectors, rows)
     driver: Any = connection.connection.driver_connection
-    places = {video_id: place for place, video_id in enumerate(samples.video_ids[first].tolist())}
+    videos, rows = np.unique(samples.video_ids, return_inverse=True)
+    places = {video_id: place for place, video_id in enumerate(videos.tolist())}
     with driver.cursor(binary=True) as cursor:
         cursor.execute(_FRAME_MEANS if kind == "frames" else _VIDEO_VECTORS, [model_id, list(places)])
         loaded = {places[video_id]: vector.to_numpy() for video_id, vector in cursor}
-    if len(loaded) < len(places):
+    if len(loaded) < len(places) or len({len(vector) for vector in loaded.values()}) > 1:
         return None
     return np.stack([loaded[place] for place in range(len(places))]).astype(np.float32), rows

@@ -23,6 +23,7 @@ from assets.scores.base import Scorer
 from db.manifest.remarks import Remark, delete_tag_made_at, store_remarks
 from db.reports.histograms import UNIQUE_COLUMNS, has_number_values, load_values
 from db.reports.sample_query import QueryContext, list_telling_columns
+from db.selection.columns import TAG_PREFIX
 from orchestration.look.answering import build_change_response, catch_page_errors, render_look_page
 from orchestration.look.rating import BadAnswer
 from orchestration.look.remarks import (
@@ -32,7 +33,7 @@ from orchestration.look.remarks import (
     parse_time,
     require_text,
 )
-from orchestration.look.view import PageView
+from orchestration.look.view import PageView, quote_column
 
 # So many colours can be told apart.
 _MOST_CLASSES = 7
@@ -128,7 +129,8 @@ class MapPages:
                 remarks = [Remark(sample_id, "tag", text, by, now) for sample_id in ids[start : start + _TAGS]]
                 stored += len(store_remarks(prepared.connection, dataset, remarks))
         others = "" if stored == len(ids) else "; the others had it already"
-        done = f"{format_count(stored, 'sample')} got the tag {format_value(text)}{others}"
+        keep = f"the condition {quote_column(TAG_PREFIX + text)} keeps them"
+        done = f"{format_count(stored, 'sample')} got the tag {format_value(text)}: {keep}{others}"
         why = f"no sample got the tag {format_value(text)}: the area has no sample without it"
         undo = format_change_address(dataset, "map/untag", [("text", text), ("by", by), ("at", str(now))])
         return build_undo_response(bool(stored), done, why, undo)
@@ -185,7 +187,7 @@ def _describe_map(made: SampleMap) -> str:
     some = f", drawn at random from {made.n_all:,}" if made.n_all > n_drawn else ""
     shares = " and ".join(format_percent(share) for share in made.shares)
     note = (
-        f"{format_count(len(made.sample_ids), 'sample')}{some}, placed by the {made.vectors}: the principal components "
+        f"{format_count(len(made.sample_ids), 'sample')}{some}, placed by vectors of {made.vectors}: the principal components "
         f"1 (to the right) and 2 (upwards) show {shares} of the variance. Points far apart differ; points close "
         "together may differ in what is not shown."
     )

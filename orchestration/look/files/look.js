@@ -279,7 +279,7 @@ showChosen();
 // The map: points on a canvas. A rectangle that is drawn, or typed as limits, is an area of samples.
 const ORDERED = ["#fdb863", "#f28e2b", "#d95f4c", "#b5377a", "#7a2a8f", "#4b2f9e", "#22225f"];
 const VARIED = ["#0b5a8a", "#d9661f", "#2a9d5c", "#b0307a", "#8a6d00", "#6a51b8", "#4d4d4d", "#7db4d8"];
-const NOTHING = "#9aa3ac", UNKEPT = "#e3e7ec";
+const NOTHING = "#9aa3ac", UNKEPT = "#d5dbe1";
 const colourOf = (points, place) => {
   const {label} = points.legend[place], {length} = points.legend.filter(each => each.label !== "no value");
   if (label === "no value") return NOTHING;
@@ -339,7 +339,9 @@ const showMap = async map => {
     const [from, to] = percent(acrossOf(a), acrossOf(b)), [above, below] = percent(downOf(d), downOf(c));
     Object.assign(box.style, {left: `${from}%`, width: `${Math.max(0, to - from)}%`, top: `${above}%`, height: `${Math.max(0, below - above)}%`});
   };
+  showArea();
   limits.addEventListener("input", showArea);
+  limits.addEventListener("reset", () => setTimeout(showArea));
   limits.addEventListener("submit", event => event.preventDefault());
   const placeOf = event => {
     const {x: west, y: north, width, height} = canvas.getBoundingClientRect();
