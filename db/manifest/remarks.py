@@ -58,7 +58,7 @@ def delete_remarks(
     return sorted((Remark(*row) for row in connection.execute(deleted)), key=lambda old: old.sample_id)
 
 
-def delete_tag_made_at(connection: Connection, dataset: Dataset, text: str, made_by: str, made_at: datetime) -> int:
+def delete_added_tags(connection: Connection, dataset: Dataset, text: str, made_by: str, made_at: datetime) -> int:
     """Delete a tag from the samples of the dataset that this person gave it at this time; return from how many."""
     same = (remark.c.dataset_id == dataset.dataset_id, remark.c.kind == "tag", remark.c.text == text)
     made = (remark.c.made_by == made_by, remark.c.made_at == made_at)

@@ -20,7 +20,7 @@ from assets.ingest.hygiene import format_value
 from assets.reports.text import format_count, format_page_cell, format_percent
 from assets.sample_map import MapCache, SampleMap, list_map_vectors
 from assets.scores.base import Scorer
-from db.manifest.remarks import Remark, delete_tag_made_at, store_remarks
+from db.manifest.remarks import Remark, delete_added_tags, store_remarks
 from db.reports.histograms import UNIQUE_COLUMNS, has_number_values, load_values
 from db.reports.sample_query import QueryContext, list_telling_columns
 from db.selection.columns import TAG_PREFIX
@@ -35,7 +35,7 @@ from orchestration.look.remarks import (
 )
 from orchestration.look.view import PageView, quote_column
 
-# So many colours can be told apart.
+# More colours are hard to distinguish.
 _MOST_CLASSES = 7
 # Tags that one statement stores; Postgres limits its parameters.
 _TAGS = 5_000
@@ -146,7 +146,7 @@ class MapPages:
         if made_at is None:
             raise BadAnswer("the address names no time: open the page again")
         with self.engine.begin() as connection:
-            n = delete_tag_made_at(connection, dataset, text, by, made_at)
+            n = delete_added_tags(connection, dataset, text, by, made_at)
         done = f"{format_count(n, 'sample')} lost the tag {format_value(text)}"
         return build_change_response(bool(n), done, f"no sample has the tag {format_value(text)} of then any more")
 
@@ -187,9 +187,9 @@ def _describe_map(made: SampleMap) -> str:
     some = f", drawn at random from {made.n_all:,}" if made.n_all > n_drawn else ""
     shares = " and ".join(format_percent(share) for share in made.shares)
     note = (
-        f"{format_count(len(made.sample_ids), 'sample')}{some}, placed by vectors of {made.vectors}: the principal components "
-        f"1 (to the right) and 2 (upwards) show {shares} of the variance. Points far apart differ; points close "
-        "together may differ in what is not shown."
+        f"{format_count(len(made.sample_ids), 'sample')}{some}, placed by vectors of {made.vectors}. The two directions "
+        f"are their first principal components (PCA), with {shares} of the variance: points far apart differ, and points "
+        "close together may differ in what is not shown."
     )
     lost = format_count(made.n_placeless, "sample")
     return f"{note} {lost} with a zero vector have no point." if made.n_placeless else note

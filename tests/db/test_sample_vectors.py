@@ -8,15 +8,16 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.evidence.embeddings import store_text_vectors
+from db.evidence.embeddings import store_text_vectors, text_sha256
 from db.evidence.frames import store_frames
 from db.evidence.models import register_model
 from db.evidence.sample_vectors import SamplesWithVectors, VectorKind, list_samples_with_vectors, load_sample_vectors
 from db.manifest.datasets import Dataset
 from db.server.engine import open_engine
-from tests.db.builders import add_sample, add_video, change, change_text, make_dataset, text_sha256
+from tests.db.builders import add_sample, add_video, change, change_text, make_dataset
 
 N = 40
+KINDS = (("caption", {}), ("qa", {"question": "What?", "answer": "a dog"}))
 
 
 def model_of(engine: Engine, name: str) -> int:
@@ -86,9 +87,6 @@ def test_videos_have_the_mean_of_the_frames_of_their_present_file(engine: Engine
     expected = {ids[2]: [0.5, 1.5], ids[3]: [0.5, 1.5], ids[4]: [0, 3], ids[5]: [0, 3]}
     assert vectors_of(engine, "frames", model_id, samples) == expected
     assert samples.n_all == 4
-
-
-KINDS = (("caption", {}), ("qa", {"question": "What?", "answer": "a dog"}))
 
 
 def digest_of(engine: Engine, video_id: int) -> bytes:

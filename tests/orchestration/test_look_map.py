@@ -230,7 +230,7 @@ def test_points_are_the_samples_with_vectors_in_their_places(shown: Shown) -> No
     turns = [by_id[i] for i in sorted(by_id)]
     gaps = [float(np.linalg.norm(a - b)) for a, b in pairwise(turns)]
     assert gaps == pytest.approx([2 * np.sin(np.pi / 8)] * 5, abs=2e-4)
-    assert answer["note"].startswith("6 samples, placed by vectors of texts by texts: the principal components")
+    assert answer["note"].startswith("6 samples, placed by vectors of texts by texts. The two directions are")
     assert points(shown) == answer
 
 
