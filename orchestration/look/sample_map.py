@@ -187,9 +187,9 @@ def _describe_map(made: SampleMap) -> str:
     some = f", drawn at random from {made.n_all:,}" if made.n_all > n_drawn else ""
     shares = " and ".join(format_percent(share) for share in made.shares)
     note = (
-        f"{format_count(len(made.sample_ids), 'sample')}{some}, placed by vectors of {made.vectors}. The two directions "
-        f"are their first principal components (PCA), with {shares} of the variance: points far apart differ, and points "
-        "close together may differ in what is not shown."
+        f"{format_count(len(made.sample_ids), 'sample')}{some}, placed by vectors of {made.vectors}. The two "
+        f"directions are their first principal components (PCA), with {shares} of the variance: points far apart "
+        "differ, and points close together may differ in what is not shown."
     )
     lost = format_count(made.n_placeless, "sample")
     return f"{note} {lost} with a zero vector have no point." if made.n_placeless else note
