@@ -17,7 +17,7 @@ from db.manifest.datasets import Dataset
 from db.schema import model, video, video_embedding
 from db.sql import read_sql
 
-_IS_PRESENT = sa.and_(
+IS_PRESENT = sa.and_(
     video.c.video_id == video_embedding.c.video_id,
     video.c.content_sha256.is_not_distinct_from(video_embedding.c.content_sha256),
 )
@@ -55,7 +55,7 @@ def list_encoders(connection: Connection, dataset: Dataset | None) -> dict[str, 
     """Return {name: number of videos with a vector of their present file} for the encoders of the vectors that the
     manifests of a dataset brought, by name. dataset: None for all datasets.
     """
-    query = sa.select(model.c.name, sa.func.count()).select_from(video_embedding.join(model).join(video, _IS_PRESENT))
+    query = sa.select(model.c.name, sa.func.count()).select_from(video_embedding.join(model).join(video, IS_PRESENT))
     query = query.group_by(model.c.name).order_by(model.c.name)
     if dataset is not None:
         query = query.where(video.c.dataset_id == dataset.dataset_id)
@@ -69,7 +69,7 @@ def load_video_vectors(
     its name.
     """
     query = sa.select(video.c.video_id, video_embedding.c.embedding)
-    query = query.select_from(video_embedding.join(model).join(video, _IS_PRESENT))
+    query = query.select_from(video_embedding.join(model).join(video, IS_PRESENT))
     query = query.where(model.c.name == encoder, video.c.dataset_id == dataset.dataset_id)
     wanted = set(video_ids)
     return {row.video_id: _convert(row.embedding) for row in connection.execute(query) if row.video_id in wanted}
@@ -78,7 +78,7 @@ def load_video_vectors(
 def list_known_videos(connection: Connection, dataset: Dataset | None, key: str) -> list[KnownVideo]:
     """List the vectors of the videos with this key, with their encoders, by name. dataset: None for all datasets."""
     query = sa.select(video.c.video_id, model.c.model_id, model.c.name, video_embedding.c.embedding)
-    query = query.select_from(video_embedding.join(model).join(video, _IS_PRESENT)).where(video.c.key == key)
+    query = query.select_from(video_embedding.join(model).join(video, IS_PRESENT)).where(video.c.key == key)
     if dataset is not None:
         query = query.where(video.c.dataset_id == dataset.dataset_id)
     rows = connection.execute(query.order_by(model.c.name, video.c.video_id))

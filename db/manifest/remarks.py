@@ -63,6 +63,18 @@ def delete_remarks(
     return sorted((Remark(*row) for row in connection.execute(deleted)), key=lambda old: old.sample_id)
 
 
+def load_stored_time(connection: Connection) -> datetime:
+    """Load the time that tags and notes get which this transaction stores."""
+    return connection.execute(sa.select(sa.func.now())).scalar_one()
+
+
+def delete_added_tags(connection: Connection, dataset: Dataset, text: str, made_by: str, made_at: datetime) -> int:
+    """Delete a tag from the samples of the dataset that this person gave it at this time; return from how many."""
+    same = (remark.c.dataset_id == dataset.dataset_id, remark.c.kind == "tag", remark.c.text == text)
+    made = (remark.c.made_by == made_by, remark.c.made_at == made_at)
+    return connection.execute(sa.delete(remark).where(*same, *made)).rowcount
+
+
 def load_remarks(connection: Connection, dataset: Dataset, sample_id: int) -> list[Remark]:
     """Load the tags and then the notes of a sample, both from old to new; [] for a sample of another dataset."""
     of_sample = (remark.c.dataset_id == dataset.dataset_id, remark.c.sample_id == sample_id)

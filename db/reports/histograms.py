@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.engine import Connection
 
 from db.reports.sample_query import QueryContext, parse_conditions
@@ -73,6 +75,21 @@ def count_values(context: QueryContext, name: str) -> Histogram | list[ValueCoun
     n, kept = sa.func.count(), sa.func.count().filter(values.c.kept)
     query = sa.select(values.c.value, n, kept).group_by(values.c.value).order_by(n.desc(), values.c.value).limit(_BINS)
     return [ValueCount(*row) for row in context.connection.execute(query)]
+
+
+def load_values(context: QueryContext, name: str, sample_ids: Sequence[int]) -> list[tuple[int, Any, bool]]:
+    """Load (sample id, value of column `name`, whether it meets all conditions) of samples of the query's dataset, in
+    any order; the value is None for a sample without one. Raises FilterError for an unknown column or a condition that
+    is not allowed, and SelectionError for an unknown own field.
+    """
+    scores, columns = context.select_scores(None, name)
+    is_kept = sa.func.coalesce(sa.and_(sa.true(), *parse_conditions(context.query, columns)), False)
+    value, sample_id = require_column(name, columns).expression, scores.columns["sample_id"]
+    query = sa.select(sample_id, value, is_kept).select_from(scores.from_clause)
+    is_asked = sample_id == sa.any_(sa.literal(sample_ids, ARRAY(sa.BigInteger)))
+    return [
+        (row[0], row[1], row[2]) for row in context.connection.execute(query.where(scores.dataset_condition, is_asked))
+    ]
 
 
 def compute_histogram(connection: Connection, shown: sa.Select[Any], *, is_whole: bool) -> Histogram:

@@ -187,10 +187,10 @@ def list_video_samples(context: QueryContext, video_id: int) -> list[int]:
 
 def count_samples(context: QueryContext) -> int:
     """Return how many samples meet the conditions of the query, counting to 10,001 (MOST_COUNTED + 1) at most. Without
-    conditions it is the exact number of samples in the dataset.
+    conditions and area it is the exact number of samples in the dataset.
     """
     query = context.query
-    if not query.conditions:
+    if not query.conditions and query.sample_ids is None:
         in_dataset = shard.c.dataset_id == query.dataset.dataset_id
         total = sa.select(sa.func.coalesce(sa.func.sum(shard.c.n_samples), 0)).where(in_dataset)
         return int(context.connection.execute(total).scalar_one())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
@@ -30,13 +31,14 @@ from db.selection.filters import list_column_names, parse_filter
 TIMEOUT_S = 30
 # Of own fields, those of so many samples are suggested.
 _LOOKED_THROUGH = 1000
+_IDS = ARRAY(sa.BigInteger)
 
 
 @dataclass(frozen=True, slots=True)
 class SampleQuery:
     """A query for those samples of a dataset that meet all conditions, texts in the filter language. `sort` is the
     column that orders them, the greatest value first if `descending`; None means the order of ingest. `shown` names
-    further columns to load.
+    further columns to load. `sample_ids` are the samples of an area of a map, to which conditions add; None for all.
     """
 
     dataset: Dataset
@@ -44,6 +46,7 @@ class SampleQuery:
     sort: str | None = None
     descending: bool = True
     shown: tuple[str, ...] = ()
+    sample_ids: Sequence[int] | None = None
 
     @property
     def column_names(self) -> set[str]:
@@ -146,4 +149,6 @@ def parse_conditions(
     that name only the column `but` (in lower case) are left out. Raises FilterError for a condition that is not
     allowed.
     """
-    return [parse_filter(text, columns) for text in query.conditions if but is None or list_column_names(text) != {but}]
+    area = [] if query.sample_ids is None else [sample.c.sample_id == sa.any_(sa.literal(query.sample_ids, _IDS))]
+    conditions = [text for text in query.conditions if but is None or list_column_names(text) != {but}]
+    return [*area, *[parse_filter(text, columns) for text in conditions]]

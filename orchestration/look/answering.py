@@ -84,7 +84,7 @@ def catch_page_errors(answer: Callable[[Request], Response]) -> Callable[[Reques
             status, sentence = _explain_failure(error)
             known = None if isinstance(error, UnknownDataset | DatasetChanged) else request.path_params.get("dataset")
         if request.method == "POST" or request.url.path.endswith(
-            (".jpg", "/file", "/histogram", "/progress", "/similar", "/raters", "/remarks")
+            (".jpg", "/file", "/histogram", "/progress", "/similar", "/raters", "/remarks", "/points")
         ):
             return JSONResponse({"message": sentence}, status)
         return render_look_page("error.html", status, message=sentence, dataset=known)

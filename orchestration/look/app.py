@@ -29,6 +29,7 @@ from assets.agreement.questions import DrawCache
 from assets.datasets import require_dataset
 from assets.promise.cache import PromiseCache
 from assets.reports.marked_text import TextPiece, split_differences, split_sample_text
+from assets.sample_map import MapCache
 from assets.scores.base import Explanation, Scorer
 from assets.scores.explain import explain_score
 from assets.search import NothingToSearch, SearchResult, search_similar_captions, search_similar_videos
@@ -64,12 +65,14 @@ from orchestration.look.labelling import LabelPages
 from orchestration.look.media import VideoFileResponse, explain_missing_file, render_frame_sheet
 from orchestration.look.rating import RatePages
 from orchestration.look.remarks import MOST_CHARACTERS, RemarkPages
+from orchestration.look.sample_map import MapPages
 from orchestration.look.view import (
     PageView,
     build_histogram_bars,
     build_sentence_links,
     format_equality,
     format_place,
+    parse_area,
     quote_column,
 )
 
@@ -129,6 +132,11 @@ class LookPages:
         """
         return self.make_scorers()
 
+    @cached_property
+    def maps(self) -> MapCache:
+        """The maps that pages have shown, kept until others take their place."""
+        return MapCache(self.engine, lambda: self.scorers)
+
     def make_app(self) -> ASGIApp:
         """Return the ASGI application that serves all pages below /look, with those for rating, labelling and tags. /
         is redirected to /look, errors become responses of one sentence, and every answer has security headers.
@@ -153,6 +161,7 @@ class LookPages:
         routes += RatePages(self.engine, draws, promises, self.guidelines).list_routes(dataset_path)
         routes += LabelPages(self.engine).list_routes(dataset_path)
         routes += RemarkPages(self.engine).list_routes(dataset_path)
+        routes += MapPages(self.engine, self.maps, lambda: self.scorers, self._open_view).list_routes(dataset_path)
         routes.append(Route("/", lambda _: RedirectResponse("/look")))
         files = Mount("/look/files", StaticFiles(directory=FILES))
         return Starlette(routes=[files, *routes], middleware=[Middleware(HeaderMiddleware)])
@@ -165,11 +174,14 @@ class LookPages:
     def _open_view(self, request: Request) -> Iterator[tuple[PageView, QueryContext]]:
         """Yield the view that the address describes, and the context of its SQL statements, in one transaction."""
         # Looked up before: a request that held a connection and waited for a second one could wait for ever.
-        dataset = self.require_dataset(request)
+        dataset, area = self.require_dataset(request), request.query_params.get("area")
+        sample_ids = self.maps.list_area(dataset, parse_area(area)) if area else None
         with self.engine.connect() as connection, connection.begin():
-            yield self._load_view(connection, request, dataset)
+            yield self._load_view(connection, request, dataset, sample_ids)
 
-    def _load_view(self, connection: Connection, request: Request, dataset: Dataset) -> tuple[PageView, QueryContext]:
+    def _load_view(
+        self, connection: Connection, request: Request, dataset: Dataset, sample_ids: Sequence[int] | None
+    ) -> tuple[PageView, QueryContext]:
         bare = prepare_query(connection, PageView().build_sample_query(dataset))
         shown = [metric for metric in bare.metrics if metric not in SIMPLE_SCORES]
         scored = [metric for metric in shown if metric in bare.scorers and bare.scorers[metric].n_defined]
@@ -179,7 +191,8 @@ class LookPages:
             told = {*SIMPLE_SCORES, *FACT_COLUMNS}
             columns = [name for name in list_telling_columns(bare) if name in told][:MOST_UNSCORED]
         view = PageView.parse(request.query_params, columns, next(iter(scored), ""))
-        return view, QueryContext(connection, view.build_sample_query(dataset), bare.metrics, bare.scorers)
+        query = view.build_sample_query(dataset, sample_ids)
+        return view, QueryContext(connection, query, bare.metrics, bare.scorers)
 
     # Pages.
 
@@ -405,7 +418,8 @@ class LookPages:
 
     def render_selection(self, request: Request) -> Response:
         """Return the page that previews a selection of all samples of the view: its recipe, its size, and the command
-        that makes it. Nothing is frozen. Raises SelectionError for a view without samples, and FilterError.
+        that makes it. Nothing is frozen. Raises SelectionError for a view without samples or with an area of a map,
+        and FilterError.
         """
         dataset, recipe, view = self._build_recipe(request)
         seen = preview_selection(self.engine, dataset, recipe, _no_encoder, lambda _: None)
@@ -422,8 +436,8 @@ class LookPages:
 
     def freeze_selection(self, request: Request) -> Response:
         """Freeze a selection of all samples of the view in the database. Return JSON with a sentence that has its
-        number, its size, and whether it was made before. Raises SelectionError for a view without samples, and
-        FilterError.
+        number, its size, and whether it was made before. Raises SelectionError for a view without samples or with an
+        area of a map, and FilterError.
         """
         dataset, recipe, _ = self._build_recipe(request)
         made = make_selection(self.engine, dataset, recipe, _no_encoder, lambda _: None)
@@ -436,6 +450,7 @@ class LookPages:
         ranks, else the length of the text.
         """
         with self._open_view(request) as (view, prepared):
+            view.require_no_area()
             rows, _ = load_page(prepared, None, 1)
             by = view.sort if view.sort and has_number_values(prepared, view.sort) else "n_characters"
             kinds = count_values(prepared, "kind")
@@ -447,9 +462,10 @@ class LookPages:
 
     def render_sql(self, request: Request) -> Response:
         """Return the page with an SQL statement that selects the samples of the view in their order, and the command
-        that runs it.
+        that runs it. Raises SelectionError for a view with an area of a map.
         """
         with self._open_view(request) as (view, prepared):
+            view.require_no_area()
             statement = build_sql(prepared)
         command = shlex.join(["reelsieve", "sql", statement])
         return render_look_page(

@@ -83,7 +83,7 @@ class RemarkPages:
             *(("sample", str(sample_id)) for sample_id in stored),
         ]
         why = f"no sample got the {kind} {format_value(text)}: all chosen ones have it already, or were dropped"
-        return _build_response(bool(stored), done, why, _format_address(dataset, "remarks/remove", undo))
+        return build_undo_response(bool(stored), done, why, format_change_address(dataset, "remarks/remove", undo))
 
     def remove_remarks(self, request: Request) -> Response:
         """Delete the tag or note that the address holds from its samples. Return JSON with how many samples had it;
@@ -98,41 +98,41 @@ class RemarkPages:
             undo += [("sample", str(old.sample_id)), ("by", old.made_by)]
         done = f"{format_count(len(removed), 'sample')} lost the {kind} {format_value(text)}"
         why = f"no chosen sample has the {kind} {format_value(text)}"
-        return _build_response(bool(removed), done, why, _format_address(dataset, "remarks", undo))
+        return build_undo_response(bool(removed), done, why, format_change_address(dataset, "remarks", undo))
 
     def add_view(self, request: Request) -> Response:
         """Save the view that the address describes under its `name`. Return JSON that it is saved; status 409 if the
         name is taken. Raises BadAnswer for a name that cannot be stored.
         """
         dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
-        name = _require_text("view", parameters.get("name", ""))
+        name = require_text("view", parameters.get("name", ""))
         with self.engine.begin() as connection:
             query = PageView.parse(parameters, (), "").format_query(compared="")
             is_saved = save_view(connection, dataset, name, query)
         why = f"there is a view {name!r} already: choose another name, or remove that one first"
-        undo = _format_address(dataset, "views/remove", [("name", name)])
-        return _build_response(is_saved, f"view {name!r} is saved", why, undo)
+        undo = format_change_address(dataset, "views/remove", [("name", name)])
+        return build_undo_response(is_saved, f"view {name!r} is saved", why, undo)
 
     def remove_view(self, request: Request) -> Response:
         """Delete the saved view that the address names. Return JSON that it is removed; status 409 if there is none.
         Raises BadAnswer for a name that cannot be stored.
         """
         dataset = require_dataset(self.engine, request.path_params["dataset"])
-        name = _require_text("view", request.query_params.get("name", ""))
+        name = require_text("view", request.query_params.get("name", ""))
         with self.engine.begin() as connection:
             query = delete_view(connection, dataset, name)
-        undo = f"{_format_address(dataset, 'views', [('name', name)])}&{(query or '?')[1:]}"
-        return _build_response(query is not None, f"view {name!r} is removed", f"there is no view {name!r}", undo)
+        undo = f"{format_change_address(dataset, 'views', [('name', name)])}&{(query or '?')[1:]}"
+        return build_undo_response(query is not None, f"view {name!r} is removed", f"there is no view {name!r}", undo)
 
 
-def _build_response(is_done: bool, done: str, why: str, undo: str) -> JSONResponse:
+def build_undo_response(is_done: bool, done: str, why: str, undo: str) -> JSONResponse:
     """Return the JSON response to a change: {"message": done, "undo": undo}; if nothing was changed {"message": why}
     with status 409.
     """
     return JSONResponse({"message": done, "undo": undo}) if is_done else JSONResponse({"message": why}, 409)
 
 
-def _format_address(dataset: Dataset, path: str, values: list[tuple[str, str]]) -> str:
+def format_change_address(dataset: Dataset, path: str, values: list[tuple[str, str]]) -> str:
     return f"/look/{quote(dataset.name, safe='')}/{path}?{urlencode(values)}"
 
 
@@ -146,7 +146,7 @@ def _parse_remarks(parameters: QueryParams) -> list[Remark]:
     if len(makers) != len(sample_ids):
         raise BadAnswer("the address has another number of names than of samples: open the page again")
     return [
-        Remark(sample_id, kind, text, _require_text("name", by))
+        Remark(sample_id, kind, text, require_text("name", by))
         for sample_id, by in zip(sample_ids, makers, strict=True)
     ]
 
@@ -157,13 +157,13 @@ def _parse_text(parameters: QueryParams) -> tuple[RemarkKind, str, list[int]]:
     if not sample_ids:
         raise BadAnswer("no sample is chosen: choose one first")
     if parameters.get("kind") == "tag":
-        return "tag", _require_text("tag", parameters.get("text", "").lower()), sample_ids
+        return "tag", require_text("tag", parameters.get("text", "").lower()), sample_ids
     if parameters.get("kind") == "note":
-        return "note", _require_text("note", parameters.get("text", "")), sample_ids
+        return "note", require_text("note", parameters.get("text", "")), sample_ids
     raise BadAnswer("the address names neither a tag nor a note: open the page again")
 
 
-def _require_text(field: str, value: str) -> str:
+def require_text(field: str, value: str) -> str:
     """Return the text of a tag, note, name or view in Unicode's composed form, without white space around it. Raises
     BadAnswer for one that is blank, too long, or has control characters.
     """

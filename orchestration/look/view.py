@@ -13,12 +13,16 @@ from starlette.datastructures import QueryParams
 
 from assets.ingest.hygiene import is_storable
 from assets.reports.text import format_number
+from assets.sample_map import MapArea
 from db.manifest.datasets import Dataset
 from db.reports.histograms import Histogram
 from db.reports.pages import NO_PLACE, PageEnd
 from db.reports.sample_query import SampleQuery
 from db.selection.conditions import FilterError
 from db.selection.filters import list_column_names
+from db.selection.recipes import SelectionError
+
+_NO_AREA = "the page's address names no valid area of a map (area=): choose it on the map again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +30,9 @@ class PageView:
     """The state of a look page, as its address holds it. where: a condition of the filter language. only: further
     conditions, set on histograms. sort: a column, "" for the order of ingest. show: the columns of cards and
     histograms. after: the place after which the page begins, as `format_place` writes it; "" for the first page.
-    compared: the text that a sample's is compared with, "reference:NUMBER" or "system:NAME"; "" for none.
-    is_from_video: whether a sample was opened from the page of its video, to which Escape then leads back.
+    compared: the text that a sample's is compared with, "reference:NUMBER" or "system:NAME"; "" for none. area: an area
+    of a map, as JSON text of a `MapArea`; "" for none. is_from_video: whether a sample was opened from the page of its
+    video, to which Escape then leads back.
     """
 
     where: str = ""
@@ -38,6 +43,7 @@ class PageView:
     after: str = ""
     compared: str = ""
     is_from_video: bool = False
+    area: str = ""
 
     @classmethod
     def parse(cls, parameters: QueryParams, columns: Sequence[str], sort: str) -> PageView:
@@ -54,6 +60,7 @@ class PageView:
             after=parameters.get("after", ""),
             compared=parameters.get("compared", ""),
             is_from_video=parameters.get("from") == "video",
+            area=parameters.get("area", ""),
         )
 
     def format_query(self, **changes: Any) -> str:
@@ -67,7 +74,7 @@ class PageView:
         pairs += [("only", text) for text in changed.only]
         pairs += [("sort", changed.sort), ("order", "desc" if changed.descending else "asc")]
         pairs += [("show", name) for name in changed.show or ("",)]
-        pairs += [(name, text) for name in ("after", "compared") if (text := getattr(changed, name))]
+        pairs += [(name, text) for name in ("area", "after", "compared") if (text := getattr(changed, name))]
         pairs += [("from", "video")] * changed.is_from_video
         return f"?{urlencode(pairs)}"
 
@@ -87,12 +94,12 @@ class PageView:
         """
         return self.format_query(only=(*self.list_other_conditions(column), condition))
 
-    def build_sample_query(self, dataset: Dataset) -> SampleQuery:
+    def build_sample_query(self, dataset: Dataset, sample_ids: Sequence[int] | None = None) -> SampleQuery:
         """Return the query of this view for the database: dataset, all conditions, order and shown columns. Conditions
-        are not checked.
+        are not checked. sample_ids: the samples in the view's area; None without an area.
         """
         conditions = tuple(filter(None, (self.where, *self.only)))
-        return SampleQuery(dataset, conditions, self.sort or None, self.descending, self.show)
+        return SampleQuery(dataset, conditions, self.sort or None, self.descending, self.show, sample_ids)
 
     def parse_place(self) -> PageEnd | None:
         """Return the place after which the page begins, a value of the ordering column and a sample id; None for the
@@ -111,11 +118,28 @@ class PageView:
             raise FilterError(NO_PLACE)
         return PageEnd(value, sample_id)
 
+    def require_no_area(self) -> None:
+        """Raise SelectionError if the view has an area of a map, which no condition can describe."""
+        if self.area:
+            raise SelectionError("an area of the map is no condition: tag its samples there, and keep the tag instead")
+
     @property
     def condition(self) -> str:
         """All conditions (`where` and `only`) joined with "and", in the language of filters; "" without any."""
         parts = list(filter(None, (self.where, *self.only)))
         return parts[0] if len(parts) == 1 else " and ".join(f"({part})" for part in parts)
+
+
+def parse_area(text: str) -> MapArea:
+    """Return the area of a map that an address holds as JSON text. Raises FilterError if it is none."""
+    try:
+        vectors, stamp, *limits = json.loads(text)
+        left, right, bottom, top = map(float, limits)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise FilterError(_NO_AREA) from error
+    if not (isinstance(vectors, str) and isinstance(stamp, str) and is_storable(vectors)):
+        raise FilterError(_NO_AREA)
+    return MapArea(vectors, stamp, left, right, bottom, top)
 
 
 def format_place(place: PageEnd) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlencode
@@ -74,6 +75,9 @@ def requests(shown: Shown) -> dict[tuple[str, str], str]:
     label = urlencode({"rater": "ann", "answer": "yes", **fact(shown)})
     tag = {"kind": "tag", "text": "good", "sample": str(shown.ids[0])}
     video = f"{own}/video/{{video_id:row}}"
+    drawn = {"vectors": "texts by texts", "colour": "system"}
+    points = json.loads(ask(shown, "GET", f"/look/texts/map/points?{urlencode(drawn)}")[1])
+    area = json.dumps(["texts by texts", points["stamp"], -9, 9, -9, 9])
     at = {
         ("GET", "/"): "/",
         ("GET", "/look"): "/look",
@@ -98,6 +102,10 @@ def requests(shown: Shown) -> dict[tuple[str, str], str]:
         ("POST", f"{own}/remarks"): f"/look/clips/remarks?{urlencode({**tag, 'by': 'ann'})}",
         ("GET", f"{own}/remarks"): f"/look/clips/remarks?sample={shown.ids[0]}",
         ("POST", f"{own}/remarks/remove"): f"/look/clips/remarks/remove?{urlencode(tag)}",
+        ("GET", f"{own}/map"): "/look/texts/map",
+        ("GET", f"{own}/map/points"): f"/look/texts/map/points?{urlencode(drawn)}",
+        ("POST", f"{own}/map/tag"): f"/look/texts/map/tag?{urlencode({**tag, 'by': 'ann', 'area': area})}",
+        ("POST", f"{own}/map/untag"): "",  # as the answer to the tag names it
         ("POST", f"{own}/views"): "/look/clips/views?name=best&sort=vcs",
         ("POST", f"{own}/views/remove"): "/look/clips/views/remove?name=best",
     }
@@ -112,9 +120,11 @@ def test_no_page_holds_two_connections(shown: Shown) -> None:
     known = {(method, route.path) for route in routes for method in route.methods or () if method != "HEAD"}
     assert set(asked) == known, "each route is asked here"
     most: dict[tuple[str, str], int] = {}
+    undo = ""
     for route, path in asked.items():
         with counting(shown.engine) as seen:
-            status, text = ask(shown, route[0], path)
+            status, text = ask(shown, route[0], path or undo)
+        undo = json.loads(text)["undo"] if route[1].endswith("/map/tag") else undo
         assert status in (200, 307), (route, status, text[:300])
         most[route] = max(seen)
     assert {route: n for route, n in most.items() if n > 1} == {}

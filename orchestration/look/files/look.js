@@ -275,3 +275,107 @@ addEventListener("keydown", event => {
 const by = document.querySelector(".remark [name=by]");
 if (by) by.value = localStorage.getItem("by") ?? "";
 showChosen();
+
+// The map: points on a canvas. A rectangle that is drawn, or typed as limits, is an area of samples.
+const ORDERED = ["#fdb863", "#f28e2b", "#d95f4c", "#b5377a", "#7a2a8f", "#4b2f9e", "#22225f"];
+const VARIED = ["#0b5a8a", "#d9661f", "#2a9d5c", "#b0307a", "#8a6d00", "#6a51b8", "#4d4d4d", "#7db4d8"];
+const NOTHING = "#9aa3ac", UNKEPT = "#d5dbe1";
+const colourOf = (points, place) => {
+  const {label} = points.legend[place], {length} = points.legend.filter(each => each.label !== "no value");
+  if (label === "no value") return NOTHING;
+  return points.isOrdered ? ORDERED[length < 2 ? 3 : Math.round(place * 6 / (length - 1))] : VARIED[place];
+};
+const showLegend = points => document.getElementById("legend").replaceChildren(...points.legend.map(({label, n}, place) => {
+  const item = document.createElement("li"), swatch = document.createElement("i");
+  swatch.style.background = colourOf(points, place);
+  item.append(swatch, `${label} (${n.toLocaleString("en")})`);
+  return item;
+}));
+const rangeOf = values => {
+  let [low, high] = [Infinity, -Infinity];
+  for (const value of values) { low = Math.min(low, value); high = Math.max(high, value); }
+  const margin = (high - low || 1) * 0.03;
+  return [low - margin, high + margin];
+};
+const showMap = async map => {
+  const note = document.getElementById("map-note"), answer = await fetch(map.dataset.points), points = await answer.json();
+  note.textContent = answer.ok ? points.note : points.message;
+  if (!answer.ok) return;
+  showLegend(points);
+  const canvas = map.querySelector("canvas"), box = map.querySelector(".area"), {ids, x, y, classes} = points;
+  const [left, right] = rangeOf(x), [bottom, top] = rangeOf(y);
+  const limits = document.getElementById("limits"), names = ["left", "right", "bottom", "top"];
+  const acrossOf = value => (value - left) / (right - left), downOf = value => (top - value) / (top - bottom);
+  names.forEach((name, place) => { limits.elements[name].placeholder = [left, right, bottom, top][place].toFixed(2); });
+  // Pixels are set by hand: a hundred thousand rectangles would take ten times as long.
+  const draw = () => {
+    const ratio = devicePixelRatio, width = canvas.width = canvas.clientWidth * ratio | 0, height = canvas.height = canvas.clientHeight * ratio | 0;
+    if (!width || !height) return;
+    const image = canvas.getContext("2d").createImageData(width, height), pixels = new Uint32Array(image.data.buffer);
+    const size = Math.max(2, Math.round((ids.length > 20000 ? 2 : ids.length > 2000 ? 3 : 6) * ratio));
+    const inks = [UNKEPT, ...points.legend.map((_, place) => colourOf(points, place))].map(hex => (255 << 24 | parseInt(hex.slice(5), 16) << 16 | parseInt(hex.slice(3, 5), 16) << 8 | parseInt(hex.slice(1, 3), 16)) >>> 0);
+    const drawPoint = i => {
+      const column = Math.round(acrossOf(x[i]) * width - size / 2), ink = inks[(classes[i] ?? -1) + 1];
+      const row = Math.round(downOf(y[i]) * height - size / 2);
+      for (let at = Math.max(0, row); at < Math.min(height, row + size); at += 1) pixels.fill(ink, at * width + Math.max(0, column), at * width + Math.min(width, column + size));
+    };
+    for (let i = 0; i < ids.length; i += 1) if (classes[i] === null) drawPoint(i);
+    for (let i = 0; i < ids.length; i += 1) if (classes[i] !== null) drawPoint(i);
+    canvas.getContext("2d").putImageData(image, 0, 0);
+  };
+  new ResizeObserver(draw).observe(canvas);
+  const showArea = () => {
+    const typed = names.map(name => limits.elements[name].value), isChosen = typed.some(Boolean);
+    const [a, b, c, d] = typed.map((text, place) => text ? Number(text) : [left, right, bottom, top][place]);
+    let n = 0;
+    for (let i = 0; i < ids.length; i += 1) if (classes[i] !== null && x[i] >= a && x[i] <= b && y[i] >= c && y[i] <= d) n += 1;
+    document.getElementById("inside").value = !isChosen ? "No area is chosen." : n === 1 ? "1 sample in the area" : `${n.toLocaleString("en")} samples in the area`;
+    const area = JSON.stringify([map.dataset.vectors, points.stamp, a, b, c, d]), link = document.getElementById("show-area");
+    link.href = `${map.dataset.at}${map.dataset.query}&area=${encodeURIComponent(area)}`;
+    document.getElementById("tag-area").elements.area.value = area;
+    for (const part of [link, document.getElementById("tag-area")]) part.hidden = !isChosen || !n;
+    box.hidden = !isChosen;
+    const percent = (low, high) => [low, high].map(share => Math.min(1, Math.max(0, share)) * 100);
+    const [from, to] = percent(acrossOf(a), acrossOf(b)), [above, below] = percent(downOf(d), downOf(c));
+    Object.assign(box.style, {left: `${from}%`, width: `${Math.max(0, to - from)}%`, top: `${above}%`, height: `${Math.max(0, below - above)}%`});
+  };
+  showArea();
+  limits.addEventListener("input", showArea);
+  limits.addEventListener("reset", () => setTimeout(showArea));
+  limits.addEventListener("submit", event => event.preventDefault());
+  const placeOf = event => {
+    const {x: west, y: north, width, height} = canvas.getBoundingClientRect();
+    return [left + (event.clientX - west) / width * (right - left), top - (event.clientY - north) / height * (top - bottom)];
+  };
+  // A click without a drag opens the nearest point, if one is so near that it is meant.
+  const open = event => {
+    const [across, up] = placeOf(event), {width, height} = canvas.getBoundingClientRect();
+    let nearest = -1, least = 100;
+    for (let i = 0; i < ids.length; i += 1) {
+      const far = ((x[i] - across) / (right - left) * width) ** 2 + ((y[i] - up) / (top - bottom) * height) ** 2;
+      if (classes[i] !== null && far < least) [nearest, least] = [i, far];
+    }
+    if (nearest >= 0) location.href = `${map.dataset.at}/sample/${ids[nearest]}${map.dataset.query}`;
+  };
+  let from = null, isDrag = false;
+  canvas.addEventListener("pointerdown", event => {
+    if (event.button) return;
+    from = event;
+    isDrag = false;
+    canvas.setPointerCapture(event.pointerId);
+  });
+  canvas.addEventListener("pointermove", event => {
+    if (!from) return;
+    isDrag ||= Math.hypot(event.clientX - from.clientX, event.clientY - from.clientY) > 4;
+    if (!isDrag) return;
+    const [start, end] = [placeOf(from), placeOf(event)];
+    [0, 0, 1, 1].forEach((axis, place) => {
+      limits.elements[names[place]].value = Math[place % 2 ? "max" : "min"](start[axis], end[axis]).toFixed(4);
+    });
+    showArea();
+  });
+  canvas.addEventListener("pointerup", event => { if (from && !isDrag) open(event); from = null; });
+  canvas.addEventListener("pointercancel", () => { from = null; });
+};
+const map = document.querySelector(".map");
+if (map) showMap(map).catch(() => { document.getElementById("map-note").textContent = "The server does not answer: start it, and open this page again."; });
