@@ -168,10 +168,12 @@ def load_first_samples(
 
 
 def load_first_videos(connection: Connection, dataset: str, columns: Sequence[str], limit: int) -> list[dict[str, Any]]:
-    """Load the first `limit` videos of the dataset of this name, ordered by key. Every dict has the key "video", for
-    the video's key, and the given facts of the video. [] if there is no such dataset, or if it has samples.
+    """Load the first `limit` videos of the dataset of this name, ordered by key. Every dict has the video's key as
+    "video", its video_id, its status as "video_status", its content_sha256, and the given facts. [] if there is no such
+    dataset, or if it has samples.
     """
-    names = ", ".join(["v.key AS video", *(f"f.{name}" for name in columns)])
+    own = ("v.key AS video", "v.video_id", "v.status AS video_status", "v.content_sha256")
+    names = ", ".join([*own, *(f"f.{name}" for name in columns)])
     query = sa.text(f'SELECT {names} {_LONE_VIDEOS} ORDER BY v.key COLLATE "C" LIMIT :most')
     return [dict(row) for row in connection.execute(query, {"dataset": dataset, "most": limit}).mappings()]
 

@@ -68,7 +68,7 @@ def rate(
             )
         aspect = _print_promise(installation, dataset, for_promise)
     if (aspect is None) != keypoints:
-        raise UsageError("give either --aspect, such as --aspect coverage, to rate, or --keypoints to label facts")
+        raise UsageError("give either --aspect, such as --aspect coverage, to rate, or --keypoints to label keypoints")
     if keypoints and (scale is not None or pairs or guidelines is not None):
         raise UsageError("--scale, --pairs and --guidelines are for ratings: leave them out with --keypoints")
     if to_settle is not None and (pairs or keypoints):

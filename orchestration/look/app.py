@@ -39,7 +39,7 @@ from assets.selection.wording import explain_ties
 from assets.sources.base import MissingEvidence
 from assets.sources.frames import SampledFrames
 from assets.sources.texts import TextVectors
-from db.evidence.facts import load_facts
+from db.evidence.facts import load_facts, load_first_videos
 from db.manifest.datasets import Dataset, list_datasets
 from db.manifest.remarks import list_views
 from db.reports.histograms import UNIQUE_COLUMNS, Histogram, count_values, has_number_values
@@ -55,8 +55,9 @@ from db.reports.pages import (
 from db.reports.sample_query import QueryContext, list_suggested_columns, list_telling_columns, prepare_query
 from db.reports.sample_query_sql import build_sql
 from db.reports.samples import find_video, load_judgements, load_references, load_score_history
+from db.schema.facts import VIDEO_FACTS
 from db.scores.sample_scores import FACT_COLUMNS, SIMPLE_SCORES, TELLING_FACTS
-from db.selection.columns import TAG_PREFIX
+from db.selection.columns import RATING_PREFIX, TAG_PREFIX
 from db.selection.conditions import FilterError
 from db.selection.recipes import Recipe, SelectionError
 from metrics_core.models.errors import ModelUnusable
@@ -102,6 +103,7 @@ MOST_VALUES = 8
 MOST_SIMILAR = 8
 # Columns that cards show first of a dataset that no metric has scored.
 MOST_UNSCORED = 4
+VIDEO_CARD_FACTS = tuple(name for name in TELLING_FACTS if name in VIDEO_FACTS)
 # Lines that an explanation begins with, and rows that are shown before somebody asks for them.
 FEW = {"lines": 3, "rows": 16}
 # The address of a file has the hash of its content.
@@ -187,9 +189,10 @@ class LookPages:
         scored = [metric for metric in shown if metric in bare.scorers and bare.scorers[metric].n_defined]
         columns = scored
         if not scored and "show" not in request.query_params:
-            # Where nothing is scored, facts and simple scores are what the dataset has.
+            # Where nothing is scored, ratings, simple scores and facts are what the dataset has.
             told = {*SIMPLE_SCORES, *FACT_COLUMNS}
-            columns = [name for name in list_telling_columns(bare) if name in told][:MOST_UNSCORED]
+            telling = list_telling_columns(bare)
+            columns = [name for name in telling if name in told or name.startswith(RATING_PREFIX)][:MOST_UNSCORED]
         view = PageView.parse(request.query_params, columns, next(iter(scored), ""))
         query = view.build_sample_query(dataset, sample_ids)
         return view, QueryContext(connection, query, bare.metrics, bare.scorers)
@@ -206,15 +209,16 @@ class LookPages:
         return render_look_page("datasets.html", datasets=datasets)
 
     def render_grid(self, request: Request) -> Response:
-        """Return the page with a grid of at most 24 sample cards, and a link to the next ones. The address gives
-        conditions, order and shown columns. A condition or place that cannot be used gives status 400, with the reason
-        next to its field and no cards.
+        """Return the page with a grid of at most 24 sample cards, and a link to the next ones; of a dataset without
+        samples, cards of its first 24 videos. The address gives conditions, order and shown columns. A condition or
+        place that cannot be used gives status 400, with the reason next to its field and no cards.
         """
         with self._open_view(request) as (view, prepared):
             values: dict[str, Any] = {
                 "dataset": prepared.query.dataset.name,
                 "view": view,
                 "metrics": prepared.metrics,
+                "videos": [],
                 "columns": list(dict.fromkeys([*list_telling_columns(prepared), *view.show])),
             }
             suggested = list_suggested_columns(prepared)
@@ -224,6 +228,9 @@ class LookPages:
             try:
                 rows, end = load_page(prepared, view.parse_place(), PER_PAGE)
                 n = count_samples(prepared)
+                if not (rows or view.condition or view.after):
+                    name = prepared.query.dataset.name
+                    values["videos"] = load_first_videos(prepared.connection, name, VIDEO_CARD_FACTS, PER_PAGE)
             except (FilterError, SelectionError) as error:
                 # The brief sentence lists no names, since the field completes them.
                 short = getattr(error, "brief", str(error))
@@ -241,6 +248,7 @@ class LookPages:
             "uncounted": UNIQUE_COLUMNS,
             "has_lineage": self.has_lineage,
             "characters": MOST_CHARACTERS,
+            "video_facts": VIDEO_CARD_FACTS,
         }
 
     def render_histogram(self, request: Request) -> Response:

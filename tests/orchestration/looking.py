@@ -157,8 +157,17 @@ def add_texts(engine: Engine) -> list[int]:
     with engine.begin() as connection:
         model_id = register_model(connection, Named("texts").identity.as_dict())
     angles = np.arange(len(texts[:-2])) * np.pi / 4
+    rate(engine, {ids[0]: (3, 4), ids[1]: (2,)}, "flow")
     store_text_vectors(engine, model_id, texts[:-2], np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32))
     return ids
+
+
+def add_bare_video(engine: Engine, clip: Path) -> None:
+    """A dataset with one video that plays, and no caption."""
+    state = clip.stat()
+    columns = {"n_frames": 24, "size_bytes": state.st_size, "mtime_ns": state.st_mtime_ns, "duration_s": 2.0}
+    dataset = make_dataset(engine, "bare")
+    add_video(engine, dataset, "alone", content=clip.read_bytes(), uri=str(clip), width=64, height=48, **columns)
 
 
 def add_frames(engine: Engine, videos: dict[int, tuple[float, float]]) -> None:
@@ -226,6 +235,7 @@ def shown(shared_server: Engine, tmp_path_factory: pytest.TempPathFactory) -> Ge
     with copied_database(shared_server) as url:
         engine = open_engine(url)
         dataset, ids = add_clips(engine, folder)
+        add_bare_video(engine, (folder / "clip.mp4").resolve())
         with served(engine, dataset, ids, add_texts(engine), folder) as pages:
             yield pages
         engine.dispose()

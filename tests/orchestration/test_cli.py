@@ -307,8 +307,8 @@ def test_select_asks_what_to_do_with_ties_and_tells_them(run: Run, scored: dict[
     assert (both["n"], both["n_tied"], both["n_tied_left"]) == (2, 2, 0)
     for further in ((), ("--preview",)):
         told = run(*select, "--ties", "random", "--seed", "5", *further).stdout
-        sentence = "1 of the 1 selected sample has the cutoff value; 1 more with it is left out (drawn by seed 5)"
-        assert sentence in " ".join(told.split())
+        sentence = "1 of the 1 selected sample has the cutoff value; 1 more with that value is left out (drawn by "
+        assert f"{sentence}seed 5)" in " ".join(told.split())
     drawn = read_json(run(*select, "--ties", "random", "--seed", "5", "--json"))
     shown = run("selections", "show", str(drawn["selection_id"])).stdout
     assert f"# {sentence}\n" in shown

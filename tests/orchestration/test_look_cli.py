@@ -140,7 +140,7 @@ def test_an_answer_outlives_a_kill() -> None:
         ),
         (
             ["rate", "tiny"],
-            "give either --aspect, such as --aspect coverage, to rate, or --keypoints to label facts",
+            "give either --aspect, such as --aspect coverage, to rate, or --keypoints to label keypoints",
         ),
         (
             ["rate", "tiny", "--keypoints", "--pairs"],

@@ -409,7 +409,7 @@ def labels(shown: Shown, rater: str) -> list[tuple[int, bool]]:
 
 def test_facts_are_labelled_by_keys_and_two_raters_store_one_label(page: Page, shown: Shown, rater: str) -> None:
     page.goto("/look/clips/rate")
-    page.get_by_role("link", name="label facts").click()
+    page.get_by_role("link", name="label keypoints").click()
     page.get_by_label("Your name").fill(rater)
     assert barriers(page) == []
     page.get_by_role("button", name="Begin").click()
