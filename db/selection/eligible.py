@@ -126,12 +126,12 @@ def find_eligible_samples(connection: Connection, dataset: Dataset, recipe: Reci
 
 
 class Standing(NamedTuple):
-    """How a sample stands to a recipe now. exclusion: the condition that it does not meet, as the end of a sentence;
-    None if it meets all. stratum: the name of its stratum, None for a recipe without strata. least: the least value
-    that a selection by the recipe holds of this stratum; None if it holds none.
+    """How a sample stands to a recipe now. unmet: the first condition that it does not meet, as the recipe has it; None
+    if it meets all. stratum: the name of its stratum, None for a recipe without strata. least: the least value that a
+    selection by the recipe holds of this stratum; None if it holds none.
     """
 
-    exclusion: str | None
+    unmet: str | None
     stratum: str | None
     least: float | None
 
@@ -146,25 +146,32 @@ def load_standings(
     prepare_for_joins(connection)
     scores = build_sample_scores(dataset, known, load_active_scorers(connection, dataset))
     columns = {**scores.view_columns, **build_own_columns(connection, dataset, recipe.column_names, scores)}
-    conditions = [] if recipe.where is None else [(f"by `where: {recipe.where}`", parse_filter(recipe.where, columns))]
-    conditions += [
-        (f"by `at_least: {name} {least}`", _require_number_column(columns, name, "at_least") >= least)
-        for name, least in recipe.at_least.items()
-    ]
-    failures = [(sa.not_(sa.func.coalesce(condition, sa.false())), words) for words, condition in conditions]
-    exclusion = sa.case(*failures, else_=None) if failures else sa.null()
-    stratum = _build_stratum(columns, recipe) if recipe.per else sa.null()
     sample_id = scores.columns["sample_id"]
-    rows = sa.select(sample_id, exclusion, stratum).select_from(scores.from_clause).where(scores.dataset_condition)
-    least = {}
-    if recipe.per:
-        held = sa.select(stratum, sa.func.min(selection_item.c.value)).select_from(
-            scores.from_clause.join(selection_item, selection_item.c.sample_id == sample_id)
-        )
-        grouped = held.where(selection_item.c.selection_id == selection_id, scores.dataset_condition).group_by(stratum)
-        least = {row[0]: row[1] for row in connection.execute(grouped)}
-    wanted = rows.where(sample_id == sa.any_(sa.literal(list(sample_ids), sa.ARRAY(sa.BigInteger))))
+    stratum = _build_stratum(columns, recipe) if recipe.per else sa.null()
+    rows = sa.select(sample_id, _build_unmet(recipe, columns), stratum).select_from(scores.from_clause)
+    held = (
+        sa.select(stratum, sa.func.min(selection_item.c.value))
+        .select_from(scores.from_clause.join(selection_item, selection_item.c.sample_id == sample_id))
+        .where(scores.dataset_condition, selection_item.c.selection_id == selection_id)
+        .group_by(stratum)
+    )
+    least = {row[0]: row[1] for row in connection.execute(held)} if recipe.per else {}
+    # An array, since a statement takes at most 65,535 parameters.
+    wanted = rows.where(
+        scores.dataset_condition, sample_id == sa.any_(sa.literal(list(sample_ids), sa.ARRAY(sa.BigInteger)))
+    )
     return {row[0]: Standing(row[1], row[2], least.get(row[2])) for row in connection.execute(wanted)}
+
+
+def _build_unmet(recipe: Recipe, columns: Mapping[str, Column]) -> sa.ColumnElement[str | None]:
+    """Return the first condition of a recipe that a row does not meet, as the recipe has it; NULL if it meets all."""
+    conditions: dict[str, sa.ColumnElement[bool]] = {}
+    if recipe.where is not None:
+        conditions[f"where: {recipe.where}"] = parse_filter(recipe.where, columns)
+    for name, least in recipe.at_least.items():
+        conditions[f"at_least: {name} {least}"] = _require_number_column(columns, name, "at_least") >= least
+    unmet = [(condition.is_not(sa.true()), sa.literal(words)) for words, condition in conditions.items()]
+    return sa.case(*unmet) if unmet else sa.null()
 
 
 def _choose_kind(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -38,7 +39,7 @@ from benchmarks.papers.page import read_tables
 from benchmarks.papers.qeva import correlations
 from benchmarks.papers.qeva_scores import HALVED, WRONG, Values, shortened_and_extended
 from benchmarks.papers.recipes import Recipe, complaints
-from benchmarks.papers.records import Comparison, Table, standing, strongest, table_of
+from benchmarks.papers.records import Comparison, Row, Table, standing, strongest, table_of
 from benchmarks.papers.stages import PROJECT, Stages
 from benchmarks.papers.tables import RECIPES
 from benchmarks.papers.vatex import SHORT, cells, published_of
@@ -214,6 +215,21 @@ def test_the_first_sentence_begins_with_what_is_below_the_strongest_baseline() -
     # Of noise, more is worse.
     assert Comparison("noise", 0.7, "length", 0.6, less_is_better=True).place() == "below"
     assert Comparison("noise", None, "length", 0.6).place() == "without a figure"
+
+
+def test_the_first_sentence_marks_what_may_be_chance() -> None:
+    rows = [
+        Row("t", "ECS", "Spearman", ours=0.6, low=0.5, high=0.7),
+        Row("t", "length", "Spearman", ours=0.4, low=0.3, high=0.5),
+        Row("t", "ECS", "accuracy", ours=0.9, low=0.85, high=0.95),
+        Row("t", "length", "accuracy", ours=0.8, low=0.75, high=0.84),
+    ]
+    pairs = [Comparison("Spearman", 0.6, "length", 0.4), Comparison("accuracy", 0.9, "length", 0.8)]
+    assert standing(pairs, 1, rows).endswith(
+        "above it: Spearman (.6; length .4; intervals overlap), accuracy (.9; length .8)."
+    )
+    # Figures of different columns are not compared.
+    assert not Comparison("mixed", 0.6, "length", 0.8).overlaps([*rows, replace(rows[3], low=0.0)])
 
 
 def test_a_missing_package_is_a_plain_sentence() -> None:
