@@ -50,7 +50,7 @@ def load_data_summary(
         video_statuses=count_video_statuses(connection, dataset_id),
         duration_s=compute_duration_spread(connection, dataset_id),
         words=tuple(compute_word_spreads(connection, dataset_id)),
-        systems=tuple(row for kind, arrays in samples.items() for row in _count_systems(kind, arrays)),
+        systems=tuple(row for kind, arrays in samples.items() for row in count_systems(kind, arrays)),
         raters=count_ratings_by_rater(connection, dataset_id),
         ratings=count_ratings_by_aspect(connection, dataset_id),
         refused=count_rejects_by_code(connection, dataset_id),
@@ -65,11 +65,12 @@ def load_data_summary(
     )
 
 
-def _count_systems(kind: str, arrays: ScoreArrays) -> Iterator[SystemCount]:
+def count_systems(kind: str, arrays: ScoreArrays) -> Iterator[SystemCount]:
     """Yield the numbers of samples and of videos of every system, the most samples first."""
     videos, of_sample = np.unique(arrays.video_ids, return_inverse=True)
     n_samples = np.bincount(arrays.system_places).tolist()
-    pairs = np.unique(arrays.system_places * videos.size + of_sample)
+    # With counts: NumPy sorts then, which is faster here than its hash table.
+    pairs, _ = np.unique(arrays.system_places * videos.size + of_sample, return_counts=True)
     n_videos = np.bincount(pairs // videos.size).tolist()
     yield from (SystemCount(kind, *row) for row in zip(arrays.systems, n_samples, n_videos, strict=True))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from assets.agreement.judged import LABELS_ASPECT
 from assets.reports.records import DataSummary, MetricSummary, SystemTable
 from db.reports.judgements import Judgements
 from db.scores.score_arrays import ScoreArrays
-from metrics_core.arrays import FloatArray
+from metrics_core.arrays import FloatArray, IntArray
 from metrics_core.intervals import compute_cluster_means
 
 MOST_SYSTEMS = 24
@@ -81,9 +81,11 @@ def _compute_table(kind: str, arrays: ScoreArrays, columns: Mapping[str, FloatAr
     """Compute the means of every system by every column; systems without any value are left out, the best rank comes
     first. Only video ids and systems of the samples are read.
     """
-    systems, n_videos = arrays.systems[:MOST_SYSTEMS], np.unique(arrays.video_ids).size
-    shape = (n_videos, len(columns), len(systems))
-    column_means = compute_cluster_means(_sum_by_video(arrays, list(columns.values()), len(systems)), shape)
+    systems, order = arrays.systems[:MOST_SYSTEMS], np.argsort(arrays.video_ids, kind="stable")
+    _, starts = np.unique(arrays.video_ids[order], return_index=True)
+    blocks = np.split(order, starts[VIDEOS::VIDEOS])
+    sums = (_sum_by_video(arrays, rows, list(columns.values()), len(systems)) for rows in blocks)
+    column_means = compute_cluster_means(sums, (starts.size, len(columns), len(systems)))
     means = {
         system: {name: column_means[i][number] for i, name in enumerate(columns)}
         for number, system in enumerate(systems)
@@ -101,7 +103,7 @@ def _compute_table(kind: str, arrays: ScoreArrays, columns: Mapping[str, FloatAr
         for i, name in enumerate(columns)
     }
     n_left_out = len(arrays.systems) - len(systems)
-    return SystemTable(kind, tuple(shown[i] for i in best_first), tuple(columns), means, n_videos, n_left_out, leads)
+    return SystemTable(kind, tuple(shown[i] for i in best_first), tuple(columns), means, starts.size, n_left_out, leads)
 
 
 def _compute_ranks(means: Sequence[float | None]) -> list[float | None]:
@@ -111,21 +113,17 @@ def _compute_ranks(means: Sequence[float | None]) -> list[float | None]:
 
 
 def _sum_by_video(
-    arrays: ScoreArrays, columns: Sequence[FloatArray], n_systems: int
-) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield sums and counts (videos, columns, systems) of the values in columns (n,), some videos at a time."""
-    order = np.argsort(arrays.video_ids, kind="stable")
-    _, starts = np.unique(arrays.video_ids[order], return_index=True)
-    for rows in np.split(order, starts[VIDEOS::VIDEOS]):
-        _, video = np.unique(arrays.video_ids[rows], return_inverse=True)
-        places = arrays.system_places[rows]
-        shown = places < n_systems
-        cells, shape = (video * n_systems + places)[shown], (int(video[-1]) + 1, n_systems)
-        values = np.stack([column[rows[shown]] for column in columns], axis=1)
-        yield _add(cells, np.nan_to_num(values), shape), _add(cells, np.isfinite(values), shape)
+    arrays: ScoreArrays, rows: IntArray, columns: Sequence[FloatArray], n_systems: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return sums and counts (videos, columns, systems) of the values that some rows have in columns (n,)."""
+    videos, video = np.unique(arrays.video_ids[rows], return_inverse=True)
+    is_shown = arrays.system_places[rows] < n_systems
+    cells = (video * n_systems + arrays.system_places[rows])[is_shown]
+    values, shape = [column[rows[is_shown]] for column in columns], (videos.size, n_systems)
+    return _add(cells, np.nan_to_num(values), shape), _add(cells, np.isfinite(values), shape)
 
 
 def _add(cells: npt.NDArray[np.int64], values: npt.NDArray[Any], shape: tuple[int, int]) -> FloatArray:
-    """Return the sums (videos, columns, systems) of values (n, columns) whose places in `shape` are `cells` (n,)."""
-    sums = [np.bincount(cells, column, shape[0] * shape[1]) for column in values.T]
+    """Return the sums (videos, columns, systems) of values (columns, n) whose places in `shape` are `cells` (n,)."""
+    sums = [np.bincount(cells, column, shape[0] * shape[1]) for column in values]
     return np.array(sums, dtype=np.float64).reshape(-1, *shape).swapaxes(0, 1)

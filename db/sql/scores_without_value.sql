@@ -1,5 +1,5 @@
 -- The scores of a dataset that are stale or have no value, by kind and status, with the commonest reason.
--- Two indexes have such scores without the others: one the scores without a value, the other one the mark.
+-- An index finds scores without a value, and another one has the mark; it is read only if a trigger counted stale scores.
 SELECT s.kind,
        c.status,
        count(*) AS n,
@@ -15,7 +15,12 @@ FROM (SELECT sample_id,
       FROM score
       WHERE scorer_id = :scorer_id
         AND is_stale
-        AND value IS NOT NULL) c
+        AND value IS NOT NULL
+        AND EXISTS (SELECT FROM shard_count
+                    WHERE scorer_id = :scorer_id
+                      AND dataset_id = :dataset_id
+                      AND status = 'stale'
+                      AND n > 0)) c
 JOIN sample s USING (sample_id)
 WHERE s.dataset_id = :dataset_id
 GROUP BY 1, 2

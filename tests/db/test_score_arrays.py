@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 
 import numpy as np
 import pytest
@@ -11,13 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
-from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
 from db.manifest.datasets import Dataset
 from db.reports.judgements import load_judgements_by_kind
 from db.reports.samples import load_statuses
 from db.schema import rating
 from db.scores.quality import StatusCount, count_scores_without_value
-from db.scores.score_arrays import load_score_arrays
+from db.scores.score_arrays import load_score_arrays, load_values
 from tests.conftest import Template, filled_template
 from tests.db.builders import (
     activate,
@@ -90,6 +90,28 @@ def test_the_arrays_are_the_rows_of_the_view(engine: Engine, clips: Clips) -> No
         [question],
         True,
     )
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=6), st.sampled_from([1, 3, 4_000_000]), st.randoms())
+def test_values_come_past_samples_of_other_datasets(
+    engine: Engine, gaps: list[int], at_once: int, random: Random
+) -> None:
+    """Between two samples lie none, a few or many of another dataset, which the same scorer scored."""
+    empty(engine)
+    clips, other = make_dataset(engine), make_dataset(engine, "other")
+    video, elsewhere = add_video(engine, clips, "v"), add_video(engine, other, "v")
+    values: dict[int, float | None] = {}
+    asked = []
+    for place, gap in enumerate(gaps):
+        for number in range(gap):
+            values[add_sample(engine, other, elsewhere, f"{place} {number}")] = -1.0
+        asked.append(add_sample(engine, clips, video, f"s{place}"))
+        values[asked[-1]] = random.choice([None, 0.25 * place])
+    scorer_id = set_scores(engine, values)
+    with engine.begin() as connection:
+        loaded = load_values(connection, scorer_id, np.array(asked), at_once)
+    assert [None if np.isnan(value) else value for value in loaded] == [values[i] for i in asked]
 
 
 def test_systems_with_more_samples_come_first(engine: Engine) -> None:
@@ -168,4 +190,3 @@ def test_judgements_come_by_kind_and_aspect(
         for kind, by_aspect in loaded.items()
         for aspect, given in by_aspect.items()
     } == {key: sorted(rows) for key, rows in expected.items()}
-    assert MANIFEST_LABEL_SOURCE != "a judge"
