@@ -16,8 +16,7 @@ from assets.judge.repeated import JudgeSteadiness
 from assets.reports.answer_records import ReportAnswers
 from assets.reports.sample_records import SampleGroup, ShownSample
 from db.reports.facts import Extreme, FactSubject, FactSummary
-from db.reports.summary import Origins, OwnNumber
-from db.reports.values import Spread
+from db.reports.summary import Origins, OwnNumber, Spread
 from db.scores.imported_scores import IMPORTED_VERSION
 from db.scores.quality import StatusCount
 from db.scores.stress import Stress

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection, Engine
 from db.evidence.frames import Status, StoredVideo
 from db.schema import sample, text_fact, video, video_fact
 from db.schema.facts import TEXT_FACTS, VIDEO_FACTS
-from db.scores.sample_scores import FACT_COLUMNS, is_number_column
+from db.scores.sample_scores import FACT_COLUMNS, Column, is_number_column
 from db.server.bulk import upsert
 from db.server.engine import open_psycopg_transaction
 from db.server.locking import lock_ids_for_copy
@@ -95,6 +95,12 @@ def list_unmeasured_videos(
     return [StoredVideo(**{**row, "content_sha256": bytes(row["content_sha256"])}) for row in rows]
 
 
+def count_unmeasured(connection: Connection, rule: str, models: str | None, dataset_id: int) -> int:
+    """Count the videos that `list_unmeasured_videos` would list for all shards of a dataset."""
+    query = _select_unmeasured([sa.func.count()], rule, models).where(video.c.dataset_id == dataset_id)
+    return connection.scalar(query) or 0
+
+
 def find_unmeasured_videos(
     connection: Connection, rule: str, models: str | None, video_ids: Collection[int]
 ) -> set[int]:
@@ -103,7 +109,7 @@ def find_unmeasured_videos(
     return set(connection.scalars(query))
 
 
-def _select_unmeasured(columns: Sequence[sa.Column[Any]], rule: str, models: str | None) -> sa.Select[Any]:
+def _select_unmeasured(columns: Sequence[Column], rule: str, models: str | None) -> sa.Select[Any]:
     """Select columns of the decodable videos that have no facts of their present file by these rules and models."""
     is_done = sa.and_(
         video_fact.c.video_id == video.c.video_id,

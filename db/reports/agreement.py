@@ -52,16 +52,15 @@ def list_judged_samples(connection: Connection, dataset_id: int) -> list[JudgedS
         .group_by(current_label.c.sample_id)
         .subquery()
     )
-    is_rated = sa.exists().where(random_rating.c.sample_id == sample.c.sample_id)
-    pair = (preference.c.sample_id, preference.c.other_id)
-    is_compared = sa.or_(*(sa.exists().where(sample_id == sample.c.sample_id) for sample_id in pair))
+    judged = (random_rating.c.sample_id, preference.c.sample_id, preference.c.other_id, covered.c.sample_id)
+    is_judged = sample.c.sample_id.in_(sa.union(*map(sa.select, judged)))
     query = (
         sa.select(
             *(sample.c.sample_id, sample.c.shard, sample.c.video_id, sample.c.system, sample.c.text, covered.c.share),
             sample.c.kind,
         )
         .outerjoin(covered, covered.c.sample_id == sample.c.sample_id)
-        .where(sample.c.dataset_id == dataset_id, is_rated | is_compared | covered.c.share.is_not(None))
+        .where(sample.c.dataset_id == dataset_id, is_judged)
         .order_by(sample.c.sample_id)
     )
     return [
