@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
-from db.schema import agreement, dataset, preference, rating, reference, sample, score, scorer
+from db.schema import agreement, attention_check, dataset, preference, rating, reference, sample, score, scorer
 
 # Judgements of texts as they are now, and the part of the ratings that statistics may use: see the views. What a
 # question drew is read by db/manifest/rating.py.
@@ -163,6 +163,27 @@ def list_answers(connection: Connection, dataset_id: int) -> list[RaterAnswer]:
 
 # The value of a browser's answer, from the place of the better caption on the page.
 _SIDES: Mapping[str, int] = {"a": 1, "tie": 0, "b": -1}
+
+
+class CheckCount(NamedTuple):
+    """How many of the n attention checks a rater passed for one aspect. is_comparison: whether captions were compared
+    two at a time, instead of rated.
+    """
+
+    rater: str
+    aspect: str
+    is_comparison: bool
+    n_passed: int
+    n: int
+
+
+def count_passed_checks(connection: Connection, dataset_id: int) -> tuple[CheckCount, ...]:
+    """Count the attention checks of a dataset that raters answered and passed, sorted by rater, aspect and kind."""
+    columns = attention_check.c
+    key = (columns.rater, columns.aspect, columns.is_comparison)
+    counts = sa.select(*key, sa.func.count().filter(columns.has_passed), sa.func.count())
+    query = counts.join(sample, sample.c.sample_id == columns.sample_id).where(sample.c.dataset_id == dataset_id)
+    return tuple(sorted(CheckCount(*row) for row in connection.execute(query.group_by(*key))))
 
 
 def count_references(connection: Connection, dataset_id: int, video_ids: Collection[int]) -> dict[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus, urlsplit
 
@@ -9,12 +10,13 @@ import pytest
 import sqlalchemy as sa
 
 from assets.agreement.questions import draw_for_question, parse_question
+from assets.ingest.scales import parse_scale
 from assets.promise.select import PromiseUnconfirmed, make_promised_selection
 from assets.promise.state import PromiseState
 from assets.promise.terms import PromiseTerms
 from db.manifest.rating import Rater
 from db.manifest.rating_draws import list_rating_questions
-from db.schema import keypoint_label, preference, rating, rating_scale, sample
+from db.schema import attention_check, keypoint_label, preference, rating, rating_scale, sample
 from db.selection.recipes import Recipe
 from metrics_core.protocols import TextEncoder
 from orchestration.look.rating import RatingSession
@@ -322,6 +324,88 @@ def test_guidelines_of_the_aspect_are_shown_with_the_question(page: Page, shown:
     page.get_by_text("Mark down what is too long.").wait_for()
     page.goto(f"/look/clips/rate?aspect=other&rater={rater}")
     assert page.get_by_text("Guidelines", exact=True).count() == 0
+
+
+def checks(shown: Shown, rater: str) -> list[tuple[Any, ...]]:
+    """Sample, value and result of each attention check of a rater, in the order in which they were answered."""
+    check = attention_check.c
+    query = sa.select(check.sample_id, check.value, check.has_passed).where(check.rater == rater)
+    with shown.engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(query.order_by(check.extra["rated_at"].astext))]
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_an_attention_check_looks_like_any_question_and_is_no_rating(
+    page: Page, shown: Shown, rater: str, pairs: bool
+) -> None:
+    page.goto(f"/look/texts/rate?aspect=watched&rater={rater}{'&pairs=1' if pairs else ''}")
+    pages, planted = set(), []
+    for n in range(4):
+        page.get_by_text(f"{rater}: {n} answer").wait_for()
+        box = page.locator(".rate").evaluate("each => each.outerHTML")
+        # Without ids, hashes and texts, all questions are one.
+        pages.add(re.sub(r"[0-9a-f]{64}|(sample|skip)=[0-9-]+|<p class=.caption.*?</p>", "", box))
+        texts, before = page.locator(".caption").all_inner_texts(), checks(shown, rater)
+        press(page, "t" if pairs else "4")
+        if len(checks(shown, rater)) > len(before):
+            planted.append((checks(shown, rater)[-1][0], texts))
+    assert len(pages) == 1
+    assert [(value, passed) for _, value, passed in checks(shown, rater)] == [(0, True) if pairs else (4, False)] * len(
+        planted
+    )
+    assert len(planted) in (1, 2)
+    answers = preferred(shown, rater) if pairs else stored(shown, rater)
+    assert len(answers) + n_repeated(shown, rater) + len(planted) == 4
+    for sample_id, texts in planted:
+        with shown.engine.connect() as connection:
+            own = connection.execute(sa.select(sample.c.text).where(sample.c.sample_id == sample_id)).scalar_one()
+        assert own not in texts
+    while checks(shown, rater):
+        press(page, "u")
+    assert page.locator(".caption").all_inner_texts() == planted[0][1], "it is asked again"
+    press(page, "b" if pairs else "2")
+    ((_, value, has_passed),) = checks(shown, rater)
+    assert (abs(value), has_passed) == ((1, value < 1) if pairs else (2, True))
+
+
+def n_repeated(shown: Shown, rater: str) -> int:
+    """How many captions and pairs a rater answered twice."""
+    with shown.engine.connect() as connection:
+        return sum(
+            connection.scalar(sa.select(sa.func.count()).where(table.c.rater == rater, table.c.extra.has_key("again")))
+            or 0
+            for table in (rating, preference)
+        )
+
+
+@pytest.mark.parametrize(
+    ("scale", "passing", "failing"),
+    [
+        ("1-5", (1, 2), (3, 4, 5)),
+        ("1-7", (1, 2, 3), (4, 7)),
+        ("0-20, lowest is best", (20, 14), (13, 0)),
+        ("yes-no", (0,), (1,)),
+        ("-3-3", (-3, -1), (-0.5, 3)),
+    ],
+)
+def test_a_rating_in_the_worst_third_of_the_scale_passes_a_check(
+    shown: Shown, scale: str, passing: tuple[float, ...], failing: tuple[float, ...]
+) -> None:
+    session = RatingSession(Rater(shown.dataset, "ann", "any"), scale, declared=parse_scale(scale))
+    assert {session.has_passed(value) for value in passing} == {True}
+    assert {session.has_passed(value) for value in failing} == {False}
+
+
+def test_answers_of_pages_pass_on_their_own_scales(shown: Shown) -> None:
+    passing = {"1-5": ["1", "2"], "yes-no": ["no"], "0-100": [str(n) for n in range(34)]}
+    for scale, answers in passing.items():
+        session = RatingSession(Rater(shown.dataset, "ann", "any"), scale)
+        assert [text for text, value in session.answers.items() if session.has_passed(value)] == answers or (
+            sorted(answers) == sorted(text for text, value in session.answers.items() if session.has_passed(value))
+        )
+    assert RatingSession(Rater(shown.dataset, "ann", "any"), "real", declared=parse_scale("real")).has_passed(0) is None
+    pair = RatingSession(Rater(shown.dataset, "ann", "any", pairs=True), None)
+    assert [pair.has_passed(value) for value in (1, 0, -1)] == [False, True, True]
 
 
 def test_all_raters_are_counted(page: Page, shown: Shown, rater: str) -> None:
