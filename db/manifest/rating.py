@@ -35,7 +35,8 @@ CaptionIds = tuple[int, ...]
 
 class Rater(NamedTuple):
     """A person who rates captions of a dataset in a browser, for one aspect such as fluency. seed: of the random order
-    in which captions are shown. pairs: whether two captions are compared at a time, instead of one rated.
+    in which captions are shown. pairs: whether two captions are compared at a time, instead of one rated. spans:
+    whether the rater also marks wrong words.
     """
 
     dataset: Dataset
@@ -43,6 +44,7 @@ class Rater(NamedTuple):
     aspect: str
     seed: int = 0
     pairs: bool = False
+    spans: bool = False
 
     @property
     def table(self) -> sa.Table:
@@ -129,7 +131,7 @@ def find_next_caption(
         rated = sa.select(rating.c.sample_id).join(sample).where(rater.answer_condition, _build_text_condition(rater))
         done = {*skipped, *connection.scalars(rated)}
         # A sample that was dropped or is no caption any more is skipped.
-        captions = (_find_caption(connection, rater, sample_id) for sample_id in drawn if sample_id not in done)
+        captions = (find_caption(connection, rater, sample_id) for sample_id in drawn if sample_id not in done)
         return next((item for item in captions if item is not None), None)
     is_same_text = (rating.c.sample_id == sample.c.sample_id, rating.c.text_sha256 == sample.c.text_sha256)
     is_rated = sa.select(sa.literal(1)).where(*is_same_text, rater.answer_condition).exists()
@@ -141,7 +143,8 @@ def find_next_caption(
     return None if row is None else CaptionToRate(row[0], row[1], bytes(row[2]), row[3])
 
 
-def _find_caption(connection: Connection, rater: Rater, sample_id: int) -> CaptionToRate | None:
+def find_caption(connection: Connection, rater: Rater, sample_id: int) -> CaptionToRate | None:
+    """Find the caption of the rater's dataset with this id; None if there is none."""
     query = sa.select(*_ITEM).where(rater.caption_condition, sample.c.sample_id == sample_id)
     row = connection.execute(query).one_or_none()
     return None if row is None else CaptionToRate(row[0], row[1], bytes(row[2]), row[3])
@@ -198,8 +201,11 @@ def find_due_repeat(connection: Connection, rater: Rater, skipped: Collection[Ca
     in REPEAT_EVERY answers is a repeat, at a random place per rater. It repeats something not repeated yet and answered
     more than MIN_REPEAT_DISTANCE answers ago.
 
-    A caption with another text by now is not repeated, and neither is one in `skipped`.
+    A caption with another text by now is not repeated, and neither is one in `skipped`. Nothing is repeated for a rater
+    who marks wrong words, since the page shows the marks.
     """
+    if rater.spans:
+        return None
     table, given_at, again_at = rater.table, _read_answer_time(rater.table), _read_repeat_time(rater.table)
     n, _ = load_answer_count(connection, rater)
     block, place = divmod(n, REPEAT_EVERY)

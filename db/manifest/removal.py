@@ -35,6 +35,7 @@ TABLE_WORDS = {
     "remark": "tags and notes",
     "saved_view": "saved views",
     "attention_check": "answers to attention checks",
+    "wrong_span": "marks on wrong words",
     "score": "scores",
     "past_score": "replaced scores",
     "ecs_verdict": "verdicts on keypoints",

@@ -1,5 +1,5 @@
-"""Tables of what people do on the pages of `look` and `rate`: tags and notes on samples, saved views, and answers to
-attention checks.
+"""Tables of what people do on the pages of `look` and `rate`: tags and notes on samples, saved views, answers to
+attention checks, and wrong words of captions.
 """
 
 from __future__ import annotations
@@ -47,4 +47,20 @@ attention_check = sa.Table(
     json_column("extra"),
     # Rows are deleted with the planted caption.
     sa.Index("ix_attention_check_planted_id", "planted_id"),
+)
+
+# Characters start_at up to end_at of a caption that a rater calls wrong. It counts while the text is the one of the
+# digest; a planted caption's is the text of another sample and never counts.
+wrong_span = sa.Table(
+    "wrong_span",
+    METADATA,
+    parent_column("sample.sample_id", primary_key=True),
+    sa.Column("rater", sa.Text, primary_key=True),
+    sa.Column("text_sha256", sa.LargeBinary, primary_key=True),
+    sa.Column("start_at", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("end_at", sa.Integer, primary_key=True, autoincrement=False),
+    text_column("words"),
+    sa.Column("is_planted", sa.Boolean, nullable=False),
+    time_column("marked_at"),
+    sa.CheckConstraint("0 <= start_at AND start_at < end_at", name="order"),
 )

@@ -52,6 +52,7 @@ def rate(
     guidelines: Annotated[
         Path | None, typer.Option(help="Markdown file with guidelines for the aspect, shown next to the question.")
     ] = None,
+    spans: Annotated[bool, typer.Option("--spans", help="Raters also mark the wrong words of a caption.")] = False,
     attention_check: Annotated[
         int | None,
         typer.Option(min=2, help="One in so many questions shows a caption of another video; no rating comes of it."),
@@ -81,6 +82,8 @@ def rate(
         raise UsageError("--to-settle draws captions to rate one at a time: leave out --pairs and --keypoints")
     if scale is not None and pairs:
         raise UsageError("--scale is for one caption at a time: leave it out with --pairs")
+    if spans and (pairs or keypoints):
+        raise UsageError("--spans marks words while people rate one caption: leave out --pairs and --keypoints")
     if scale is not None and scale not in SCALES:
         raise UsageError(f"--scale: there is no scale {scale!r}: choose one of {', '.join(SCALES)}")
     if rater is not None and rater_links is not None:
@@ -96,6 +99,7 @@ def rate(
         "rater": rater,
         "scale": scale,
         "pairs": "1" if pairs else None,
+        "spans": "1" if spans else None,
         "seed": str(seed),
         "to-settle": to_settle,
         "for-promise": None if for_promise is None else str(for_promise),

@@ -63,6 +63,7 @@ from orchestration.look.labelling import LabelPages
 from orchestration.look.media import VideoFileResponse, explain_missing_file, render_frame_sheet
 from orchestration.look.rating import RatePages, RatingSetup
 from orchestration.look.remarks import MOST_CHARACTERS, RemarkPages
+from orchestration.look.spans import SpanPages
 from orchestration.look.view import (
     PageView,
     build_histogram_bars,
@@ -149,7 +150,8 @@ class LookPages:
         routes.append(Route(f"{dataset_path}/selection", catch_page_errors(self.freeze_selection), methods=["POST"]))
         draws = self.draws or DrawCache(self.engine)
         promises = PromiseCache(self.engine, lambda: find_text_encoder(self.scorers))
-        routes += RatePages(self.engine, draws, promises, self.setups).list_routes(dataset_path)
+        rating = RatePages(self.engine, draws, promises, self.setups)
+        routes += [*rating.list_routes(dataset_path), *SpanPages(rating).list_routes(dataset_path)]
         routes += LabelPages(self.engine).list_routes(dataset_path)
         routes += RemarkPages(self.engine).list_routes(dataset_path)
         routes.append(Route("/", lambda _: RedirectResponse("/look")))

@@ -27,6 +27,7 @@ from assets.ingest.scales import DEFAULT_SCALE, Scale, parse_scale
 from assets.promise.cache import PromiseCache
 from assets.promise.sentences import explain_countdown
 from assets.promise.state import PromiseState
+from assets.reports.marked_text import split_words
 from db.manifest.attention_checks import (
     AttentionCheck,
     count_questions,
@@ -48,6 +49,7 @@ from db.manifest.rating import (
 )
 from db.manifest.rating_draws import DRAW_FIELD, PROMISE_QUESTION, DrawMark
 from db.manifest.rating_scales import find_scale_name
+from db.manifest.wrong_spans import list_spans
 from db.reports.samples import find_video, load_references
 from orchestration.look.answering import build_change_response, catch_page_errors, render_look_page
 from orchestration.look.media import explain_missing_file
@@ -177,6 +179,7 @@ class RatingSession:
         rater = self.rater
         parameters = [("aspect", rater.aspect), ("rater", rater.name), ("seed", str(rater.seed))]
         parameters.append(("pairs", "1") if self.scale is None else ("scale", self.scale))
+        parameters += [("spans", "1")] if rater.spans else []
         parameters += [("to-settle", self.to_settle)] if self.to_settle else []
         parameters += [] if self.promise is None else [("for-promise", str(self.promise))]
         skipped = list(self.skipped if with_skipped else ())
@@ -225,7 +228,7 @@ class RatePages:
         if not parameters.get("rater") or not parameters.get("aspect"):
             return render_look_page("rater.html", dataset=dataset.name, parameters=parameters, scales=SCALES)
         with self.engine.connect() as connection:
-            session = _parse_session(connection, dataset, parameters)
+            session = parse_session(connection, dataset, parameters)
         setup = self.setups.get(session.rater.aspect, RatingSetup())
         draw, promised = self._load_draw(session), self._load_promise(session)
         drawn = draw.ordered_ids if draw else promised.list_next_ids() if promised else None
@@ -234,9 +237,11 @@ class RatePages:
             n, total = count_answers(connection, session.rater)
             # The number of rated captions does not grow with a check, and would give it away.
             n_questions = count_questions(connection, session.rater) if setup.check_every else None
-            if items and (check := self._find_check(connection, session)):
+            if items and (check := self.find_check(connection, session)):
                 items = list(check.items)
             shown = load_caption_context(connection, dataset, items[0].video_id) if items else {}
+            if items and session.rater.spans:
+                shown["words"] = split_words(items[0].text, list_spans(connection, session.rater, items[0]))
             shown["settled"] = (
                 compute_question_state(connection, dataset, session.rater.aspect, draw).explain_blindly()
                 if draw
@@ -253,7 +258,7 @@ class RatePages:
         dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         # One state of the database, in one transaction.
         with self.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-            rater = _parse_session(connection, dataset, parameters).rater
+            rater = parse_session(connection, dataset, parameters).rater
             progress: Progress = compute_progress(connection, dataset, rater.aspect, rater.name, pairs=rater.pairs)
         return render_look_page("progress.html", progress=progress, aspect=rater.aspect)
 
@@ -263,7 +268,7 @@ class RatePages:
         """
         dataset = require_dataset(self.engine, request.path_params["dataset"])
         with self.engine.connect() as connection:
-            rater = _parse_session(connection, dataset, request.query_params).rater
+            rater = parse_session(connection, dataset, request.query_params).rater
             raters, (_, total) = count_answers_by_rater(connection, rater), count_answers(connection, rater)
         return render_look_page("raters.html", raters=raters, total=total, pairs=rater.pairs)
 
@@ -274,15 +279,16 @@ class RatePages:
         """
         dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         with self.engine.connect() as connection:
-            session = _parse_session(connection, dataset, parameters)
+            session = parse_session(connection, dataset, parameters)
         draw = self._load_draw(session)
         with self.engine.begin() as connection:
-            value, captions = session.parse_answer(parameters.get("answer", "")), _parse_answered_captions(parameters)
+            value, captions = session.parse_answer(parameters.get("answer", "")), parse_answered_captions(parameters)
             if value is None or len(captions) != 1 + session.rater.pairs:
                 raise BadAnswer(f"the answer about {session.rater.aspect} is not valid: open the page again")
             extra: dict[str, Any] = {"answer": parameters["answer"], "seed": session.rater.seed}
             extra |= {"a": captions[0][0]} if session.scale is None else {"scale": session.scale}
-            check = self._find_check(connection, session)
+            extra |= {"spans": True} if session.rater.spans else {}
+            check = self.find_check(connection, session)
             if check and captions == [(item.sample_id, item.text_sha256) for item in check.items]:
                 # Of two captions, 1 means that the first one shown is better.
                 value = -value if check.place else value
@@ -299,7 +305,7 @@ class RatePages:
             is_stored = store_answer(connection, session.rater, captions, value, extra, session.skipped)
         return _build_answer_response(is_stored)
 
-    def _find_check(self, connection: Connection, session: RatingSession) -> AttentionCheck | None:
+    def find_check(self, connection: Connection, session: RatingSession) -> AttentionCheck | None:
         """Find the attention check that is due; None where another question is, or no answer to one can be judged."""
         every = self.setups.get(session.rater.aspect, RatingSetup()).check_every
         if every is None or session.has_passed(0) is None:
@@ -332,12 +338,12 @@ class RatePages:
         """
         dataset = require_dataset(self.engine, request.path_params["dataset"])
         with self.engine.begin() as connection:
-            rater = _parse_session(connection, dataset, request.query_params).rater
+            rater = parse_session(connection, dataset, request.query_params).rater
             is_gone = delete_last_check(connection, rater) or delete_last_answer(connection, rater)
         return build_change_response(is_gone, "taken back", NOTHING_GIVEN)
 
 
-def _parse_session(connection: Connection, dataset: Dataset, parameters: QueryParams) -> RatingSession:
+def parse_session(connection: Connection, dataset: Dataset, parameters: QueryParams) -> RatingSession:
     """Return the state that an address holds. Raises BadAnswer, also if this aspect was rated on another scale."""
     pairs = parameters.get("pairs") == "1"
     rater = Rater(
@@ -346,11 +352,14 @@ def _parse_session(connection: Connection, dataset: Dataset, parameters: QueryPa
         parameters.get("aspect", ""),
         parse_whole_number(parameters.get("seed", "0")),
         pairs,
+        parameters.get("spans") == "1",
     )
     check_names(rater.name, rater.aspect)
     skipped = tuple(tuple(map(parse_whole_number, text.split("-"))) for text in parameters.getlist("skip"))
     if any(len(key) != 1 + pairs for key in skipped):
         raise BadAnswer("the skipped caption or pair in the address is not valid: open the page again")
+    if pairs and rater.spans:
+        raise BadAnswer("wrong words are marked in one caption at a time: leave pairs or spans out of the address")
     if pairs and parameters.get("to-settle"):
         raise BadAnswer("captions that settle a question are drawn one at a time: leave pairs out of the address")
     promise = parse_whole_number(parameters["for-promise"]) if "for-promise" in parameters else None
@@ -386,7 +395,7 @@ def _list_item_fields(item: CaptionToRate) -> list[tuple[str, str]]:
     return [("sample", str(item.sample_id)), ("text", item.text_sha256.hex())]
 
 
-def _parse_answered_captions(parameters: QueryParams) -> list[tuple[int, bytes]]:
+def parse_answered_captions(parameters: QueryParams) -> list[tuple[int, bytes]]:
     """Return (sample id, hash of its text) for every caption that an answer is about. Raises BadAnswer."""
     ids, digests = [parse_whole_number(text) for text in parameters.getlist("sample")], parameters.getlist("text")
     if len(ids) != len(digests) or not all(map(_DIGEST.fullmatch, digests)):

@@ -162,6 +162,10 @@ def test_an_answer_outlives_a_kill() -> None:
             "--scale, --pairs, --guidelines and --attention-check are for ratings: leave them out with --keypoints",
         ),
         (
+            ["rate", "tiny", "--aspect", "coverage", "--pairs", "--spans"],
+            "--spans marks words while people rate one caption: leave out --pairs and --keypoints",
+        ),
+        (
             ["rate", "tiny", "--aspect", "z", "--attention-check", "9"],
             "--attention-check: the scale of z has no ends, so no rating is surely low: leave it out",
         ),

@@ -1,4 +1,4 @@
-"""raters: answers to attention checks, in raters_0014.sql"""
+"""raters: answers to attention checks and wrong words of captions, in raters_0014.sql"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
--- Answers to attention checks while people rate.
+-- Answers to attention checks, and wrong words of captions, from people who rate.
 
 CREATE TABLE attention_check (
     sample_id BIGINT NOT NULL,
@@ -16,3 +16,17 @@ CREATE TABLE attention_check (
 );
 
 CREATE INDEX ix_attention_check_planted_id ON attention_check (planted_id);
+
+CREATE TABLE wrong_span (
+    sample_id BIGINT NOT NULL,
+    rater TEXT NOT NULL,
+    text_sha256 BYTEA NOT NULL,
+    start_at INTEGER NOT NULL,
+    end_at INTEGER NOT NULL,
+    words TEXT NOT NULL,
+    is_planted BOOLEAN NOT NULL,
+    marked_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+    CONSTRAINT pk_wrong_span PRIMARY KEY (sample_id, rater, text_sha256, start_at, end_at),
+    CONSTRAINT ck_wrong_span_order CHECK (0 <= start_at AND start_at < end_at),
+    CONSTRAINT fk_wrong_span_sample_id FOREIGN KEY(sample_id) REFERENCES sample (sample_id) ON DELETE CASCADE
+);
