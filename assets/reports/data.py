@@ -15,7 +15,7 @@ from assets.reports.labels import STAND_INS, format_metric_name, list_stand_ins,
 from assets.reports.records import DataSummary, MetricSummary, SystemCount
 from db.manifest.datasets import Dataset
 from db.manifest.rating_scales import load_turned_aspects
-from db.reports.agreement import RaterAnswer
+from db.reports.agreement import RaterAnswer, count_passed_checks
 from db.reports.summary import (
     compute_duration_spread,
     compute_own_numbers,
@@ -62,6 +62,7 @@ def load_data_summary(
         turned_aspects=load_turned_aspects(connection, dataset_id),
         origins=count_origins(connection, dataset_id),
         own_numbers=tuple(compute_own_numbers(connection, dataset_id)),
+        checks=count_passed_checks(connection, dataset_id),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from assets.agreement.raters import explain_checks
 from assets.reports.answers import LEVEL_LIGHTS
 from assets.reports.best_system import list_leaders, list_people_leaders
 from assets.reports.labels import format_goodness
@@ -85,6 +86,7 @@ def render_page(report: Report, figures: Mapping[str, str]) -> str:
             tracks=compute_interval_bars,
             trial_bars=compute_difference_bars,
             explain_trial=explain_trial,
+            explain_checks=explain_checks,
             measure_name=lambda name: MEASURE_NAMES.get(name, name),
             same_n=find_common_n,
             statistic=lambda name: _STATISTICS.get(name, name.replace("_", " ")),

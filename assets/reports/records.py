@@ -15,6 +15,7 @@ from assets.agreement.table import StoredAgreementRow
 from assets.judge.repeated import JudgeSteadiness
 from assets.reports.answer_records import ReportAnswers
 from assets.reports.sample_records import SampleGroup, ShownSample
+from db.reports.agreement import CheckCount
 from db.reports.facts import Extreme, FactSubject, FactSummary
 from db.reports.summary import Origins, OwnNumber, Spread
 from db.scores.imported_scores import IMPORTED_VERSION
@@ -82,7 +83,8 @@ class DataSummary:
 
     rated_between: the days of the first and the last answer in a browser; None without any. repeats: how consistent
     raters are who judged the same sample twice. origins: licences and sources of the videos; None if none is known.
-    own_numbers: own fields of the videos that are numbers, such as those of another tool.
+    own_numbers: own fields of the videos that are numbers, such as those of another tool. checks: how many attention
+    checks raters passed.
     """
 
     counts: Mapping[str, int]
@@ -101,6 +103,7 @@ class DataSummary:
     repeats: tuple[RaterConsistency, ...] = ()
     origins: Origins | None = None
     own_numbers: tuple[OwnNumber, ...] = ()
+    checks: tuple[CheckCount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.estimated_means import load_estimated_means, store_estimated_means
 from assets.agreement.judged import COMMON_WORDS, LABELS_ASPECT, JudgedSamples, load_judged_snapshot
-from assets.agreement.raters import explain_patterns
+from assets.agreement.raters import explain_failed_checks, explain_patterns
 from assets.agreement.table import load_agreement, store_agreement
 from assets.holdings import load_dataset_holdings
 from assets.home_files import create_home_folder
@@ -146,6 +146,7 @@ def compute_report(
                 *list_notices(dataset.name, data, metrics, judged, age),
                 *(stress.warning for stress in stresses if stress.warning),
                 *explain_patterns(given),
+                *explain_failed_checks(data.checks),
             ),
             answers=build_answers(dataset.name, data, described, plan, metrics, trust, systems, people),
             metrics=metrics,

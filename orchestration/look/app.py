@@ -14,7 +14,6 @@ from threading import Lock
 from typing import Any
 
 import yaml
-from markupsafe import Markup
 from sqlalchemy.engine import Connection, Engine
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
@@ -64,9 +63,10 @@ from metrics_core.models.errors import ModelUnusable
 from orchestration.look.answering import HeaderMiddleware, PageNotFound, catch_page_errors, render_look_page
 from orchestration.look.labelling import LabelPages
 from orchestration.look.media import VideoFileResponse, explain_missing_file, render_frame_sheet
-from orchestration.look.rating import RatePages
+from orchestration.look.rating import RatePages, RatingSetup
 from orchestration.look.remarks import MOST_CHARACTERS, RemarkPages
 from orchestration.look.sample_map import MapPages
+from orchestration.look.spans import SpanPages
 from orchestration.look.view import (
     PageView,
     build_histogram_bars,
@@ -115,7 +115,7 @@ class LookPages:
     """The pages below /look for samples, videos and selections, as methods from a request to a response. They read the
     database of one installation. make_scorers: makes one scorer for every metric. has_lineage: whether Dagster's pages
     are served too. draws: a cache of draws of captions for rating; None for a new one. explain_lock: lets one score be
-    explained at a time. guidelines: for raters, as HTML by aspect.
+    explained at a time. setups: guidelines and attention checks, by aspect.
 
     Methods raise errors for addresses that cannot be answered; `make_app` wraps them so that errors become responses.
     """
@@ -124,7 +124,7 @@ class LookPages:
     make_scorers: Callable[[], Mapping[str, Scorer]]
     has_lineage: bool
     draws: DrawCache | None = None
-    guidelines: Mapping[str, Markup] = field(default_factory=dict)
+    setups: Mapping[str, RatingSetup] = field(default_factory=dict)
     explain_lock: Lock = field(default_factory=Lock, init=False)
 
     @cached_property
@@ -160,7 +160,8 @@ class LookPages:
         routes.append(Route(f"{dataset_path}/selection", catch_page_errors(self.freeze_selection), methods=["POST"]))
         draws = self.draws or DrawCache(self.engine)
         promises = PromiseCache(self.engine, lambda: find_text_encoder(self.scorers))
-        routes += RatePages(self.engine, draws, promises, self.guidelines).list_routes(dataset_path)
+        rating = RatePages(self.engine, draws, promises, self.setups)
+        routes += [*rating.list_routes(dataset_path), *SpanPages(rating).list_routes(dataset_path)]
         routes += LabelPages(self.engine).list_routes(dataset_path)
         routes += RemarkPages(self.engine).list_routes(dataset_path)
         routes += MapPages(self.engine, self.maps, lambda: self.scorers, self._open_view).list_routes(dataset_path)

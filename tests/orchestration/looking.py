@@ -34,6 +34,7 @@ from db.manifest.datasets import Dataset
 from db.server.engine import open_engine
 from metrics_core.protocols import ModelIdentity
 from orchestration.look.app import LookPages
+from orchestration.look.rating import RatingSetup
 from orchestration.web.guard import RequestGuard
 from tests.assets.reporting import ToldScorer, rate
 from tests.browser import barriers, chromium
@@ -205,8 +206,9 @@ def served(engine: Engine, dataset: Dataset, ids: list[int], text_ids: list[int]
     told = {"vcs": EXPLAINED, "evqa": KEYWORDS}
     scorers = {metric: cast(Any, ToldScorer(metric, told.get(metric))) for metric in ("vcs", "evqa")}
     scorers["vcs_short"] = cast(Any, scorer_of_vectors())
-    guidelines = {"style": Markup("<h1>Style</h1><p>Mark down what is <b>too long</b>.</p>")}
-    look = LookPages(engine, lambda: scorers, has_lineage=True, guidelines=guidelines)
+    guidelines = Markup("<h1>Style</h1><p>Mark down what is <b>too long</b>.</p>")
+    setups = {"style": RatingSetup(guidelines), "watched": RatingSetup(check_every=3)}
+    look = LookPages(engine, lambda: scorers, has_lineage=True, setups=setups)
     # A connection waits in the queue of the socket until the server is there to take it.
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
