@@ -23,7 +23,7 @@ from assets.scores.registry import SCORERS, build_score_asset_name, list_accompa
 from assets.sources.frames import FACTS
 from db.manifest.datasets import Dataset
 from db.scores.pending import compute_shard_digest
-from db.scores.thresholds import list_metrics_with_thresholds
+from db.scores.thresholds import list_stored_objectives
 from db.selection.recipes import Recipe
 from orchestration.dataset_holds import hold_dataset
 from orchestration.dead_runs import close_dead_runs
@@ -284,12 +284,13 @@ THRESHOLD_ASSETS = ["threshold", "rating_threshold"]
 def create_missing_thresholds(
     installation: Installation, dataset: Dataset, recipe: Recipe, tell: Callable[[str], None]
 ) -> None:
-    """Compute and store the thresholds of a dataset by a Dagster run in this process, if a recipe names a stored
-    threshold of a metric that has none; else do nothing. tell: called with one line before the run.
+    """Compute and store the thresholds of a dataset by a Dagster run in this process, if a recipe names one of a metric
+    that is not stored; else do nothing. tell: called with one line before the run.
     """
-    asked = {name for name, least in recipe.at_least.items() if isinstance(least, str) and name in SCORERS}
+    # The report stores those by ratings, and none by shares.
+    asked = {(name, least) for name, least in recipe.at_least.items() if isinstance(least, str) and name in SCORERS}
     with installation.engine.connect() as connection:
-        if asked <= list_metrics_with_thresholds(connection, dataset.dataset_id):
+        if asked <= list_stored_objectives(connection, dataset.dataset_id):
             return
     tell(f"computing the thresholds of {dataset.name}")
     with hold_dataset(installation.engine, dataset.name):

@@ -9,11 +9,13 @@ import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.questions import BadQuestion, QuestionDraw, SettleQuestion, draw_for_question, parse_question
+from assets.reports.labels import format_goodness
 from assets.reports.text import format_count
 from assets.settings import read_settings
 from assets.thresholds.settings import RatingSettings
 from db.manifest.datasets import Dataset
 from db.manifest.rating_draws import list_rating_questions, load_drawn_ratings
+from db.manifest.rating_scales import load_turned_aspects
 from metrics_core.agreement.difference_estimates import (
     DifferenceEstimate,
     choose_least_good_rating,
@@ -30,13 +32,14 @@ from metrics_core.calibration.rated_search import FEWEST_VIDEOS
 class QuestionState:
     """A question that ratings are drawn for, with the answer so far by one aspect of the ratings. answer: None where no
     drawn rating counts yet. n_other: ratings that were drawn for it when scores or captions were different; they do not
-    count now.
+    count now. goodness: what statistics take for the ratings, the aspect or such as "20 − errors".
     """
 
     question: SettleQuestion
     aspect: str
     answer: DifferenceEstimate | None
     n_other: int = 0
+    goodness: str = ""
 
     @property
     def is_settled(self) -> bool:
@@ -69,6 +72,8 @@ class QuestionState:
     def _explain_answer(self) -> str:
         """Return the answer so far with its number as the end of a sentence."""
         names, what = _WORDS[self.question.kind](self.question)
+        if self.question.kind == "systems" and self.goodness not in ("", self.aspect):
+            what = what.replace("the mean rating", f"the mean of {self.goodness}", 1)
         answer = self.answer
         if answer is None or answer.value is None:
             return "open: too few ratings were drawn for it"
@@ -118,9 +123,9 @@ def compute_question_state(connection: Connection, dataset: Dataset, aspect: str
         last_key = max(last_key, float(drawn.keys[row]) if current_marks else 0.0)
         n_other += len(question_marks) - len(current_marks)
     rated = np.flatnonzero(np.isfinite(ratings) & (drawn.keys <= last_key))
-    return QuestionState(
-        drawn.question, aspect, _compute_answer(drawn, ratings, rated, aspect) if rated.size else None, n_other
-    )
+    answer = _compute_answer(drawn, ratings, rated, aspect) if rated.size else None
+    goodness = format_goodness(aspect, load_turned_aspects(connection, dataset.dataset_id))
+    return QuestionState(drawn.question, aspect, answer, n_other, goodness)
 
 
 def _compute_answer(drawn: QuestionDraw, ratings: FloatArray, rated: IntArray, aspect: str) -> DifferenceEstimate:

@@ -94,12 +94,12 @@ def list_score_thresholds(connection: Connection, dataset_id: int, method: str) 
     return [(metric, ScoreThreshold(*row)) for metric, *row in connection.execute(query)]
 
 
-def list_metrics_with_thresholds(connection: Connection, dataset_id: int) -> set[str]:
-    """Return the metrics whose active scorer has a stored threshold on its scores of the whole dataset, by any method;
+def list_stored_objectives(connection: Connection, dataset_id: int) -> set[tuple[str, str]]:
+    """Return (metric, objective) of all thresholds that are stored on the active scorers' scores of the whole dataset;
     thresholds within a shard do not count.
     """
-    query = sa.text("SELECT metric FROM dataset_thresholds WHERE dataset_id = :dataset_id")
-    return set(connection.scalars(query, {"dataset_id": dataset_id}))
+    query = sa.text("SELECT metric, objective FROM dataset_thresholds WHERE dataset_id = :dataset_id")
+    return {(row[0], row[1]) for row in connection.execute(query, {"dataset_id": dataset_id})}
 
 
 def store_label_thresholds(

@@ -78,7 +78,10 @@ def select(
         bool, typer.Option("--by-judge", help="The promise counts scores of the metric judge.")
     ] = False,
     error_below: Annotated[
-        float | None, typer.Option(help="A rating (1 to 5) or a judge's score (0 to 1) below this is an error.")
+        float | None,
+        typer.Option(
+            help="A rating (1 to 5, or on the aspect's scale) or a judge's score (0 to 1) below this is an error."
+        ),
     ] = None,
     raters: Annotated[
         int | None, typer.Option(min=1, help="The mean of this many first ratings decides (default: 1).")

@@ -24,6 +24,7 @@ from db.manifest.rating import Rater, find_next_caption, store_rating
 from db.manifest.rating_draws import DRAW_FIELD, load_drawable_captions
 from db.reports.agreement import list_judged_samples, list_ratings
 from db.reports.summary import count_excluded_ratings
+from db.schema import rating_scale
 from tests.assets.reporting import rate
 from tests.conftest import Template, filled_template
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
@@ -173,6 +174,14 @@ def test_cuts_and_systems(engine: Engine, clips: Dataset) -> None:
     system = dict(zip(order, systems.captions.system_places[rows].tolist(), strict=True))
     poor, good = (np.mean([value for i, value in values.items() if system[i] == place]) for place in (0, 1))
     assert found.answer.value == pytest.approx(good - poor)
+    assert "the mean rating of good minus that of poor is" in found.explain()
+    scale = {"dataset_id": clips.dataset_id, "aspect": "fun", "scale": "1-5, lowest is best"}
+    with engine.begin() as connection:
+        connection.execute(sa.insert(rating_scale).values(**scale, least=1, most=5, lowest_is_best=True))
+    turned = state(engine, clips, systems)
+    assert turned.answer is not None
+    assert turned.answer.value == pytest.approx(poor - good)
+    assert "the mean of 6 − fun of good minus that of poor is" in turned.explain()
 
 
 def test_statistics_read_only_what_is_a_random_sample(engine: Engine, clips: Dataset) -> None:

@@ -279,6 +279,11 @@ def test_a_threshold_that_a_recipe_names_is_made_where_there_is_none(run: Run, s
     assert told in " ".join(again.split())
     none = run("select", "-d", "cli", "--by", "vcs", "--at-least", "n_words=keep 0.5")
     assert none.returncode == 1
+    # Others of the metric may be there, such as those by ratings after a report.
+    with get_installation().engine.begin() as connection:
+        connection.execute(sa.text("DELETE FROM score_threshold WHERE objective = 'keep 0.5'"))
+    made = read_json(run("select", "-d", "cli", "--by", "vcs", "--at-least", "vcs=keep 0.5", "--json"))
+    assert made["selection_id"] == named["selection_id"]
 
 
 def test_select_asks_how_much_to_take(run: Run, scored: dict[str, Any]) -> None:
