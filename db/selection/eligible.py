@@ -160,7 +160,7 @@ def load_standings(
     return {row[0]: Standing(row[1], row[2], least.get(row[2])) for row in connection.execute(wanted)}
 
 
-def _build_unmet(recipe: Recipe, columns: Mapping[str, Column]) -> sa.ColumnElement[str | None]:
+def _build_unmet(recipe: Recipe, columns: Mapping[str, Column]) -> sa.ColumnElement[Any]:
     """Return the first condition of a recipe that a row does not meet, as the recipe has it; NULL if it meets all."""
     conditions: dict[str, sa.ColumnElement[bool]] = {}
     if recipe.where is not None:
