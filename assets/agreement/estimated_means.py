@@ -22,7 +22,8 @@ from db.manifest.datasets import Dataset
 from db.manifest.rating_draws import load_caption_systems, load_drawable_captions
 from db.reports.estimated_means import list_estimated_means, list_newest_selections, replace_estimated_means
 from db.reports.mean_ratings import list_rated_aspects, load_mean_ratings
-from db.scores.scorers import StoredScorer, list_scorers, load_value_arrays
+from db.scores.score_arrays import load_values
+from db.scores.scorers import StoredScorer, list_scorers
 from db.selection.draws import list_draws
 from db.selection.promises import list_changed_samples, list_selected_ids, load_score_answers
 from db.selection.recipes import convert_rule, parse_recipe
@@ -96,7 +97,7 @@ def estimate_means(connection: Connection, dataset: Dataset, helpers: Sequence[S
     Reads one state of the database in a transaction that sees one.
     """
     systems = sorted(load_caption_systems(connection, dataset))
-    loaded: list[tuple[StoredScorer, list[npt.NDArray[Any]]]] = []
+    loaded: list[tuple[StoredScorer, FloatArray]] = []
     means: list[EstimatedMean] = []
     for dear in _load_dear_scores(connection, dataset):
         captions = load_drawable_captions(connection, dataset, dear.seed, systems)
@@ -115,15 +116,9 @@ def estimate_means(connection: Connection, dataset: Dataset, helpers: Sequence[S
         if not groups:
             continue
         # Only now: they take most of the time, and few ratings come in the order of the draw.
-        loaded = loaded or [
-            (helper, load_value_arrays(connection, helper.scorer_id, dataset.dataset_id)) for helper in helpers
-        ]
+        loaded = loaded or [(helper, load_values(connection, helper.scorer_id, ids)) for helper in helpers]
         answers = find_values(ids, dear.sample_ids, dear.values, np.nan)[order]
-        cheap = [
-            (scorer, find_values(ids, of_values, values, np.nan)[order])
-            for scorer, (of_values, values) in loaded
-            if scorer.scorer_id != dear.scorer_id
-        ]
+        cheap = [(scorer, values[order]) for scorer, values in loaded if scorer.scorer_id != dear.scorer_id]
         for group, n in groups:
             means += _estimate_group(dear, group, answers[group.is_member], n, cheap)
     return means

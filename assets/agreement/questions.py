@@ -22,9 +22,10 @@ from assets.agreement.scorer_names import UnknownScorer, require_named_scorer
 from db.manifest.datasets import Dataset
 from db.manifest.rating_draws import DrawableCaptions, DrawMark, load_caption_systems, load_drawable_captions
 from db.scores.sample_scores import SIMPLE_SCORES
-from db.scores.scorers import list_scored_datasets, list_scorers, load_named_samples, load_value_arrays
+from db.scores.score_arrays import load_values
+from db.scores.scorers import list_scored_datasets, list_scorers, load_named_samples
 from metrics_core.agreement.sampling import compute_draw_keys, compute_metric_draw_shares, compute_threshold_draw_shares
-from metrics_core.arrays import FloatArray, IntArray, find_values
+from metrics_core.arrays import FloatArray, IntArray
 from metrics_core.facts.texts import list_words
 
 # A draw of a million captions takes 100 MB.
@@ -249,5 +250,4 @@ def _load_values(connection: Connection, dataset: Dataset, name: str, captions: 
         return np.array(
             [len(list_words(texts[sample_id].text)) for sample_id in captions.sample_ids.tolist()], dtype=np.float64
         )
-    ids, values = load_value_arrays(connection, scorer_id, dataset.dataset_id)
-    return find_values(captions.sample_ids, ids, values, np.nan)
+    return load_values(connection, scorer_id, captions.sample_ids)

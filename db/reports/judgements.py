@@ -1,4 +1,4 @@
-"""What people said about the samples of a dataset, as arrays: ratings by aspect, and labels of keypoints."""
+"""The judgements of a dataset's samples by people, as arrays: ratings by aspect, and labels of keypoints."""
 
 from __future__ import annotations
 

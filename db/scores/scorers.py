@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.engine import Connection
 
 from db.schema import dataset, sample, score, scorer
 from db.scores.store import current_score
-from db.server.arrays import read_arrays
 
 UNSCORED = "not scored"
 """Reason for a sample without a stored score by a scorer."""
@@ -112,18 +110,6 @@ def load_scorer_values(
         view.scorer_id == scorer_id, view.dataset_id == dataset_id, condition
     )
     return {sample_id: (value, status) for sample_id, value, status in connection.execute(query)}
-
-
-def load_value_arrays(connection: Connection, scorer_id: int, dataset_id: int) -> list[npt.NDArray[Any]]:
-    """Load two arrays (n,) in the same order: ids of the samples of a dataset with a value by this scorer, and these
-    values. A stale score has no value. The order may differ from call to call.
-    """
-    query = (
-        "SELECT sample_id, value FROM current_score "
-        "WHERE scorer_id = :scorer_id AND dataset_id = :dataset_id AND value IS NOT NULL"
-    )
-    values = {"scorer_id": scorer_id, "dataset_id": dataset_id}
-    return read_arrays(connection, {"sample_id": "i8", "value": "f8"}, query, values)
 
 
 def load_scored_captions(connection: Connection, scorer_id: int, dataset_id: int) -> list[ScoredCaption]:
