@@ -9,7 +9,7 @@ from typing import Any
 from assets.holdings import Holdings
 from assets.home import DEMO_DATASET
 from assets.models.settings import DEMO_ENCODER, HUMAN_NOTES, NO_JUDGE
-from assets.reports.text import format_count
+from assets.reports.text import format_count, group_names, join_names
 from assets.scores.base import Refusing, Scorer
 from assets.scores.pending import count_refusals, format_refusals
 from db.schema.facts import FACTS_BY_MODELS, TEXT_FACTS, VIDEO_FACTS
@@ -42,7 +42,7 @@ class Plan:
 
     def format_lines(self) -> Iterator[str]:
         """Yield the lines of the plan: counts of what it holds, facts if there are any, text and speech if there are
-        videos, the metrics that can score, and a line "METRIC needs ..." for every metric that cannot.
+        videos, the metrics that can score, and a line "METRIC needs ..." for those that cannot, by need.
         """
         yield f"holds: {_format_counts(self.holdings)}"
         texts, videos = self.holdings.samples > 0, self.holdings.files > 0
@@ -56,8 +56,8 @@ class Plan:
         elif videos:
             yield "text on screen and speech: not measured; install the extra `facts` (pip install 'reelsieve[facts]')"
         yield f"scores: {', '.join(self.metrics) or 'no metric can score this yet'}"
-        for metric, needs in self.needs.items():
-            yield f"{metric} needs {needs}"
+        for needs, metrics in group_names(self.needs).items():
+            yield f"{join_names(metrics)} need{'s' if len(metrics) == 1 else ''} {needs}"
 
 
 def build_plan(holdings: Holdings, scorers: Mapping[str, Scorer]) -> Plan:

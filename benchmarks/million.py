@@ -20,6 +20,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import numpy as np
 import psutil
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
@@ -38,8 +39,8 @@ from db.evidence.verdicts import list_unfinished_shards
 from db.manifest.datasets import find_dataset
 from db.reports.summary import load_dataset_summary
 from db.schema.migrate import migrate
-from db.scores.distribution import load_defined_scores
 from db.scores.sample_scores import list_scores
+from db.scores.score_arrays import load_score_arrays
 from db.selection.freeze import freeze_selection
 from db.selection.recipes import parse_recipe
 from db.server.engine import open_engine
@@ -134,13 +135,14 @@ def select(bench: Bench, where: str | None) -> None:
 
 def spread_out(bench: Bench) -> None:
     """What asset `threshold` computes of every metric: distribution, thresholds of shards and means of videos."""
-    for scorer_id in bench.filled.scorers.values():
-        with bench.engine.begin() as connection:
-            loaded = load_defined_scores(connection, bench.filled.dataset, scorer_id)
-        for values, shards, video_ids in loaded.values():
-            compute_distribution(values, SHARES)
-            compute_group_thresholds(values, shards, SHARES)
-            compute_group_means(values, video_ids)
+    with bench.engine.begin() as connection:
+        loaded = load_score_arrays(connection, bench.filled.dataset, bench.filled.scorers)
+    for arrays in loaded.values():
+        for values in arrays.values.values():
+            known = np.isfinite(values)
+            compute_distribution(values[known], SHARES)
+            compute_group_thresholds(values[known], arrays.shards[known], SHARES)
+            compute_group_means(values[known], arrays.video_ids[known])
 
 
 def listed(bench: Bench) -> None:

@@ -1,4 +1,6 @@
-"""Sentences on single raters: whose ratings do not count, who is far from the others, and who answers in a pattern."""
+"""Sentences on single raters: whose ratings do not count, who is far from the others, who answers in a pattern, and who
+fails attention checks.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from assets.agreement.judged import SEED, AspectRatings
-from assets.reports.text import format_number, join_names
-from db.reports.agreement import RaterAnswer
+from assets.reports.text import format_count, format_number, join_names
+from db.reports.agreement import CheckCount, RaterAnswer
 from metrics_core.agreement.rater_checks import AnswerPattern, RaterCheck, compare_raters, find_pattern
 from metrics_core.agreement.raters import FEWEST_SHARED
 
@@ -94,3 +96,25 @@ def _explain_pattern(pattern: AnswerPattern, rater: str, aspect: str, pairs: boo
         f"{rater} gave {pattern.n:,}{of_all} answers in a row that {how} ({aspect}): this is hardly chance, so check "
         "them before you use them."
     )
+
+
+def explain_checks(count: CheckCount) -> str:
+    """Return a sentence on how many attention checks a rater passed.
+
+    >>> explain_checks(CheckCount("ann", "coverage", False, 3, 4))
+    'ann passed 3 of 4 attention checks (coverage).'
+    """
+    asked = f"{count.aspect}, two captions side by side" if count.is_comparison else count.aspect
+    return f"{count.rater} passed {count.n_passed:,} of {format_count(count.n, 'attention check')} ({asked})."
+
+
+def explain_failed_checks(counts: Iterable[CheckCount]) -> Iterator[str]:
+    """Yield a sentence for every rater and aspect with fewer than half of the attention checks passed.
+
+    >>> list(explain_failed_checks([CheckCount("ann", "fun", False, 1, 2), CheckCount("bob", "fun", False, 0, 1)]))
+    ['bob passed 0 of 1 attention check (fun): check the ratings before you use them.']
+    """
+    for count in counts:
+        if 2 * count.n_passed < count.n:
+            answers = "preferences" if count.is_comparison else "ratings"
+            yield f"{explain_checks(count)[:-1]}: check the {answers} before you use them."

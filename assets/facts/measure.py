@@ -13,6 +13,7 @@ from assets.sources.base import LineWriter
 from assets.sources.frames import VIDEOS_PER_WRITE, hold_video_file
 from db.evidence.facts import (
     VideoFacts,
+    count_unmeasured,
     list_undescribed_texts,
     list_unmeasured_videos,
     store_text_facts,
@@ -72,10 +73,8 @@ def measure_videos(engine: Engine, dataset: Dataset, shard: int, tell: LineWrite
 
 def count_unmeasured_videos(engine: Engine, dataset: Dataset, models: str | None = None) -> int:
     """Count the videos of a dataset that `measure_videos`, with the same models, would measure in all of its shards."""
-    shards = range(dataset.n_shards)
     with engine.connect() as connection:
-        missing = partial(list_unmeasured_videos, connection, PICTURE_FACTS_VERSION, models, dataset.dataset_id)
-        return sum(len(missing(shard)) for shard in shards)
+        return count_unmeasured(connection, PICTURE_FACTS_VERSION, models, dataset.dataset_id)
 
 
 def _estimate_bytes(video: StoredVideo) -> int:

@@ -20,12 +20,14 @@ SCALES_FILE = "scales.json"
 _MAX_BYTES = 2**20
 _LOWEST = ", lowest is best"
 _RANGE = re.compile(r"(-?[0-9]{1,9})-(-?[0-9]{1,9})")
-_WORDS = {"yes": True, "true": True, "no": False, "false": False}
+YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
+# Sums and squares of greater ratings would have no number.
+_MOST_REAL = 1e12
 
 
 class Scale(NamedTuple):
     """A scale of ratings. name: as it is declared, such as "1-7" or "0-20, lowest is best". least, most: its ends, 0
-    (no) and 1 (yes) for "yes-no", and None for "real", which has all numbers.
+    (no) and 1 (yes) for "yes-no", and None for "real", which has all numbers from -1e12 to 1e12.
     """
 
     name: str
@@ -49,13 +51,15 @@ class Scale(NamedTuple):
         """
         where = f"field 'value' is {format_value(value)}"
         if self.is_yes_no and not is_mean and isinstance(value, str):
-            value = _WORDS.get(value.lower(), value)
+            value = YES_OR_NO.get(value.lower(), value)
         if isinstance(value, bool) and self.is_yes_no and not is_mean:
             return int(value)
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             needed = "yes or no" if self.is_yes_no and not is_mean else "a number"
             return Reject("wrong_type", f"{where}: give {needed}, since the scale is {self.name}")
         if self.least is None or self.most is None:
+            if abs(value) > _MOST_REAL:
+                return Reject("out_of_range", f"{where}: on the scale {self.name} give a number from -1e12 to 1e12")
             return value
         if not self.least <= value <= self.most:
             return Reject("out_of_range", f"{where}: the scale is {self.name}")

@@ -10,15 +10,17 @@ from typing import Any, Literal, NamedTuple
 from assets.ingest import hygiene, strict_json
 from assets.ingest.hygiene import is_blank_text
 from assets.ingest.rejects import CODES
-from assets.ingest.rows import CaptionRow
-from assets.ingest.scales import Scale, parse_scale
+from assets.ingest.rows import ORIGIN_FIELDS, CaptionRow
+from assets.ingest.scales import YES_OR_NO, Scale, parse_scale
 from assets.new_manifest.extract import MediaBytes
 from assets.new_manifest.findings import Caption, Findings, NoManifest, Rating, parse_id
 from assets.new_manifest.header_words import KNOWN_HEADERS, normalise_header
-from assets.reports.text import format_count
+from assets.reports.text import format_count, join_names
 
 _OWN_FIELDS = frozenset(CaptionRow.model_fields)
 _RULE = re.compile(r"(.*?)(?:, mean of ([2-9]|[1-9][0-9]{1,6}))?")
+# The columns without a meaning that a sentence names.
+_NAMED = 8
 _LIST = re.compile(r"""\[\s*['"{].*\]\s*""", re.DOTALL)
 
 
@@ -124,6 +126,16 @@ class Columns:
         Columns without a meaning are left out.
         """
         return ", ".join(f"{meaning} in column {column!r}" for column, meaning in self.meanings.items())
+
+    def format_unknown(self, names: Iterable[str]) -> str:
+        """Format those names of columns that have no meaning here as text, "" without one. Columns that are offered as
+        ratings, or hold the origin of videos, are not among them.
+        """
+        known = {*self.meanings, *ORIGIN_FIELDS}
+        unknown = [name for name in names if name not in known]
+        shown = [repr(name) for name in unknown if normalise_header(name) not in KNOWN_HEADERS["rating"]]
+        more = [format_count(len(shown) - _NAMED, "more column")] if len(shown) > _NAMED else []
+        return join_names([*shown[:_NAMED], *more])
 
 
 # The meanings that a column can have, except ratings.
@@ -352,9 +364,15 @@ def _build_ratings(
 
 
 def _list_numbers(value: Any) -> list[float]:
-    """List the numbers of a cell that holds nothing else; empty for any other cell."""
+    """List the numbers of a cell that holds nothing else; empty for any other cell. A cell of yes and no, also as true
+    and false, has the ends of their scale, 0 and 1.
+    """
     values = value if isinstance(value, list) else [value]
-    return values if all(isinstance(number, int | float) and not isinstance(number, bool) for number in values) else []
+    if all(isinstance(number, int | float) and not isinstance(number, bool) for number in values):
+        return values
+    if all(isinstance(answer, bool) or (isinstance(answer, str) and answer.lower() in YES_OR_NO) for answer in values):
+        return [0, 1]
+    return []
 
 
 def _parse_role(

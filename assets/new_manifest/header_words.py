@@ -10,7 +10,7 @@ from collections.abc import Mapping
 HEADER_WORDS: Mapping[str, str] = {
     "video": """
         video; video_path; video_file; path; file_name; filename; file_path; filepath; file; clip; clip_path; mp4;
-        video_url; url; video_id; videoid
+        video_url; url; video_id; videoid; video_name; clip_id; clip_name
         Videodatei; Videopfad; Datei; Dateiname; Dateipfad; Pfad; fichier vidéo; fichier; nom du fichier; chemin
         archivo de vídeo; archivo; nombre de archivo; fichero; ruta; arquivo de vídeo; arquivo; nome do arquivo
         ficheiro; caminho; file video; nome file; nome del file; filmato; percorso; videobestand; bestand
@@ -32,13 +32,13 @@ HEADER_WORDS: Mapping[str, str] = {
         кандидат; предсказание; гипотеза; 候选; 候選; 预测; 預測; 候補; 予測; 후보; 예측
     """,
     "reference": """
-        reference; references; reference_caption; ground_truth
+        reference; references; reference_caption; reference_text; ref; refs; ground_truth; gt; gt_caption
         Referenz; Referenzen; Referenztext; référence; références; referencia; referencias; referência; referências
         riferimento; riferimenti; referentie; referenties; эталон; референс; 参考; 參考; 参考描述; 参考答案; 参照
         参照文; 正解; リファレンス; 참조; 정답
     """,
     "system": """
-        system; model; captioner
+        system; model; model_name; system_name; captioner
         Modell; système; modèle; sistema; modelo; modello; systeem; система; модель; 系统; 系統; 模型; システム; モデル
         시스템; 모델
     """,

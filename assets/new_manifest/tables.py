@@ -80,6 +80,8 @@ class TableReader:
                 columns = guess_columns(names, self.column_names)
                 check_columns(table, names, columns)
                 self.findings.add_guess(columns.format_guess())
+                if unknown := columns.format_unknown(names):
+                    self.findings.add_guess(f"nothing about {unknown}: --column FIELD=COLUMN gives one a meaning")
                 file.rewind()
                 for number, content in _read_rows(file, path, columns, self.findings):
                     if isinstance(content, Reject):

@@ -21,6 +21,7 @@ from assets.reports.records import (
     format_aspect,
 )
 from assets.reports.text import format_count, format_percent, format_portion, group_names, join_names
+from db.reports.agreement import SPANS_ASPECT
 from metrics_core.agreement.conclusions import BETTER_THAN_SIMPLE, TrustLevel
 from metrics_core.calibration.rated_search import FEWEST_VIDEOS
 
@@ -207,7 +208,7 @@ def _find_commonest_reason(metric: MetricSummary) -> str | None:
 
 def _format_rate_command(dataset: str, trust: TrustSummary) -> str:
     """Return the command to rate captions by the first aspect that is rated so far, or by `overall` where none is."""
-    aspect = trust.aspects[0].aspect if trust.aspects else "overall"
+    aspect = next((each.aspect for each in trust.aspects if each.aspect != SPANS_ASPECT), "overall")
     return f"reelsieve rate {dataset} {'--keypoints' if aspect == LABELS_ASPECT else f'--aspect {shlex.quote(aspect)}'}"
 
 

@@ -4,8 +4,9 @@ score.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
@@ -14,7 +15,7 @@ from assets.reports.labels import STAND_INS, format_metric_name, list_stand_ins,
 from assets.reports.records import DataSummary, MetricSummary, SystemCount
 from db.manifest.datasets import Dataset
 from db.manifest.rating_scales import load_turned_aspects
-from db.reports.agreement import RaterAnswer
+from db.reports.agreement import RaterAnswer, count_passed_checks
 from db.reports.summary import (
     compute_duration_spread,
     compute_own_numbers,
@@ -30,16 +31,17 @@ from db.reports.summary import (
     has_synthetic_ratings,
     load_dataset_summary,
 )
-from db.reports.values import StatusTally, list_systems, load_commonest_reasons, tally_statuses
 from db.schema import scorer
-from db.scores.quality import StatusCount
-from db.scores.store import find_active_scorer, list_active_models
+from db.scores.quality import StatusCount, count_scores_without_value
+from db.scores.score_arrays import ScoreArrays
+from db.scores.store import list_active_models
 
 
-def load_data_summary(connection: Connection, dataset: Dataset, answers: Sequence[RaterAnswer]) -> DataSummary:
-    """Count from the database what a dataset holds: videos by status, samples by system, lengths, ratings, refused
-    rows. answers: all answers that raters gave, for their consistency. Reads the temporary table `reported`, which
-    `create_reported_table` must make before in the same transaction.
+def load_data_summary(
+    connection: Connection, dataset: Dataset, samples: Mapping[str, ScoreArrays], answers: Sequence[RaterAnswer]
+) -> DataSummary:
+    """Count what a dataset holds: videos by status, samples by system, lengths, ratings, refused rows. samples: by
+    kind. answers: all answers that raters gave, for their consistency.
     """
     summary = load_dataset_summary(connection, dataset.name)
     dataset_id = dataset.dataset_id
@@ -48,7 +50,7 @@ def load_data_summary(connection: Connection, dataset: Dataset, answers: Sequenc
         video_statuses=count_video_statuses(connection, dataset_id),
         duration_s=compute_duration_spread(connection, dataset_id),
         words=tuple(compute_word_spreads(connection, dataset_id)),
-        systems=tuple(SystemCount(*row) for row in list_systems(connection)),
+        systems=tuple(row for kind, arrays in samples.items() for row in count_systems(kind, arrays)),
         raters=count_ratings_by_rater(connection, dataset_id),
         ratings=count_ratings_by_aspect(connection, dataset_id),
         refused=count_rejects_by_code(connection, dataset_id),
@@ -60,26 +62,49 @@ def load_data_summary(connection: Connection, dataset: Dataset, answers: Sequenc
         turned_aspects=load_turned_aspects(connection, dataset_id),
         origins=count_origins(connection, dataset_id),
         own_numbers=tuple(compute_own_numbers(connection, dataset_id)),
+        checks=count_passed_checks(connection, dataset_id),
     )
 
 
-def load_metric_summaries(connection: Connection, metrics: Sequence[str]) -> tuple[MetricSummary, ...]:
+def count_systems(kind: str, arrays: ScoreArrays) -> Iterator[SystemCount]:
+    """Yield the numbers of samples and of videos of every system, the most samples first."""
+    videos, of_sample = np.unique(arrays.video_ids, return_inverse=True)
+    n_samples = np.bincount(arrays.system_places).tolist()
+    # With counts: NumPy sorts then, which is faster here than its hash table.
+    pairs, _ = np.unique(arrays.system_places * videos.size + of_sample, return_counts=True)
+    n_videos = np.bincount(pairs // videos.size).tolist()
+    yield from (SystemCount(kind, *row) for row in zip(arrays.systems, n_samples, n_videos, strict=True))
+
+
+def load_metric_summaries(
+    connection: Connection, dataset: Dataset, samples: Mapping[str, ScoreArrays], scorers: Mapping[str, int]
+) -> tuple[MetricSummary, ...]:
     """Describe those of the given metrics that have a result for at least one sample of the dataset: models, code
-    version, and numbers of samples by status. A metric without an active scorer is left out. Reads the temporary table
-    `reported`, which `create_reported_table` must make before in the same transaction.
+    version, and numbers of samples by status. samples: by kind, with values by metric. scorers: ids of the active
+    scorers by metric.
     """
     summaries = (
-        _load_metric_summary(connection, metric, tally) for metric, tally in tally_statuses(connection, metrics).items()
+        _load_metric_summary(connection, dataset, samples, metric, scorer_id) for metric, scorer_id in scorers.items()
     )
-    return tuple(summary for summary in summaries if summary is not None)
+    return tuple(summary for summary in summaries if any(count.status != "unscored" for count in summary.statuses))
 
 
-def _load_metric_summary(connection: Connection, metric: str, tally: Sequence[StatusTally]) -> MetricSummary | None:
-    """Describe one metric; None for a metric without an active scorer, or with no result for any sample."""
-    scorer_id = find_active_scorer(connection, metric)
-    if scorer_id is None or all(count.status == "unscored" for count in tally):
-        return None
-    why = load_commonest_reasons(connection, metric, scorer_id)
+def _load_metric_summary(
+    connection: Connection, dataset: Dataset, samples: Mapping[str, ScoreArrays], metric: str, scorer_id: int
+) -> MetricSummary:
+    """Describe one metric."""
+    counts = count_scores_without_value(connection, dataset, scorer_id)
+    ranges: dict[str, tuple[float, float]] = {}
+    n_defined = 0
+    for kind, arrays in samples.items():
+        values = arrays.values[metric][np.isfinite(arrays.values[metric])]
+        if values.size:
+            n_defined += values.size
+            ranges[kind] = float(values.min()), float(values.max())
+            counts.append(StatusCount(kind, "ok", values.size, None))
+        n_scored = sum(count.n for count in counts if count.kind == kind)
+        if n_scored < arrays.sample_ids.size:
+            counts.append(StatusCount(kind, "unscored", arrays.sample_ids.size - n_scored, None))
     version = connection.scalar(sa.select(scorer.c.code_version).where(scorer.c.scorer_id == scorer_id))
     return MetricSummary(
         name=metric,
@@ -87,9 +112,7 @@ def _load_metric_summary(connection: Connection, metric: str, tally: Sequence[St
         models=tuple(dict.fromkeys(list_active_models(connection, metric))),
         code_version=str(version),
         stand_ins={name: STAND_INS[name] for name in list_stand_ins(connection, metric)},
-        statuses=tuple(StatusCount(count.kind, count.status, count.n, why.get(count.status)) for count in tally),
-        n_defined=sum(count.n for count in tally if count.status == "ok"),
-        ranges={
-            count.kind: (count.low, count.high) for count in tally if count.low is not None and count.high is not None
-        },
+        statuses=tuple(sorted(counts, key=lambda count: (count.kind, -count.n, count.status))),
+        n_defined=n_defined,
+        ranges=ranges,
     )

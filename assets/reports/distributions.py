@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from sqlalchemy.engine import Connection
 
 from assets.reports.records import MetricPair, MetricSpread, MetricSummary
-from db.reports.values import compute_spreads, count_values_in_bins, draw_values
+from db.reports.summary import QUANTILES, Spread
+from db.scores.score_arrays import ScoreArrays
 from metrics_core.agreement import compute_coefficient
 from metrics_core.arrays import FloatArray
+from metrics_core.selection.distribution import compute_distribution, compute_group_quantiles
 
 SAMPLE_KIND = "caption"
 MOST_DRAWN = 20_000
@@ -29,15 +30,15 @@ class DrawnCaptions:
     values: Mapping[str, FloatArray]
 
 
-def draw_captions(connection: Connection, metrics: Sequence[MetricSummary]) -> DrawnCaptions:
-    """Draw up to 20,000 captions of a dataset, the same every time, and load the values of every metric for them, NaN
-    where it has none. Metrics without any value for captions are left out. Reads the temporary table `reported`, which
-    `create_reported_table` must make before in the same transaction.
+def draw_captions(captions: ScoreArrays | None, metrics: Sequence[MetricSummary]) -> DrawnCaptions:
+    """Draw up to 20,000 captions of a dataset, the same every time, with the values of every metric for them, NaN where
+    it has none. Metrics without any value for captions are left out. captions: None for a dataset without captions.
     """
-    names = [metric.name for metric in metrics if metric.has_values(SAMPLE_KIND)]
-    rows = draw_values(connection, SAMPLE_KIND, names, MOST_DRAWN)
-    values = np.array([row for _, row in rows], dtype=np.float64).reshape(len(rows), len(names))
-    return DrawnCaptions([sample_id for sample_id, _ in rows], dict(zip(names, values.T, strict=True)))
+    if captions is None:
+        return DrawnCaptions([], {})
+    drawn = np.argsort(captions.chances, kind="stable")[:MOST_DRAWN]
+    values = {metric.name: captions.values[metric.name][drawn] for metric in metrics if metric.has_values(SAMPLE_KIND)}
+    return DrawnCaptions(captions.sample_ids[drawn].tolist(), values)
 
 
 def compute_metric_pairs(drawn: DrawnCaptions) -> tuple[MetricPair, ...]:
@@ -53,19 +54,33 @@ def compute_metric_pairs(drawn: DrawnCaptions) -> tuple[MetricPair, ...]:
     return tuple(pairs)
 
 
-def load_metric_spreads(connection: Connection, metrics: Sequence[MetricSummary]) -> tuple[MetricSpread, ...]:
-    """Load the distributions of every metric's values, one for each kind of samples that has some: a histogram of 40
-    bins, and quantiles by system and by shard. For values that are all equal, the histogram is 1 wide. Reads the
-    temporary table `reported`, which `create_reported_table` must make before in the same transaction.
+def compute_metric_spreads(
+    samples: Mapping[str, ScoreArrays], metrics: Sequence[MetricSummary]
+) -> tuple[MetricSpread, ...]:
+    """Compute the distributions of every metric's values, one for each kind of samples that has some: a histogram of 40
+    bins, and quantiles by system and by shard. For values that are all equal, the histogram is 1 wide, and they are in
+    its middle. samples: by kind.
     """
-    return tuple(_load_metric_spread(connection, metric, kind) for metric in metrics for kind in sorted(metric.ranges))
+    return tuple(
+        _compute_metric_spread(metric.name, kind, samples[kind]) for metric in metrics for kind in sorted(metric.ranges)
+    )
 
 
-def _load_metric_spread(connection: Connection, metric: MetricSummary, kind: str) -> MetricSpread:
-    """Load the distribution of a metric's values for one kind of samples."""
-    low, high = metric.ranges[kind]
+def _compute_metric_spread(metric: str, kind: str, arrays: ScoreArrays) -> MetricSpread:
+    """Compute the distribution of a metric's values for one kind of samples."""
+    known = np.isfinite(arrays.values[metric])
+    values = arrays.values[metric][known]
+    made = compute_distribution(values, bins=N_BINS)
+    low, high, counts = made.low, made.high, made.counts
     if low == high:
-        low, high = low - 0.5, high + 0.5
-    counts = count_values_in_bins(connection, kind, metric.name, low, high, N_BINS)
-    by_system, by_shard = (tuple(compute_spreads(connection, kind, metric.name, by)) for by in ("system", "shard"))
-    return MetricSpread(metric.name, kind, low, high, tuple(counts), by_system, by_shard)
+        low, high, counts = low - 0.5, high + 0.5, (*(0,) * (N_BINS // 2), made.n, *(0,) * (N_BINS // 2 - 1))
+    by_system = (
+        Spread(arrays.systems[place], n, quantiles)
+        for place, n, quantiles in compute_group_quantiles(values, arrays.system_places[known], QUANTILES)
+    )
+    by_shard = (
+        Spread(str(shard), n, quantiles)
+        for shard, n, quantiles in compute_group_quantiles(values, arrays.shards[known], QUANTILES)
+    )
+    in_order = tuple(sorted(by_system, key=lambda spread: spread.group))
+    return MetricSpread(metric, kind, low, high, counts, in_order, tuple(by_shard))

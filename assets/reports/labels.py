@@ -110,6 +110,15 @@ def explain_turned_aspects(turned: Mapping[str, float]) -> str:
     return f"statistics use {join_names(parts)}, since the lowest is best"
 
 
+def format_goodness(aspect: str, turned: Mapping[str, float]) -> str:
+    """Return the name of what statistics take for the ratings of an aspect. turned: as from `load_turned_aspects`.
+
+    >>> format_goodness("errors", {"errors": 20.0}), format_goodness("overall", {"errors": 20.0})
+    ('20 − errors', 'overall')
+    """
+    return f"{turned[aspect]:g} − {aspect}" if aspect in turned else aspect
+
+
 def explain_old_ratings(n: int) -> str:
     """Return a sentence without a full stop: n ratings do not count, since their texts have changed, and which command
     asks for them again.

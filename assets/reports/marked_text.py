@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any
+from typing import Any, NamedTuple
 
 from assets.scores.base import Mark
 
 # Chinese and Japanese put no spaces between words: every character of theirs counts as one.
 _WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff]|[^\\W_\u3040-\u30ff\u3400-\u9fff]+")
+# To be marked, with the punctuation at a word.
+_MARKABLE = re.compile("[\u3040-\u30ff\u3400-\u9fff]|[^\\s\u3040-\u30ff\u3400-\u9fff]+")
 # The time to compare grows with the product of both numbers of words.
 _MOST_WORDS = 1000
 NOT_IN_OTHER = "not in the other text"
@@ -46,6 +48,34 @@ def split_sample_text(row: Mapping[str, Any], marks: Iterable[Sequence[Mark]]) -
     """
     chosen = next(filter(None, marks), ())
     return split_marked_text(row["answer"] if row["kind"] == "qa" else row["text"], chosen)
+
+
+class Word(NamedTuple):
+    """A word of a text: characters start up to end, after `gap`. span: start and end of the mark that it is in, or
+    None.
+    """
+
+    gap: str
+    text: str
+    start: int
+    end: int
+    span: tuple[int, int] | None
+
+
+def split_words(text: str, spans: Sequence[tuple[int, int]]) -> list[Word]:
+    """Return the words of a text, with their punctuation; in Chinese and Japanese every character is one. spans: start
+    and end of the marks on it.
+
+    >>> split_words("A red dog.", [(2, 5)])[1:]
+    [Word(gap=' ', text='red', start=2, end=5, span=(2, 5)), Word(gap=' ', text='dog.', start=6, end=10, span=None)]
+    """
+    words, before = [], 0
+    for match in _MARKABLE.finditer(text):
+        start, end = match.span()
+        span = next((span for span in spans if span[0] <= start and end <= span[1]), None)
+        words.append(Word(text[before:start], match[0], start, end, span))
+        before = end
+    return words
 
 
 def split_differences(text: str, other: str) -> tuple[tuple[TextPiece, ...], tuple[TextPiece, ...]]:

@@ -11,8 +11,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from assets.agreement.raters import explain_checks
 from assets.reports.answers import LEVEL_LIGHTS
 from assets.reports.best_system import list_leaders, list_people_leaders
+from assets.reports.labels import format_goodness
 from assets.reports.records import MetricPair, MetricSummary, ReferenceCount, Report, SystemTable
 from assets.reports.stressed import list_unstressed
 from assets.reports.systems import MOST_SYSTEMS, choose_shown_means
@@ -63,6 +65,7 @@ def render_page(report: Report, figures: Mapping[str, str]) -> str:
             figures=figures,
             style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
             label=label,
+            goodness=lambda aspect: format_goodness(aspect, report.data.turned_aspects),
             find_pair=find_pair,
             pair_names=list(dict.fromkeys(name for pair in pairs for name in pair)),
             trust_names=compared,
@@ -83,6 +86,7 @@ def render_page(report: Report, figures: Mapping[str, str]) -> str:
             tracks=compute_interval_bars,
             trial_bars=compute_difference_bars,
             explain_trial=explain_trial,
+            explain_checks=explain_checks,
             measure_name=lambda name: MEASURE_NAMES.get(name, name),
             same_n=find_common_n,
             statistic=lambda name: _STATISTICS.get(name, name.replace("_", " ")),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from assets.reports.answers import LEVEL_LIGHTS
+from assets.reports.labels import format_goodness
 from assets.reports.records import AspectAgreement, MetricSpread, Report
 from assets.reports.svg_plots import (
     GREY,
@@ -30,15 +31,18 @@ def plot_figures(report: Report) -> dict[str, str]:
     labels = {metric.name: metric.label for metric in report.metrics}
     figures: dict[str, str] = {}
     for i, aspect in enumerate(report.trust.aspects):
-        figures |= dict(_plot_aspect(aspect, i, labels))
+        goodness = format_goodness(aspect.aspect, report.data.turned_aspects)
+        figures |= dict(_plot_aspect(aspect, i, labels, goodness))
     for i, spread in enumerate(report.spreads):
         figures |= dict(_plot_spread(spread, i, report, labels[spread.metric]))
     return figures
 
 
-def _plot_aspect(aspect: AspectAgreement, i: int, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _plot_aspect(
+    aspect: AspectAgreement, i: int, labels: Mapping[str, str], goodness: str
+) -> Iterator[tuple[str, str]]:
     """Yield the figures of one aspect by name: coefficients of all metrics, and each metric's values against
-    ratings.
+    ratings. goodness: what statistics take for the ratings.
     """
     bars = [
         (labels[name], coefficient, LIGHT_COLOURS[LEVEL_LIGHTS[aspect.verdicts[name].level]])
@@ -59,8 +63,8 @@ def _plot_aspect(aspect: AspectAgreement, i: int, labels: Mapping[str, str]) -> 
     for points in aspect.scatters:
         if points.values:
             label, name = labels[points.metric], f"scatter-{i}-{points.metric}"
-            description = f"{label} against the ratings of {aspect.aspect}, {points.n} samples"
-            svg = plot_scatter(points, label, f"rated {aspect.aspect}", _format_id(name), description)
+            description = f"{label} against the ratings of {goodness}, {points.n} samples"
+            svg = plot_scatter(points, label, f"rated {goodness}", _format_id(name), description)
             yield name, svg
 
 

@@ -15,9 +15,9 @@ from assets.agreement.table import StoredAgreementRow
 from assets.judge.repeated import JudgeSteadiness
 from assets.reports.answer_records import ReportAnswers
 from assets.reports.sample_records import SampleGroup, ShownSample
+from db.reports.agreement import CheckCount
 from db.reports.facts import Extreme, FactSubject, FactSummary
-from db.reports.summary import Origins, OwnNumber
-from db.reports.values import Spread
+from db.reports.summary import Origins, OwnNumber, Spread
 from db.scores.imported_scores import IMPORTED_VERSION
 from db.scores.quality import StatusCount
 from db.scores.stress import Stress
@@ -83,7 +83,8 @@ class DataSummary:
 
     rated_between: the days of the first and the last answer in a browser; None without any. repeats: how consistent
     raters are who judged the same sample twice. origins: licences and sources of the videos; None if none is known.
-    own_numbers: own fields of the videos that are numbers, such as those of another tool.
+    own_numbers: own fields of the videos that are numbers, such as those of another tool. checks: how many attention
+    checks raters passed.
     """
 
     counts: Mapping[str, int]
@@ -102,6 +103,7 @@ class DataSummary:
     repeats: tuple[RaterConsistency, ...] = ()
     origins: Origins | None = None
     own_numbers: tuple[OwnNumber, ...] = ()
+    checks: tuple[CheckCount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

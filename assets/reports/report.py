@@ -12,8 +12,8 @@ from pathlib import Path
 from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.estimated_means import load_estimated_means, store_estimated_means
-from assets.agreement.judged import COMMON_WORDS, JudgedSamples, load_judged_snapshot
-from assets.agreement.raters import explain_patterns
+from assets.agreement.judged import COMMON_WORDS, LABELS_ASPECT, JudgedSamples, load_judged_snapshot
+from assets.agreement.raters import explain_failed_checks, explain_patterns
 from assets.agreement.table import load_agreement, store_agreement
 from assets.holdings import load_dataset_holdings
 from assets.home_files import create_home_folder
@@ -22,7 +22,7 @@ from assets.plan import build_plan, list_scorer_inputs
 from assets.reports.answers import build_answers
 from assets.reports.data import load_data_summary, load_metric_summaries
 from assets.reports.dataset_facts import load_dataset_facts
-from assets.reports.distributions import compute_metric_pairs, draw_captions, load_metric_spreads
+from assets.reports.distributions import SAMPLE_KIND, compute_metric_pairs, compute_metric_spreads, draw_captions
 from assets.reports.labels import explain_drawn_ratings, explain_old_ratings, explain_turned_aspects, format_metric_name
 from assets.reports.records import DataSummary, MetricSummary, Report, SystemTable
 from assets.reports.report_files import ReportFiles, create_report_folder, write_report
@@ -31,7 +31,11 @@ from assets.reports.samples import load_shown_samples
 from assets.reports.stressed import load_metric_stresses
 from assets.reports.systems import compute_system_tables
 from assets.reports.text import format_count
-from assets.reports.thresholds import load_label_threshold_rows, load_rating_threshold_rows, load_share_threshold_rows
+from assets.reports.thresholds import (
+    compute_share_threshold_rows,
+    load_label_threshold_rows,
+    load_rating_threshold_rows,
+)
 from assets.reports.trust import MetricClaims, build_trust_summary, explain_stale_agreement, load_claims
 from assets.scores.base import Scorer
 from assets.settings import read_settings
@@ -39,8 +43,9 @@ from assets.thresholds.ratings import store_rating_thresholds
 from assets.thresholds.settings import RatingSettings
 from db.manifest.datasets import Dataset
 from db.reports.agreement import list_answers
-from db.reports.values import create_reported_table
-from db.scores.sample_scores import SIMPLE_SCORES, list_dataset_metrics
+from db.reports.judgements import load_judgements_by_kind
+from db.scores.sample_scores import SIMPLE_SCORES, list_dataset_metrics, load_active_scorers
+from db.scores.score_arrays import load_score_arrays
 from db.scores.scorers import StoredScorer, list_scorers
 from db.selection.trials import choose_newest_trials, load_dataset_trials
 from metrics_core.agreement.conclusions import correct_comparisons
@@ -109,15 +114,21 @@ def compute_report(
     tell("reading the scores")
     with _open_snapshot(engine) as connection:
         # Not only those of `scorers`: some scores were imported.
-        names = list_dataset_metrics(connection, dataset)
-        create_reported_table(connection, dataset, names)
+        active = load_active_scorers(connection, dataset)
+        scorer_ids = {
+            name: active[name].scorer_id for name in list_dataset_metrics(connection, dataset) if name in active
+        }
+        samples = load_score_arrays(connection, dataset, scorer_ids)
+        captions = samples.get(SAMPLE_KIND)
+        judgements = load_judgements_by_kind(connection, dataset, LABELS_ASPECT)
         given = list_answers(connection, dataset.dataset_id)
-        data, metrics = load_data_summary(connection, dataset, given), load_metric_summaries(connection, names)
+        data = load_data_summary(connection, dataset, samples, given)
+        metrics = load_metric_summaries(connection, dataset, samples, scorer_ids)
         described = load_dataset_facts(connection, dataset)
         planned = {name: scorer for name, scorer in scorers.items() if name not in SIMPLE_SCORES}
         plan = build_plan(load_dataset_holdings(connection, dataset, list_scorer_inputs(planned.values())), planned)
         tell("comparing the systems")
-        systems, people = compute_system_tables(connection, data, metrics)
+        systems, people = compute_system_tables(samples, judgements, data, metrics)
         stored = load_agreement(connection, dataset)
         compared = load_claims(connection, dataset, stored, judged, scorers)
         systems, people, compared = _correct_chances(systems, people, compared)
@@ -125,8 +136,8 @@ def compute_report(
         trust = build_trust_summary(judged, metrics, data, compared, age)
         stresses = load_metric_stresses(connection, dataset, metrics)
         tell("comparing the metrics with each other")
-        drawn = draw_captions(connection, metrics)
-        groups = choose_shown_samples(connection, metrics, drawn, judged, described)
+        drawn = draw_captions(captions, metrics)
+        groups = choose_shown_samples(connection, captions, metrics, drawn, judged, described)
         return Report(
             dataset=dataset.name,
             made_at=datetime.now(timezone.utc),
@@ -135,6 +146,7 @@ def compute_report(
                 *list_notices(dataset.name, data, metrics, judged, age),
                 *(stress.warning for stress in stresses if stress.warning),
                 *explain_patterns(given),
+                *explain_failed_checks(data.checks),
             ),
             answers=build_answers(dataset.name, data, described, plan, metrics, trust, systems, people),
             metrics=metrics,
@@ -147,11 +159,11 @@ def compute_report(
             judges=tuple(load_judge_steadiness(connection, dataset, _list_active_scorers(connection, metrics))),
             pairs=compute_metric_pairs(drawn),
             n_paired=len(drawn.sample_ids),
-            spreads=load_metric_spreads(connection, metrics),
-            cuts=load_share_threshold_rows(connection, metrics, data),
+            spreads=compute_metric_spreads(samples, metrics),
+            cuts=compute_share_threshold_rows(samples, metrics, judgements),
             rating_cuts=load_rating_threshold_rows(connection, dataset, judged, metrics, trust),
             label_cuts=load_label_threshold_rows(connection, dataset),
-            groups=load_shown_samples(engine, connection, dataset, groups, metrics, scorers, tell),
+            groups=load_shown_samples(engine, connection, dataset, groups, samples, metrics, scorers, tell),
             agreement=stored.rows,
             estimated_means=load_estimated_means(connection, dataset),
             trials=choose_newest_trials(load_dataset_trials(connection, dataset.dataset_id)),

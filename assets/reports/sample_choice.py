@@ -14,12 +14,14 @@ from assets.reports.records import DatasetFacts, MetricSummary
 from assets.reports.sample_records import SampleGroup
 from assets.reports.text import format_compact, format_name
 from db.reports.facts import load_first_captions
-from db.reports.samples import list_extreme_samples
+from db.scores.score_arrays import ScoreArrays
 from metrics_core.agreement.raters import compute_mean_ratings
 from metrics_core.arrays import FloatArray
 
 N_EXTREMES = 2
 MOST_DISPUTED = 6
+# The samples that are sorted at first to find extremes of different videos.
+FIRST_EXTREMES = 50
 # Without any score, at most this many captions with extreme facts are shown.
 MOST_EXTREME = 12
 # A gap of ranks at which half of all samples lie between the two.
@@ -31,6 +33,7 @@ ChosenGroup = SampleGroup[tuple[int, str]]
 
 def choose_shown_samples(
     connection: Connection,
+    captions: ScoreArrays | None,
     metrics: Sequence[MetricSummary],
     drawn: DrawnCaptions,
     judged: JudgedSamples,
@@ -39,17 +42,17 @@ def choose_shown_samples(
     """Choose samples to show in a report: the two best and worst captions by every metric, and samples on which two
     metrics, or a metric and people, disagree. They come in four groups, as (sample id, reason) pairs; a sample may be
     in several groups. Without any score there is one group, the extremes of facts, which is empty if `described` is
-    None. Reads the temporary table `reported`, which `create_reported_table` must make before in the same transaction.
+    None. captions: None for a dataset without captions.
     """
     names = {metric.name: metric.label for metric in metrics if metric.has_values(SAMPLE_KIND)}
-    if not names:
+    if captions is None or not names:
         extreme = tuple(_choose_by_facts(connection, described)) if described else ()
         return (ChosenGroup("Extremes of facts", "facts", extreme),)
     best, worst = (
         tuple(
             (sample_id, f"{word} by {label}")
             for metric, label in names.items()
-            for sample_id in list_extreme_samples(connection, SAMPLE_KIND, metric, N_EXTREMES, best=is_best)
+            for sample_id in list_extreme_samples(captions, metric, N_EXTREMES, best=is_best)
         )
         for word, is_best in (("best", True), ("worst", False))
     )
@@ -59,6 +62,26 @@ def choose_shown_samples(
         ChosenGroup("Metric against metric", "metrics", _choose_between_metrics(names, drawn)),
         ChosenGroup("Metric against people", "people", tuple(_choose_against_people(names, judged))),
     )
+
+
+def list_extreme_samples(arrays: ScoreArrays, metric: str, n: int, *, best: bool) -> list[int]:
+    """List the ids of the `n` best samples by a metric, the best first, or of the worst, the worst first. There is at
+    most one per video, so fewer if fewer videos have a value; among equal values chance decides, always in the same
+    way.
+    """
+    values = -arrays.values[metric] if best else arrays.values[metric]
+    known = np.flatnonzero(np.isfinite(values))
+    n_first = FIRST_EXTREMES
+    while True:
+        is_all = n_first >= known.size
+        first = known if is_all else known[values[known] <= np.partition(values[known], n_first)[n_first]]
+        # In ascending order, equal values by chance, then by id.
+        first = first[np.lexsort((arrays.chances[first], values[first]))]
+        places = np.sort(np.unique(arrays.video_ids[first], return_index=True)[1])
+        if is_all or places.size >= n:
+            ids: list[int] = arrays.sample_ids[first[places[:n]]].tolist()
+            return ids
+        n_first *= 10
 
 
 def _choose_by_facts(connection: Connection, described: DatasetFacts) -> Iterator[tuple[int, str]]:

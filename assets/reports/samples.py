@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
+import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
 from assets.reports.marked_text import split_sample_text
@@ -17,7 +19,8 @@ from assets.scores.explain import explain_score
 from assets.sources.base import MissingEvidence
 from db.evidence.facts import load_facts
 from db.manifest.datasets import Dataset
-from db.reports.samples import load_ratings_by_sample, load_texts, load_values_and_ranks
+from db.reports.samples import load_ratings_by_sample, load_statuses, load_texts
+from db.scores.score_arrays import ScoreArrays
 from metrics_core.models.errors import ModelUnusable
 
 MOST_ROWS = 40
@@ -30,15 +33,15 @@ def load_shown_samples(
     connection: Connection,
     dataset: Dataset,
     groups: Sequence[ChosenGroup],
+    samples: Mapping[str, ScoreArrays],
     metrics: Sequence[MetricSummary],
     scorers: Mapping[str, Scorer],
     tell: Callable[[str], None],
 ) -> tuple[SampleGroup[ShownSample], ...]:
     """Load texts, references, scores with explanations, facts, ratings and frames of the chosen samples. Every sample
     appears once, in its first group, with all reasons why it was chosen. Samples that no longer exist are left out. An
-    explanation has at most 40 table rows, and frames may be fetched from remote stores. tell: called with a line of
-    progress for every sample. Reads the temporary table `reported`, which `create_reported_table` must make before in
-    the same transaction.
+    explanation has at most 40 table rows, and frames may be fetched from remote stores. samples: all of the dataset, by
+    kind. tell: called with a line of progress for every sample.
     """
     why: dict[int, list[str]] = {}
     for group in groups:
@@ -47,7 +50,14 @@ def load_shown_samples(
     texts, ratings = load_texts(connection, list(why)), load_ratings_by_sample(connection, list(why))
     # The judged samples were read before this state of the database.
     why = {sample_id: reasons for sample_id, reasons in why.items() if sample_id in texts}
-    values = load_values_and_ranks(connection, list(why), [metric.name for metric in metrics])
+    statuses = load_statuses(connection, list(why))
+    ranked = {
+        (sample_id, metric.name): value_and_rank
+        for metric in metrics
+        for kind in metric.ranges
+        for ids in [[sample_id for sample_id in why if texts[sample_id]["kind"] == kind]]
+        for sample_id, value_and_rank in compute_ranks(samples[kind], metric.name, ids).items()
+    }
     known = load_facts(connection, list(why))
     pictures: dict[int, Thumbnails] = {}
     facts: dict[int, ShownSample] = {}
@@ -56,13 +66,29 @@ def load_shown_samples(
         if row["video_id"] not in pictures:
             pictures[row["video_id"]] = read_thumbnails(row)
         views = tuple(
-            _load_shown_score(engine, dataset, metric.name, scorers.get(metric.name), row["key"], values[sample_id])
+            _load_shown_score(
+                *(engine, dataset, metric.name, scorers.get(metric.name), row["key"]),
+                statuses.get((sample_id, metric.name), "unscored"),
+                *ranked.get((sample_id, metric.name), (None, None)),
+            )
             for metric in metrics
         )
         rated, shown = ratings.get(sample_id, {}), pictures[row["video_id"]]
         facts[sample_id] = _build_shown_sample(row, reasons, views, known[sample_id], rated, shown)
         tell(f"{number} of {len(why)} samples to look at collected")
     return _drop_repeats(groups, facts)
+
+
+def compute_ranks(arrays: ScoreArrays, metric: str, sample_ids: Sequence[int]) -> dict[int, tuple[float, float]]:
+    """Return (value, rank) of those of the given samples that have a value by a metric, by sample id. The rank is the
+    share of all samples with a lower value, with equal ones counted half. sample_ids: of samples in `arrays`.
+    """
+    ordered = np.sort(arrays.values[metric][np.isfinite(arrays.values[metric])])
+    values = arrays.values[metric][np.searchsorted(arrays.sample_ids, sample_ids)]
+    places = np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")
+    ranks = places / max(1, 2 * ordered.size)
+    rows = zip(sample_ids, values.tolist(), ranks.tolist(), strict=True)
+    return {sample_id: (value, rank) for sample_id, value, rank in rows if isfinite(value)}
 
 
 def _drop_repeats(
@@ -80,12 +106,18 @@ def _drop_repeats(
 
 
 def _load_shown_score(
-    engine: Engine, dataset: Dataset, metric: str, scorer: Scorer | None, key: str, values: Mapping[str, Any]
+    engine: Engine,
+    dataset: Dataset,
+    metric: str,
+    scorer: Scorer | None,
+    key: str,
+    status: str,
+    value: float | None,
+    rank: float | None,
 ) -> ShownScore:
     """Return a metric's result for a sample with its explanation, which is left out if the score has changed
     meanwhile.
     """
-    value, status, rank = (values[name] for name in (metric, f"{metric}_status", f"{metric}_rank"))
     try:
         stored_score = explain_score(engine, metric, scorer, dataset, key)
     except (ModelUnusable, MissingEvidence) as error:

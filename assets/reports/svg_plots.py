@@ -11,7 +11,7 @@ from assets.reports.answer_records import TrafficLight
 from assets.reports.records import ScatterPoints
 from assets.reports.svg import render_svg, use_page_style
 from assets.reports.text import escape_for_page
-from db.reports.values import Spread
+from db.reports.summary import Spread
 from metrics_core.agreement.baseline_comparison import Coefficient
 
 if TYPE_CHECKING:

@@ -2,48 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy.engine import Connection
 
 from assets.agreement.estimated_means import EstimatedMean
 from assets.agreement.judged import LABELS_ASPECT
 from assets.reports.records import DataSummary, MetricSummary, SystemTable
-from db.reports.videos import SampleBatch, count_videos, load_judgements_by_video, load_values_by_video
-from metrics_core.arrays import FloatArray
+from db.reports.judgements import Judgements
+from db.scores.score_arrays import ScoreArrays
+from metrics_core.arrays import FloatArray, IntArray
 from metrics_core.intervals import compute_cluster_means
 
 MOST_SYSTEMS = 24
 """Only the systems with the most samples are on the page, where there are more than these."""
+# Videos whose sums are in memory at a time.
+VIDEOS = 4096
 
 
 def compute_system_tables(
-    connection: Connection, data: DataSummary, metrics: Sequence[MetricSummary]
+    samples: Mapping[str, ScoreArrays],
+    judgements: Mapping[str, Mapping[str, Judgements]],
+    data: DataSummary,
+    metrics: Sequence[MetricSummary],
 ) -> tuple[tuple[SystemTable, ...], tuple[SystemTable, ...]]:
     """Compute the systems' means by metrics, and by ratings and labels, as two tuples of tables, with one table for
     each kind of samples that has values. Of more than 24 systems, those with the most samples are included. P-values of
-    leads are not corrected yet. Reads the temporary table `reported`, which `create_reported_table` must make before in
-    the same transaction.
+    leads are not corrected yet. samples, judgements: by kind; judgements by aspect, too.
     """
     by_metric, by_aspect = [], []
-    for kind in ("caption", "qa"):
-        systems = [count.system for count in data.systems if count.kind == kind]
-        shown = systems[:MOST_SYSTEMS]
-        n_left_out = len(systems) - len(shown)
-        names = [metric.name for metric in metrics if metric.has_values(kind)]
-        if names:
-            n_videos = count_videos(connection, kind, judged=False)
-            values = load_values_by_video(connection, kind, names, shown)
-            by_metric.append(_compute_table(kind, shown, names, n_videos, n_left_out, values))
-        aspects = [*sorted(data.ratings), *([LABELS_ASPECT] if data.labelled else [])]
-        n_judged = count_videos(connection, kind, judged=True) if aspects else 0
-        if n_judged:
-            values = load_judgements_by_video(connection, kind, aspects, LABELS_ASPECT, shown)
-            by_aspect.append(_compute_table(kind, shown, aspects, n_judged, n_left_out, values))
+    aspects = [*sorted(data.ratings), *([LABELS_ASPECT] if data.labelled else [])]
+    for kind, arrays in samples.items():
+        values = {metric.name: arrays.values[metric.name] for metric in metrics if metric.has_values(kind)}
+        if values:
+            by_metric.append(_compute_table(kind, arrays, values))
+        if given := judgements.get(kind):
+            means = {aspect: _average_by_sample(arrays, given.get(aspect)) for aspect in aspects}
+            is_judged = np.isfinite(list(means.values())).any(axis=0)
+            judged = {aspect: column[is_judged] for aspect, column in means.items()}
+            of_judged = arrays._replace(
+                video_ids=arrays.video_ids[is_judged], system_places=arrays.system_places[is_judged]
+            )
+            by_aspect.append(_compute_table(kind, of_judged, judged))
     return tuple(by_metric), tuple(by_aspect)
+
+
+def _average_by_sample(arrays: ScoreArrays, given: Judgements | None) -> FloatArray:
+    """Return the mean judgement (n,) of every sample, NaN for a sample without one."""
+    n = arrays.sample_ids.size
+    if given is None:
+        return np.full(n, np.nan)
+    places = np.searchsorted(arrays.sample_ids, given.sample_ids)
+    counts = np.bincount(places, minlength=n)
+    return np.where(counts, np.bincount(places, given.values, n) / np.maximum(counts, 1), np.nan)
 
 
 def choose_shown_means(
@@ -64,18 +77,15 @@ def choose_shown_means(
     return {dear: rows[: MOST_SYSTEMS + 1] for dear, rows in by_score.items()}
 
 
-def _compute_table(
-    kind: str,
-    systems: Sequence[str],
-    columns: Sequence[str],
-    n_videos: int,
-    n_left_out: int,
-    rows: Iterable[SampleBatch],
-) -> SystemTable:
+def _compute_table(kind: str, arrays: ScoreArrays, columns: Mapping[str, FloatArray]) -> SystemTable:
     """Compute the means of every system by every column; systems without any value are left out, the best rank comes
-    first.
+    first. Only video ids and systems of the samples are read.
     """
-    column_means = compute_cluster_means(_sum_batches(rows, len(systems)), (n_videos, len(columns), len(systems)))
+    systems, order = arrays.systems[:MOST_SYSTEMS], np.argsort(arrays.video_ids, kind="stable")
+    _, starts = np.unique(arrays.video_ids[order], return_index=True)
+    blocks = np.split(order, starts[VIDEOS::VIDEOS])
+    sums = (_sum_by_video(arrays, rows, list(columns.values()), len(systems)) for rows in blocks)
+    column_means = compute_cluster_means(sums, (starts.size, len(columns), len(systems)))
     means = {
         system: {name: column_means[i][number] for i, name in enumerate(columns)}
         for number, system in enumerate(systems)
@@ -92,7 +102,8 @@ def _compute_table(
         name: next((mean.lead for mean in column_means[i] if mean.lead is not None), None)
         for i, name in enumerate(columns)
     }
-    return SystemTable(kind, tuple(shown[i] for i in best_first), tuple(columns), means, n_videos, n_left_out, leads)
+    n_left_out = len(arrays.systems) - len(systems)
+    return SystemTable(kind, tuple(shown[i] for i in best_first), tuple(columns), means, starts.size, n_left_out, leads)
 
 
 def _compute_ranks(means: Sequence[float | None]) -> list[float | None]:
@@ -101,17 +112,18 @@ def _compute_ranks(means: Sequence[float | None]) -> list[float | None]:
     return [None if mean is None else sum(other < mean for other in defined) / len(defined) for mean in means]
 
 
-def _sum_batches(rows: Iterable[SampleBatch], n_systems: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield sums and counts (videos, columns, systems) of the values, some videos at a time."""
-    for batch in rows:
-        _, video = np.unique(batch.video_ids, return_inverse=True)
-        chosen = batch.system_places >= 0
-        cells, shape = (video * n_systems + batch.system_places)[chosen], (int(video[-1]) + 1, n_systems)
-        values = batch.values[chosen]
-        yield _add(cells, np.nan_to_num(values), shape), _add(cells, np.isfinite(values), shape)
+def _sum_by_video(
+    arrays: ScoreArrays, rows: IntArray, columns: Sequence[FloatArray], n_systems: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return sums and counts (videos, columns, systems) of the values that some rows have in columns (n,)."""
+    videos, video = np.unique(arrays.video_ids[rows], return_inverse=True)
+    is_shown = arrays.system_places[rows] < n_systems
+    cells = (video * n_systems + arrays.system_places[rows])[is_shown]
+    values, shape = [column[rows[is_shown]] for column in columns], (videos.size, n_systems)
+    return _add(cells, np.nan_to_num(values), shape), _add(cells, np.isfinite(values), shape)
 
 
 def _add(cells: npt.NDArray[np.int64], values: npt.NDArray[Any], shape: tuple[int, int]) -> FloatArray:
-    """Return the sums (videos, columns, systems) of values (n, columns) whose places in `shape` are `cells` (n,)."""
-    sums = [np.bincount(cells, column, shape[0] * shape[1]) for column in values.T]
+    """Return the sums (videos, columns, systems) of values (columns, n) whose places in `shape` are `cells` (n,)."""
+    sums = [np.bincount(cells, column, shape[0] * shape[1]) for column in values]
     return np.array(sums, dtype=np.float64).reshape(-1, *shape).swapaxes(0, 1)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from assets.agreement.judged import JudgedSamples
+from assets.agreement.judged import LABELS_ASPECT, JudgedSamples
 from assets.reports.records import (
-    DataSummary,
     LabelThresholdRow,
     MetricSummary,
     RatingThresholdRow,
@@ -20,74 +20,73 @@ from assets.settings import read_settings
 from assets.thresholds.ratings import explain_rating_threshold, explain_simple_score_gain, load_rating_thresholds
 from assets.thresholds.settings import KEPT_SHARES, RatingSettings
 from db.manifest.datasets import Dataset
-from db.reports.values import (
-    RatingsByThreshold,
-    SystemKept,
-    compare_ratings_by_threshold,
-    count_equal,
-    count_kept_by_system,
-    load_values_at_ranks,
-)
+from db.manifest.rating_scales import load_turned_aspects
+from db.reports.judgements import Judgements
 from db.schema import keypoint_threshold, scorer
 from db.scores.keypoint_decisions import LABEL_METHOD
+from db.scores.score_arrays import ScoreArrays
 from metrics_core.agreement.conclusions import CLAIMS
+from metrics_core.arrays import FloatArray, IntArray
+from metrics_core.selection.distribution import compute_distribution
 from metrics_core.selection.strata import count_in_share
 
 
-def load_share_threshold_rows(
-    connection: Connection, metrics: Sequence[MetricSummary], data: DataSummary
+def compute_share_threshold_rows(
+    samples: Mapping[str, ScoreArrays],
+    metrics: Sequence[MetricSummary],
+    judgements: Mapping[str, Mapping[str, Judgements]],
 ) -> tuple[ShareThresholdRow, ...]:
-    """Compute from the stored scores the thresholds that keep the best half, quarter, eighth and sixteenth, by metric
-    and kind of samples, and how much they keep of every system. Mean ratings of kept and dropped samples are there only
-    if `data` has ratings. Reads the temporary table `reported`, which `create_reported_table` must make before in the
-    same transaction.
+    """Compute the thresholds that keep the best half, quarter, eighth and sixteenth, by kind of samples and metric, how
+    much they keep of every system, and the mean ratings of kept and dropped samples. samples: by kind. judgements: by
+    kind and aspect; labels of keypoints are left out.
     """
-    kinds = sorted({kind for metric in metrics for kind in metric.ranges})
-    return tuple(cut for kind in kinds for cut in _load_share_rows(connection, kind, metrics, data))
-
-
-def _load_share_rows(
-    connection: Connection, kind: str, metrics: Sequence[MetricSummary], data: DataSummary
-) -> Iterator[ShareThresholdRow]:
-    """Yield the thresholds of all metrics for one kind of samples."""
-    values = {
-        metric.name: load_values_at_ranks(
-            connection, kind, metric.name, [count_in_share(share, n) for share in KEPT_SHARES], n
-        )
+    return tuple(
+        row
+        for kind, arrays in samples.items()
+        for ratings in [
+            {
+                aspect: (np.searchsorted(arrays.sample_ids, given.sample_ids), given.values)
+                for aspect, given in sorted(judgements.get(kind, {}).items())
+                if aspect != LABELS_ASPECT
+            }
+        ]
         for metric in metrics
-        if (n := metric.count_values(kind))
-    }
-    left = count_kept_by_system(connection, kind, values)
-    for metric, thresholds in values.items():
-        n_at = count_equal(connection, kind, metric, thresholds)
-        for place, value in enumerate(thresholds):
-            ratings = compare_ratings_by_threshold(connection, kind, metric, value) if data.ratings else []
-            yield _build_share_row(metric, kind, place, value, n_at[place], left[metric], ratings)
-
-
-def _build_share_row(
-    metric: str,
-    kind: str,
-    place: int,
-    value: float,
-    n_at: int,
-    rows: Sequence[SystemKept],
-    ratings: Sequence[RatingsByThreshold],
-) -> ShareThresholdRow:
-    """Build the record of the threshold that keeps the share at this position of KEPT_SHARES."""
-    n = sum(n for _, n, _ in rows)
-    return ShareThresholdRow(
-        metric=metric,
-        kind=kind,
-        share=KEPT_SHARES[place],
-        n_asked=count_in_share(KEPT_SHARES[place], n),
-        n_kept=sum(left[place] for *_, left in rows),
-        n_at=n_at,
-        n=n,
-        value=value,
-        by_system={system: (left[place], n) for system, n, left in rows},
-        ratings={aspect: (above, below) for aspect, above, below, _ in ratings},
+        if metric.has_values(kind)
+        for row in _compute_share_rows(metric.name, kind, arrays, ratings)
     )
+
+
+def _compute_share_rows(
+    metric: str, kind: str, arrays: ScoreArrays, ratings: Mapping[str, tuple[IntArray, FloatArray]]
+) -> Iterator[ShareThresholdRow]:
+    """Yield the thresholds of one metric for one kind of samples. ratings: by aspect, places of samples and values."""
+    values = arrays.values[metric]
+    known = np.isfinite(values)
+    made = compute_distribution(values[known], KEPT_SHARES)
+    n_of_system = np.bincount(arrays.system_places[known], minlength=len(arrays.systems)).tolist()
+    for share, cut in made.thresholds.items():
+        n_kept = np.bincount(arrays.system_places[values >= cut], minlength=len(arrays.systems)).tolist()
+        rows = sorted(zip(arrays.systems, n_kept, n_of_system, strict=True))
+        yield ShareThresholdRow(
+            metric=metric,
+            kind=kind,
+            share=share,
+            n_asked=count_in_share(share, made.n),
+            n_kept=made.n_kept[share],
+            n_at=int(np.count_nonzero(values == cut)),
+            n=made.n,
+            value=cut,
+            by_system={system: (kept, n) for system, kept, n in rows if n},
+            ratings={
+                aspect: (_compute_mean(given[values[places] >= cut]), _compute_mean(given[values[places] < cut]))
+                for aspect, (places, given) in ratings.items()
+                if known[places].any()
+            },
+        )
+
+
+def _compute_mean(values: FloatArray) -> float | None:
+    return float(values.mean()) if values.size else None
 
 
 def load_rating_threshold_rows(
@@ -103,6 +102,7 @@ def load_rating_threshold_rows(
     unusable.
     """
     labels = {metric.name: metric.label for metric in metrics}
+    turned = load_turned_aspects(connection, dataset.dataset_id)
     trusted = {
         (aspect.aspect, name): threshold.level in CLAIMS
         for aspect in trust.aspects
@@ -113,7 +113,7 @@ def load_rating_threshold_rows(
             threshold.metric,
             threshold.objective,
             threshold.threshold,
-            explain_rating_threshold(threshold, labels[threshold.metric], knows=is_trusted),
+            explain_rating_threshold(threshold, labels[threshold.metric], knows=is_trusted, turned=turned),
             explain_simple_score_gain(threshold.threshold, knows=is_trusted).lstrip(",; "),
         )
         for threshold in load_rating_thresholds(connection, dataset, judged, read_settings(RatingSettings).good_ratings)

@@ -17,7 +17,7 @@ def explain_ties(n: int, n_tied: int | None, n_tied_left: int | None, recipe: Ma
     value decides, or where none is left out and at most 5 % of the selected samples, or only one, share the value.
 
     >>> list(explain_ties(900, 334, 900, {"by": "vcs_short", "ties": "random", "seed": 3}))
-    ['334 of the 900 selected samples share the cutoff value; 900 more with it are left out (drawn by seed 3)']
+    ['334 of the 900 selected samples share the cutoff value; 900 more with that value are left out (drawn by seed 3)']
     >>> list(explain_ties(900, 1, 0, {"by": "vcs"}))
     []
     """
@@ -25,9 +25,9 @@ def explain_ties(n: int, n_tied: int | None, n_tied_left: int | None, recipe: Ma
         return
     how = _HOW.get(recipe.get("ties", ""), "").format(seed=recipe.get("seed", 0))
     samples = f"{n_tied:,} of the {format_count(n, 'selected sample')}"
-    left_out = f"{n_tied_left:,} more with it {'is' if n_tied_left == 1 else 'are'} left out"
+    left_out = f"{n_tied_left:,} more with that value {'is' if n_tied_left == 1 else 'are'} left out"
     verb = "has" if n_tied == 1 else "share"
-    yield f"{samples} {verb} the cutoff value; {left_out if n_tied_left else 'no other with it is left out'}{how}"
+    yield f"{samples} {verb} the cutoff value; {left_out if n_tied_left else 'none with that value is left out'}{how}"
 
 
 def explain_thresholds(cuts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -2,9 +2,10 @@
 ratings.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
+import numpy as np
 from sqlalchemy.engine import Engine
 
 from assets.curation import Curation
@@ -19,6 +20,7 @@ from assets.scores.asset_metadata import load_mean_metadata
 from assets.scores.registry import SCORERS, build_score_asset_name
 from assets.scores.sentences import KIND_NAMES, REASON_WIDTH
 from assets.settings import read_settings
+from assets.step_errors import explain_failure
 from assets.thresholds.ratings import (
     RatingThreshold,
     explain_rating_threshold,
@@ -27,9 +29,9 @@ from assets.thresholds.ratings import (
 )
 from assets.thresholds.settings import KEPT_SHARES, METHOD_QUANTILE, RatingSettings, format_objective
 from db.manifest.datasets import Dataset
-from db.scores.distribution import load_defined_scores
-from db.scores.sample_scores import list_dataset_scores
-from db.scores.store import find_active_scorer
+from db.manifest.rating_scales import load_turned_aspects
+from db.scores.sample_scores import list_dataset_scores, load_active_scorers
+from db.scores.score_arrays import ScoreArrays, load_score_arrays
 from db.scores.thresholds import ScoreThreshold, store_score_thresholds
 from metrics_core.drift import LEAST_DELTA, GroupShift, measure_shifts
 from metrics_core.selection.distribution import (
@@ -59,6 +61,7 @@ ALIKE_CHECK = "shards_alike"
         )
     ],
 )
+@explain_failure
 def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """For every score the lowest value of the best half, quarter, eighth and sixteenth, of the dataset and of every
     shard. Replaces the earlier thresholds by share of the dataset in table `score_threshold`.
@@ -70,7 +73,12 @@ def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
     with curation.engine.connect() as connection:
         metrics = list_dataset_scores(connection, dataset)
         means = load_mean_metadata(connection, dataset.dataset_id, metrics)
-    results = {metric: _store_metric_thresholds(curation.engine, dataset, metric) for metric in metrics}
+        scorers = {name: one.scorer_id for name, one in load_active_scorers(connection, dataset).items()}
+        scores = load_score_arrays(connection, dataset, {name: scorers[name] for name in metrics if name in scorers})
+    results = {
+        metric: _store_metric_thresholds(curation.engine, dataset, metric, scorers.get(metric), scores)
+        for metric in metrics
+    }
     shifted = [shift for _, of_metric in results.values() for shift in of_metric]
     check = dg.AssetCheckResult(
         check_name=ALIKE_CHECK,
@@ -95,19 +103,21 @@ def _explain_shifted_shards(shifted: Sequence[tuple[str, GroupShift]], n_shards:
 
 
 def _store_metric_thresholds(
-    engine: Engine, dataset: Dataset, metric: str
+    engine: Engine, dataset: Dataset, metric: str, scorer_id: int | None, scores: Mapping[str, ScoreArrays]
 ) -> tuple[dict[str, dg.MetadataValue], list[tuple[str, GroupShift]]]:
     """Store the thresholds of one metric, and return them as metadata by kind of samples, with the shards that
-    differ.
+    differ. scorer_id: of the metric's active scorer, None without one. scores: by kind of samples.
     """
     metadata: dict[str, dg.MetadataValue] = {}
     thresholds: list[ScoreThreshold] = []
     shifted: list[tuple[str, GroupShift]] = []
     with engine.begin() as connection:
-        scorer_id = find_active_scorer(connection, metric)
-        scores = {} if scorer_id is None else load_defined_scores(connection, dataset, scorer_id)
         label = load_metric_label(connection, metric)
-        for kind, (values, shards, video_ids) in scores.items():
+        for kind, arrays in scores.items() if scorer_id is not None else ():
+            known = np.isfinite(arrays.values[metric])
+            if not known.any():
+                continue
+            values, shards = arrays.values[metric][known], arrays.shards[known]
             distribution = compute_distribution(values, KEPT_SHARES)
             metadata |= _format_distribution(f"{label} of {KIND_NAMES[kind]}s", dataset, distribution)
             thresholds += [
@@ -119,11 +129,10 @@ def _store_metric_thresholds(
                 for row in compute_group_thresholds(values, shards, KEPT_SHARES)
             ]
             if dataset.n_shards > 1:
-                means, positions = compute_group_means(values, video_ids)
+                means, positions = compute_group_means(values, arrays.video_ids[known])
                 name = metric if len(scores) == 1 else f"{metric} of {KIND_NAMES[kind]}s"
                 shifted += [(name, shift) for shift in measure_shifts(means, shards[positions]) if shift.is_shifted]
-        if scores:
-            assert scorer_id is not None
+        if scorer_id is not None and thresholds:
             store_score_thresholds(connection, scorer_id, dataset.dataset_id, METHOD_QUANTILE, thresholds)
     none = dg.MetadataValue.text("none: no score with a value on this dataset")
     return metadata or {f"thresholds of {metric}": none}, shifted
@@ -153,6 +162,7 @@ def _format_distribution(scores: str, dataset: Dataset, distribution: Distributi
     deps=["rating", "keypoint_label", *[depend_on_all_partitions(build_score_asset_name(name)) for name in SCORERS]],
     kinds={"postgres"},
 )
+@explain_failure
 def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """For every score and aspect the value that best separates samples that people rate as good from the others.
     Replaces the earlier thresholds by ratings of the dataset in table `score_threshold`. Good is a mean rating of at
@@ -171,10 +181,11 @@ def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourcePar
         metrics = dict.fromkeys(threshold.metric for threshold in dataset_thresholds)
         labels = {metric: load_metric_label(connection, metric) for metric in metrics}
         note = load_ratings_note(connection, dataset.dataset_id)
+        turned = load_turned_aspects(connection, dataset.dataset_id)
     metadata = {
         metric: dg.MetadataValue.md(
             _format_rating_thresholds(
-                [threshold for threshold in dataset_thresholds if threshold.metric == metric], label
+                [threshold for threshold in dataset_thresholds if threshold.metric == metric], label, turned
             )
         )
         for metric, label in labels.items()
@@ -183,7 +194,7 @@ def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourcePar
     return dg.MaterializeResult(metadata={**note, **metadata, "thresholds of shards": f"{n_of_shards:,}"})
 
 
-def _format_rating_thresholds(thresholds: list[RatingThreshold], label: str) -> str:
+def _format_rating_thresholds(thresholds: list[RatingThreshold], label: str, turned: Mapping[str, float]) -> str:
     """Return a markdown table of one metric's thresholds by ratings, and a sentence on every aspect."""
     header = [
         "threshold",
@@ -212,6 +223,7 @@ def _format_rating_thresholds(thresholds: list[RatingThreshold], label: str) -> 
         if (threshold := rating_threshold.threshold).held_out is not None
     ]
     sentences = "\n".join(
-        f"- {escape_markdown(explain_rating_threshold(rating_threshold, label))}" for rating_threshold in thresholds
+        f"- {escape_markdown(explain_rating_threshold(rating_threshold, label, turned=turned))}"
+        for rating_threshold in thresholds
     )
     return f"{format_markdown_table(header, rows)}\n\n{sentences}" if rows else sentences

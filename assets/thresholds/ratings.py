@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from metrics_core.calibration import (
 METHOD_RATINGS = "ratings"
 """The method of these thresholds in table `score_threshold`."""
 MAY_BE_CHANCE = ", which may be chance"
+NONE_TURNED: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -164,11 +166,13 @@ def compute_shard_thresholds(
                 yield replace(dataset_threshold, threshold=shard_threshold, shard=shard)
 
 
-def explain_rating_threshold(rating_threshold: RatingThreshold, label: str, *, knows: bool = True) -> str:
+def explain_rating_threshold(
+    rating_threshold: RatingThreshold, label: str, *, knows: bool = True, turned: Mapping[str, float] = NONE_TURNED
+) -> str:
     """Return a sentence on a threshold: the shares of good and of other samples that it keeps, and their difference on
     held-out videos, compared with simple scores. Without a threshold, the sentence gives the reason. label: the
     metric's name for people. knows: whether the metric is known to order samples as people do; otherwise the sentence
-    adds that the threshold may be chance.
+    adds that the threshold may be chance. turned: as from `load_turned_aspects`, since people gave other numbers then.
     """
     threshold, name = rating_threshold.threshold, rating_threshold.objective
     at_least, kept_good, kept_others = threshold.at_least, threshold.kept_good, threshold.kept_others
@@ -176,7 +180,9 @@ def explain_rating_threshold(rating_threshold: RatingThreshold, label: str, *, k
         return f"{name}: no threshold, since {threshold.reason}."
     low, high = threshold.low, threshold.high
     interval = "" if low is None or high is None else f" ({low:.4g} to {high:.4g})"
-    rated = f"{threshold.least_rating:g}{'' if rating_threshold.is_least_set else ' (by default)'} or higher"
+    default = "" if rating_threshold.is_least_set else " (by default)"
+    least, total = threshold.least_rating or 0.0, turned.get(rating_threshold.aspect)
+    rated = f"{least:g}{default} or higher" if total is None else f"{total - least:g}{default} or lower"
     return (
         f"{name}: {label} of {at_least:.4g}{interval} or more keeps {kept_good:.0%} of the {threshold.n_good} samples "
         f"rated {rated} and {kept_others:.0%} of the {threshold.n - threshold.n_good} others. "

@@ -9,7 +9,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.papers.data import explain_missing, find_missing
+from benchmarks.measure import DATA
+from benchmarks.papers.data import PAGE as DATA_PAGE
+from benchmarks.papers.data import explain_changed, explain_missing, find_changed, find_missing
 from benchmarks.papers.page import as_json, as_markdown, read_tables
 from benchmarks.papers.recipes import Recipe, complaints
 from benchmarks.papers.records import Made, Table, table_of
@@ -19,17 +21,32 @@ from benchmarks.papers.tables import RECIPES
 KEPT, PAGE, ROWS = PROJECT / "build" / "papers", PROJECT / "docs" / "papers.md", PROJECT / "docs" / "papers.json"
 
 
-def run(recipes: Sequence[Recipe], kept: Path, page: Path, rows: Path, wanted: Sequence[str] | None = None) -> bool:
+def run(
+    recipes: Sequence[Recipe],
+    kept: Path,
+    page: Path,
+    rows: Path,
+    wanted: Sequence[str] | None = None,
+    other_files: Sequence[str] = (),
+) -> bool:
     """Make what is missing of the wanted tables, by default all; write the page and its rows; whether anything changed.
 
-    recipes: of all tables of the page, in its order.
+    recipes: of all tables of the page, in its order. other_files: those of the data with other content than the page's;
+    a table that fails on them is named and left as it is.
     """
     stages = Stages(kept)
     new: dict[str, tuple[Table, Made]] = {}
     chosen = [recipe for recipe in recipes if wanted is None or recipe.name in wanted]
     for number, recipe in enumerate(chosen, 1):
         print(f"{number} of {len(chosen)}: {recipe.name}", file=sys.stderr, flush=True)
-        new[recipe.name] = make(recipe, stages)
+        try:
+            new[recipe.name] = make(recipe, stages)
+        except Exception as error:
+            # A file with another layout may fail anywhere. With the page's own files an error is ours.
+            if not (others := [path for path in other_files if path.split("/")[0] in recipe.data]):
+                raise
+            cause = f"{type(error).__name__}: {error}"
+            print(f"{recipe.name} is not made ({cause}): {explain_changed(others)}; see {DATA_PAGE}.", file=sys.stderr)
     made = read_tables(rows) | new
     tables = [made[recipe.name] for recipe in recipes if recipe.name in made]
     changed = stages.made > 0
@@ -67,8 +84,10 @@ def main() -> None:
     missing = complaints(recipes)
     if missing:
         raise SystemExit("\n".join(missing))
+    if others := find_changed(sorted({name for recipe in recipes for name in recipe.data})):
+        print(f"{DATA} has {explain_changed(others)}, so figures may differ.", file=sys.stderr)
     torch.set_num_threads(1)
-    changed = run(RECIPES, KEPT, PAGE, ROWS, [recipe.name for recipe in recipes])
+    changed = run(RECIPES, KEPT, PAGE, ROWS, [recipe.name for recipe in recipes], others)
     print(f"written to {PAGE} and {ROWS}" if changed else "nothing to do")
 
 

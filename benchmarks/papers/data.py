@@ -30,6 +30,17 @@ def find_missing(names: Sequence[str], folder: Path = DATA) -> list[str]:
     return [path for name in names for path in sums[name] if not (folder / path).is_file()]
 
 
+def find_changed(names: Sequence[str], folder: Path = DATA) -> list[str]:
+    """The files of some datasets whose content is not the one of the page's tables; missing ones are left out."""
+    sums = {path: sha256 for name in names for path, sha256 in read_sums()[name].items()}
+    return [path for path in sums if (folder / path).is_file() and digest((folder / path).read_bytes()) != sums[path]]
+
+
+def explain_changed(paths: Sequence[str]) -> str:
+    """A clause about files with other content; empty without one."""
+    return f"other content than the page's tables had in {', '.join(paths)}" if paths else ""
+
+
 def explain_missing(table: str, names: Sequence[str], folder: Path = DATA) -> str:
     """A sentence that names what a table lacks, and the remedy; empty where it lacks nothing."""
     missing = find_missing(names, folder)
@@ -40,15 +51,15 @@ def explain_missing(table: str, names: Sequence[str], folder: Path = DATA) -> st
 
 
 def list_states(folder: Path = DATA) -> Iterator[str]:
-    """A line for every dataset and WordNet: complete, incomplete, or with other content than the page's tables had."""
+    """Lines for every dataset and WordNet: complete, incomplete, or with other content than the page's tables had."""
     for name, files in read_sums().items():
         missing = find_missing([name], folder)
-        other = [path for path in files if path not in missing and digest((folder / path).read_bytes()) != files[path]]
+        changed = find_changed([name], folder)
         if missing:
             yield f"{name}: {len(missing)} of {len(files)} files missing, the first is {missing[0]}"
-        elif other:
-            yield f"{name}: other content than the page's tables had, so figures may differ: {', '.join(other)}"
-        else:
+        if changed:
+            yield f"{name}: {explain_changed(changed)}, so figures may differ"
+        if not missing and not changed:
             yield f"{name}: complete"
     yield f"WordNet: {'complete' if meteor.identity() else 'absent, and METEOR is ' + meteor.ABSENT}"
 

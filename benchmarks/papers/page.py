@@ -15,8 +15,8 @@ HEAD = """# The papers' tables, theirs and ours
 Made by `make papers`; do not edit. Cells hold our figure with its 95 % interval, then the published one as *italics*; a
 dash is a figure that does not exist. Every table says which models made ours, and names the strongest simple baseline:
 a rule that needs none of the metric's machinery. The first sentence above a table begins with what of ours is below it;
-where intervals overlap, "above" may be chance. `papers.json` holds every figure as a row of its own, and
-[papers-data.md](papers-data.md) says where the data come from.
+where it adds that intervals overlap, "below" and "above" may be chance. `papers.json` holds every figure as a row of
+its own, and [papers-data.md](papers-data.md) says where the data come from.
 """
 
 
@@ -40,7 +40,10 @@ def anchor(title: str) -> str:
 def section(table: Table, made: Made) -> Iterator[str]:
     """Heading, summary, table and remarks."""
     yield f"## {table.title}\n"
-    yield "\n".join(f"- {line}" for line in (standing(table.comparisons, table.digits), *table.summary)) + "\n"
+    yield (
+        "\n".join(f"- {line}" for line in (standing(table.comparisons, table.digits, table.rows), *table.summary))
+        + "\n"
+    )
     yield from grid(table)
     yield ""
     yield from (f"- {remark}" for remark in remarks(table))

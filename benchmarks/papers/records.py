@@ -49,10 +49,20 @@ class Comparison:
         gap = self.ours - self.value
         return "level with" if not gap else "below" if (gap > 0) == self.less_is_better else "above"
 
-    def figures(self, digits: int) -> str:
-        """What is compared, with both figures that exist."""
+    def figures(self, digits: int, rows: Sequence[Row]) -> str:
+        """What is compared, with both figures that exist, and whether their intervals overlap."""
         ours, value = ("none" if each is None else number(each, digits) for each in (self.ours, self.value))
-        return f"{self.what} ({ours}; {self.baseline} {value})"
+        return f"{self.what} ({ours}; {self.baseline} {value}{'; intervals overlap' * self.overlaps(rows)})"
+
+    def overlaps(self, rows: Sequence[Row]) -> bool:
+        """Whether the intervals of two different figures overlap, in a column of a table where both are."""
+        return self.ours != self.value and any(
+            one.low <= other.high and other.low <= one.high
+            for one in rows
+            for other in rows
+            if one.column == other.column and one.row != other.row and (one.ours, other.ours) == (self.ours, self.value)
+            if None not in (one.low, one.high, other.low, other.high)
+        )
 
 
 @dataclass(frozen=True)
@@ -95,8 +105,8 @@ def table_of(content: Mapping[str, Any]) -> Table:
     return Table(**{**content, **parts})
 
 
-def standing(comparisons: Sequence[Comparison], digits: int) -> str:
-    """One sentence that begins with where our figures are below the strongest simple baseline.
+def standing(comparisons: Sequence[Comparison], digits: int, rows: Sequence[Row] = ()) -> str:
+    """One sentence that begins with where our figures are below the strongest simple baseline. rows: with intervals.
 
     >>> standing([Comparison("ECS", 0.461, "length", 0.2), Comparison("VCS", 0.3, "cosine", 0.562)], 3)
     'Below the strongest simple baseline: VCS (.300; cosine .562); above it: ECS (.461; length .200).'
@@ -110,7 +120,7 @@ def standing(comparisons: Sequence[Comparison], digits: int) -> str:
         ("without a figure", "without a figure: "),
         ("above", "above it: "),
     ):
-        listed = [each.figures(digits) for each in comparisons if each.place() == place]
+        listed = [each.figures(digits, rows) for each in comparisons if each.place() == place]
         if listed or place == "below":
             parts.append(words + (", ".join(listed) or "nowhere"))
     sentence = "; ".join(parts)

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection, Engine
 from db.evidence.frames import Status, StoredVideo
 from db.schema import sample, text_fact, video, video_fact
 from db.schema.facts import TEXT_FACTS, VIDEO_FACTS
-from db.scores.sample_scores import FACT_COLUMNS, is_number_column
+from db.scores.sample_scores import FACT_COLUMNS, Column, is_number_column
 from db.server.bulk import upsert
 from db.server.engine import open_psycopg_transaction
 from db.server.locking import lock_ids_for_copy
@@ -95,6 +95,12 @@ def list_unmeasured_videos(
     return [StoredVideo(**{**row, "content_sha256": bytes(row["content_sha256"])}) for row in rows]
 
 
+def count_unmeasured(connection: Connection, rule: str, models: str | None, dataset_id: int) -> int:
+    """Count the videos that `list_unmeasured_videos` would list for all shards of a dataset."""
+    query = _select_unmeasured([sa.func.count()], rule, models).where(video.c.dataset_id == dataset_id)
+    return connection.scalar(query) or 0
+
+
 def find_unmeasured_videos(
     connection: Connection, rule: str, models: str | None, video_ids: Collection[int]
 ) -> set[int]:
@@ -103,7 +109,7 @@ def find_unmeasured_videos(
     return set(connection.scalars(query))
 
 
-def _select_unmeasured(columns: Sequence[sa.Column[Any]], rule: str, models: str | None) -> sa.Select[Any]:
+def _select_unmeasured(columns: Sequence[Column], rule: str, models: str | None) -> sa.Select[Any]:
     """Select columns of the decodable videos that have no facts of their present file by these rules and models."""
     is_done = sa.and_(
         video_fact.c.video_id == video.c.video_id,
@@ -136,6 +142,17 @@ def store_video_facts(engine: Engine, rule: str, models: str | None, videos: Seq
         upsert(connection, video_fact, ["video_id", *columns], rows, compare=columns, touch=["measured_at"])
 
 
+def list_measurement_errors(connection: Connection, dataset: str) -> list[str]:
+    """List why videos of the dataset of this name have no facts though they were measured: an error for every such
+    video, by key. [] if there is no such dataset.
+    """
+    query = (
+        "SELECT f.error FROM video_fact f JOIN video v USING (video_id, content_sha256) "
+        "JOIN dataset d USING (dataset_id) WHERE d.name = :dataset AND f.status <> 'ok' ORDER BY v.key COLLATE \"C\""
+    )
+    return list(connection.scalars(sa.text(query), {"dataset": dataset}))
+
+
 def compute_fact_spreads(connection: Connection, dataset: str) -> list[FactSpread]:
     """Return one spread per fact over all samples of the dataset of this name, in the order of FACT_COLUMNS. A fact of
     a video counts once for every sample of that video; in a dataset without samples, once. Runs one query per fact.
@@ -157,10 +174,12 @@ def load_first_samples(
 
 
 def load_first_videos(connection: Connection, dataset: str, columns: Sequence[str], limit: int) -> list[dict[str, Any]]:
-    """Load the first `limit` videos of the dataset of this name, ordered by key. Every dict has the key "video", for
-    the video's key, and the given facts of the video. [] if there is no such dataset, or if it has samples.
+    """Load the first `limit` videos of the dataset of this name, ordered by key. Every dict has the video's key as
+    "video", its video_id, its status as "video_status", its content_sha256, and the given facts. [] if there is no such
+    dataset, or if it has samples.
     """
-    names = ", ".join(["v.key AS video", *(f"f.{name}" for name in columns)])
+    own = ("v.key AS video", "v.video_id", "v.status AS video_status", "v.content_sha256")
+    names = ", ".join([*own, *(f"f.{name}" for name in columns)])
     query = sa.text(f'SELECT {names} {_LONE_VIDEOS} ORDER BY v.key COLLATE "C" LIMIT :most')
     return [dict(row) for row in connection.execute(query, {"dataset": dataset, "most": limit}).mappings()]
 

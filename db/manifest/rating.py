@@ -35,7 +35,8 @@ CaptionIds = tuple[int, ...]
 
 class Rater(NamedTuple):
     """A person who rates captions of a dataset in a browser, for one aspect such as fluency. seed: of the random order
-    in which captions are shown. pairs: whether two captions are compared at a time, instead of one rated.
+    in which captions are shown. pairs: whether two captions are compared at a time, instead of one rated. spans:
+    whether the rater also marks wrong words.
     """
 
     dataset: Dataset
@@ -43,6 +44,7 @@ class Rater(NamedTuple):
     aspect: str
     seed: int = 0
     pairs: bool = False
+    spans: bool = False
 
     @property
     def table(self) -> sa.Table:
@@ -90,16 +92,30 @@ def list_next_captions(
     Which caption of a pair is on the left is random per rater; in a repeat they change places.
     """
     repeat = find_due_repeat(connection, rater, skipped)
-    if repeat is None and not rater.pairs:
-        item = find_next_caption(connection, rater, [key[0] for key in skipped], drawn)
-        return [] if item is None else [item]
-    key = repeat or find_next_pair(connection, rater, skipped) or ()
+    if repeat is None:
+        return list_new_captions(connection, rater, skipped, drawn)
+    return _load_captions(connection, rater, repeat)[::-1]
+
+
+def list_new_captions(
+    connection: Connection, rater: Rater, skipped: Collection[CaptionIds] = (), drawn: Iterable[int] | None = None
+) -> list[CaptionToRate]:
+    """List the captions that the rater has not answered yet, to be shown next, as `list_next_captions` does without a
+    repeat.
+    """
+    if rater.pairs:
+        return _load_captions(connection, rater, find_next_pair(connection, rater, skipped) or ())
+    item = find_next_caption(connection, rater, [key[0] for key in skipped], drawn)
+    return [] if item is None else [item]
+
+
+def _load_captions(connection: Connection, rater: Rater, key: CaptionIds) -> list[CaptionToRate]:
+    """Load a caption, or the two of a pair in the order in which the rater sees them first; [] if one was dropped."""
     rows = connection.execute(sa.select(*_ITEM).where(rater.caption_condition, sample.c.sample_id.in_(key)))
     items = sorted(CaptionToRate(row[0], row[1], bytes(row[2]), row[3]) for row in rows)
     if len(items) < len(key):
         return []  # one was dropped in this moment
-    is_turned = rater.pairs and _draw_number([*key, rater.name, rater.seed]) % 2 == 1
-    return items[::-1] if is_turned != (repeat is not None) else items
+    return items[::-1] if rater.pairs and draw_number([*key, rater.name, rater.seed]) % 2 == 1 else items
 
 
 def find_next_caption(
@@ -115,7 +131,7 @@ def find_next_caption(
         rated = sa.select(rating.c.sample_id).join(sample).where(rater.answer_condition, _build_text_condition(rater))
         done = {*skipped, *connection.scalars(rated)}
         # A sample that was dropped or is no caption any more is skipped.
-        captions = (_find_caption(connection, rater, sample_id) for sample_id in drawn if sample_id not in done)
+        captions = (find_caption(connection, rater, sample_id) for sample_id in drawn if sample_id not in done)
         return next((item for item in captions if item is not None), None)
     is_same_text = (rating.c.sample_id == sample.c.sample_id, rating.c.text_sha256 == sample.c.text_sha256)
     is_rated = sa.select(sa.literal(1)).where(*is_same_text, rater.answer_condition).exists()
@@ -127,7 +143,8 @@ def find_next_caption(
     return None if row is None else CaptionToRate(row[0], row[1], bytes(row[2]), row[3])
 
 
-def _find_caption(connection: Connection, rater: Rater, sample_id: int) -> CaptionToRate | None:
+def find_caption(connection: Connection, rater: Rater, sample_id: int) -> CaptionToRate | None:
+    """Find the caption of the rater's dataset with this id; None if there is none."""
     query = sa.select(*_ITEM).where(rater.caption_condition, sample.c.sample_id == sample_id)
     row = connection.execute(query).one_or_none()
     return None if row is None else CaptionToRate(row[0], row[1], bytes(row[2]), row[3])
@@ -184,15 +201,15 @@ def find_due_repeat(connection: Connection, rater: Rater, skipped: Collection[Ca
     in REPEAT_EVERY answers is a repeat, at a random place per rater. It repeats something not repeated yet and answered
     more than MIN_REPEAT_DISTANCE answers ago.
 
-    A caption with another text by now is not repeated, and neither is one in `skipped`.
+    A caption with another text by now is not repeated, and neither is one in `skipped`. Nothing is repeated for a rater
+    who marks wrong words, since the page shows the marks.
     """
+    if rater.spans:
+        return None
     table, given_at, again_at = rater.table, _read_answer_time(rater.table), _read_repeat_time(rater.table)
-    counted = sa.select(sa.func.count(given_at) + sa.func.count(again_at)).select_from(
-        table.join(*_build_sample_join(rater))
-    )
-    n = connection.execute(counted.where(rater.caption_condition, rater.answer_condition)).scalar_one()
+    n, _ = load_answer_count(connection, rater)
     block, place = divmod(n, REPEAT_EVERY)
-    if place != MIN_REPEAT_DISTANCE + 1 + _draw_number([rater.name, rater.aspect, rater.seed, block]) % (
+    if place != MIN_REPEAT_DISTANCE + 1 + draw_number([rater.name, rater.aspect, rater.seed, block]) % (
         REPEAT_EVERY - MIN_REPEAT_DISTANCE - 1
     ):
         return None
@@ -209,6 +226,20 @@ def find_due_repeat(connection: Connection, rater: Rater, skipped: Collection[Ca
     query = sa.select(*key).where(before.c.again_at.is_(None), before.c.is_same).order_by(order, *key)
     rows = (tuple(row) for row in connection.execute(query))
     return next((row for row in rows if row not in set(skipped)), None)
+
+
+def load_answer_count(connection: Connection, rater: Rater) -> tuple[int, str]:
+    """Load (number of answers with a time that the rater gave for this aspect and dataset, time of the last one in a
+    browser as it is in `extra`, or ""). Answers to repeats count, and so do answers about older texts.
+    """
+    times = _read_answer_time(rater.table), _read_repeat_time(rater.table)
+    n = sa.func.count(times[0]) + sa.func.count(times[1])
+    # Answers from other tools may have a time too, but no seed.
+    last = sa.func.max(sa.func.greatest(*times)).filter(rater.table.c.extra["seed"].is_not(None))
+    query = sa.select(n, sa.func.coalesce(last, ""))
+    answers = query.select_from(rater.table.join(*_build_sample_join(rater)))
+    row = connection.execute(answers.where(rater.caption_condition, rater.answer_condition)).one()
+    return row[0], row[1]
 
 
 def store_answer(
@@ -373,6 +404,6 @@ def _read_repeat_time(table: sa.Table) -> sa.ColumnElement[str]:
     return time
 
 
-def _draw_number(values: Sequence[object]) -> int:
+def draw_number(values: Sequence[object]) -> int:
     """Return a random number below 2**64 that depends only on these values."""
     return int.from_bytes(hashlib.sha256(json.dumps(values).encode("utf-8")).digest()[:8], "big")

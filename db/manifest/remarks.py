@@ -17,7 +17,7 @@ RemarkKind = Literal["tag", "note"]
 
 
 class Remark(NamedTuple):
-    """A tag or a note that a person wrote on a sample. made_at: None stands for the present time in a new one."""
+    """A tag or a note that a person wrote on a sample. made_at: when it was stored; None before."""
 
     sample_id: int
     kind: RemarkKind
@@ -30,17 +30,22 @@ _COLUMNS = [remark.c[name] for name in Remark._fields]
 
 
 def store_remarks(connection: Connection, dataset: Dataset, remarks: Collection[Remark]) -> list[int]:
-    """Store tags and notes, and return the ids of the samples that they were stored on. A remark is left out if its
-    sample is not in the dataset, or has one of the same kind and text already, which keeps its author and time.
+    """Store tags and notes with the present time, and return the ids of the samples that they were stored on. A remark
+    is left out if its sample is not in the dataset, or has one of the same kind and text already, which keeps its
+    author and time.
     """
     ids = sorted({new.sample_id for new in remarks})
     in_dataset = sa.select(sample.c.sample_id).where(sample.c.dataset_id == dataset.dataset_id)
     # No sample is deleted until its remarks are stored.
     locked = in_dataset.where(sample.c.sample_id.in_(ids)).order_by(sample.c.sample_id)
     known = set(connection.scalars(locked.with_for_update(read=True, key_share=True)))
-    now = sa.func.statement_timestamp()
-    values = {"dataset_id": dataset.dataset_id}
-    rows = [{**new._asdict(), "made_at": new.made_at or now, **values} for new in remarks if new.sample_id in known]
+    # In one order: two people who tag the same samples at once wait for each other once, not in a circle.
+    fields = ("sample_id", "kind", "text", "made_by")
+    rows = [
+        {"dataset_id": dataset.dataset_id, **{name: getattr(new, name) for name in fields}}
+        for new in sorted(remarks, key=lambda new: new.sample_id)
+        if new.sample_id in known
+    ]
     if not rows:
         return []
     stored = insert(remark).values(rows).on_conflict_do_nothing().returning(remark.c.sample_id)
@@ -58,20 +63,23 @@ def delete_remarks(
     return sorted((Remark(*row) for row in connection.execute(deleted)), key=lambda old: old.sample_id)
 
 
-def tag_samples(
-    connection: Connection, dataset: Dataset, sample_ids: Sequence[int], text: str, made_by: str, made_at: datetime
-) -> int:
-    """Store a tag on any number of samples, and return how many got it. A sample is left out if it is not in the
-    dataset, or has the tag already, which keeps its author and time.
+def tag_samples(connection: Connection, dataset: Dataset, sample_ids: Sequence[int], text: str, made_by: str) -> int:
+    """Store a tag on any number of samples with the present time, and return how many got it. A sample is left out if
+    it is not in the dataset, or has the tag already, which keeps its author and time.
     """
     is_chosen = sample.c.sample_id == sa.any_(sa.literal(sample_ids, ARRAY(sa.BigInteger)))
-    new = {"kind": "tag", "text": text, "made_by": made_by, "made_at": made_at}
+    new = {"kind": "tag", "text": text, "made_by": made_by}
     rows = sa.select(sample.c.sample_id, sample.c.dataset_id, *[sa.literal(value) for value in new.values()])
     rows = rows.where(is_chosen, sample.c.dataset_id == dataset.dataset_id).order_by(sample.c.sample_id)
-    # No sample is deleted until its tag is stored.
+    # No sample is deleted until its tag is stored, and all who tag it at once do so in one order.
     rows = rows.with_for_update(read=True, key_share=True)
     stored = insert(remark).from_select(["sample_id", "dataset_id", *new], rows).on_conflict_do_nothing()
     return len(connection.execute(stored.returning(remark.c.sample_id)).all())
+
+
+def load_stored_time(connection: Connection) -> datetime:
+    """Load the time that tags and notes get which this transaction stores."""
+    return connection.execute(sa.select(sa.func.now())).scalar_one()
 
 
 def delete_added_tags(connection: Connection, dataset: Dataset, text: str, made_by: str, made_at: datetime) -> int:

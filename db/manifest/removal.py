@@ -34,6 +34,8 @@ TABLE_WORDS = {
     "keypoint_label": "labels on keypoints",
     "remark": "tags and notes",
     "saved_view": "saved views",
+    "attention_check": "answers to attention checks",
+    "wrong_span": "marks on wrong words",
     "score": "scores",
     "past_score": "replaced scores",
     "ecs_verdict": "verdicts on keypoints",

@@ -235,12 +235,14 @@ class IngestStore:
 
     def register_encoder(self, name: str) -> EncoderOfVectors:
         """Return the encoder with this name of vectors that manifests bring; a new one is inserted into table `model`.
-        Needs a transaction.
+        Needs a transaction, until whose end other ingests wait for this encoder: its vectors are of one length.
         """
         identity = build_identity(name)
         columns = "INSERT INTO model (name, revision, params, fingerprint) VALUES (%s, %s, %s, %s) "
         values = [name, identity["revision"], Jsonb(identity["params"]), compute_fingerprint(identity)]
-        self._connection.execute(f"{columns} ON CONFLICT DO NOTHING".encode(), values)
+        # An update locks the row, which must happen before the length is read.
+        on_conflict = "ON CONFLICT (fingerprint) DO UPDATE SET name = EXCLUDED.name"
+        self._connection.execute(f"{columns}{on_conflict}".encode(), values)
         query = (
             "SELECT model_id, (SELECT vector_dims(embedding) FROM video_embedding e WHERE e.model_id = m.model_id "
             "LIMIT 1) AS length FROM model m WHERE fingerprint = %s"

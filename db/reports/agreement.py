@@ -8,10 +8,22 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import Connection
 
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
-from db.schema import agreement, dataset, preference, rating, reference, sample, score, scorer
+from db.schema import (
+    agreement,
+    attention_check,
+    dataset,
+    preference,
+    rating,
+    reference,
+    sample,
+    score,
+    scorer,
+    wrong_span,
+)
 
 # Judgements of texts as they are now, and the part of the ratings that statistics may use: see the views. What a
 # question drew is read by db/manifest/rating.py.
@@ -21,6 +33,8 @@ random_rating = sa.table("random_rating", *map(sa.column, _RATING))
 current_label = sa.table("current_label", *map(sa.column, ("keypoint_id", "sample_id", "source", "covered")))
 # Ratings held at a time.
 ROWS = 2000
+SPANS_ASPECT = "caption without a wrong span"
+"""The aspect of captions in which raters marked wrong words: 0 for a caption with a mark of the rater, 1 without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +66,15 @@ def list_judged_samples(connection: Connection, dataset_id: int) -> list[JudgedS
         .group_by(current_label.c.sample_id)
         .subquery()
     )
-    is_rated = sa.exists().where(random_rating.c.sample_id == sample.c.sample_id)
-    pair = (preference.c.sample_id, preference.c.other_id)
-    is_compared = sa.or_(*(sa.exists().where(sample_id == sample.c.sample_id) for sample_id in pair))
+    judged = (random_rating.c.sample_id, preference.c.sample_id, preference.c.other_id, covered.c.sample_id)
+    is_judged = sample.c.sample_id.in_(sa.union(*map(sa.select, judged)))
     query = (
         sa.select(
             *(sample.c.sample_id, sample.c.shard, sample.c.video_id, sample.c.system, sample.c.text, covered.c.share),
             sample.c.kind,
         )
         .outerjoin(covered, covered.c.sample_id == sample.c.sample_id)
-        .where(sample.c.dataset_id == dataset_id, is_rated | is_compared | covered.c.share.is_not(None))
+        .where(sample.c.dataset_id == dataset_id, is_judged)
         .order_by(sample.c.sample_id)
     )
     return [
@@ -73,17 +86,28 @@ def list_judged_samples(connection: Connection, dataset_id: int) -> list[JudgedS
 def list_ratings(connection: Connection, dataset_id: int) -> Iterator[tuple[int, str, str, float]]:
     """Yield (sample id, rater, aspect, value) of all ratings of a dataset that statistics may use, sorted by the first
     three. Ratings of older texts are left out. So are ratings drawn by `rate --to-settle`, unless they are a random
-    sample.
+    sample. Captions that a rater rated and marked wrong words in, or did not, have one more row, of SPANS_ASPECT.
     """
     columns = tuple(random_rating.c)
-    query = (
-        sa.select(*columns)
-        .join(sample, sample.c.sample_id == random_rating.c.sample_id)
-        .where(sample.c.dataset_id == dataset_id)
-        .order_by(*columns[:3])
-    )
+    in_dataset = sample.c.dataset_id == dataset_id
+    given = sa.select(*columns).join(sample, sample.c.sample_id == random_rating.c.sample_id).where(in_dataset)
+    query = given.union_all(_build_span_ratings(in_dataset)).order_by(*_RATING[:3])
     for row in connection.execute(query, execution_options={"yield_per": ROWS}):
         yield row[0], row[1], row[2], row[3]
+
+
+def _build_span_ratings(in_dataset: sa.ColumnElement[bool]) -> sa.Select[tuple[int, str, str, float]]:
+    """Return the query for ratings by SPANS_ASPECT: of captions that a rater rated on a page that asks for wrong words,
+    and that were not drawn for a question.
+    """
+    columns, mark = current_rating.c, wrong_span.c
+    same_text = (mark.sample_id == sample.c.sample_id, mark.text_sha256 == sample.c.text_sha256)
+    is_marked = sa.exists().where(*same_text, mark.rater == columns.rater)
+    value = sa.case((is_marked, 0.0), else_=1.0)
+    query = sa.select(columns.sample_id, columns.rater, sa.literal(SPANS_ASPECT), value).distinct()
+    extra = sa.cast(columns.extra, JSONB)
+    is_asked = (extra.contains({"spans": True}), ~extra.has_key("to_settle"))
+    return query.join(sample, sample.c.sample_id == columns.sample_id).where(in_dataset, *is_asked)
 
 
 class Preference(NamedTuple):
@@ -163,6 +187,27 @@ def list_answers(connection: Connection, dataset_id: int) -> list[RaterAnswer]:
 
 # The value of a browser's answer, from the place of the better caption on the page.
 _SIDES: Mapping[str, int] = {"a": 1, "tie": 0, "b": -1}
+
+
+class CheckCount(NamedTuple):
+    """How many of the n attention checks a rater passed for one aspect. is_comparison: whether captions were compared
+    two at a time, instead of rated.
+    """
+
+    rater: str
+    aspect: str
+    is_comparison: bool
+    n_passed: int
+    n: int
+
+
+def count_passed_checks(connection: Connection, dataset_id: int) -> tuple[CheckCount, ...]:
+    """Count the attention checks of a dataset that raters answered and passed, sorted by rater, aspect and kind."""
+    columns = attention_check.c
+    key = (columns.rater, columns.aspect, columns.is_comparison)
+    counts = sa.select(*key, sa.func.count().filter(columns.has_passed), sa.func.count())
+    query = counts.join(sample, sample.c.sample_id == columns.sample_id).where(sample.c.dataset_id == dataset_id)
+    return tuple(sorted(CheckCount(*row) for row in connection.execute(query.group_by(*key))))
 
 
 def count_references(connection: Connection, dataset_id: int, video_ids: Collection[int]) -> dict[int, int]:

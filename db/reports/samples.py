@@ -1,75 +1,23 @@
-"""The samples that a report shows: choosing them from table `reported`, and loading their texts, scores and
-judgements.
-"""
+"""The samples that a report shows: their texts, statuses and judgements."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-# The samples that are read at a time to find some of different videos.
-ROWS = 50
 
-
-def list_extreme_samples(connection: Connection, kind: str, metric: str, n: int, *, best: bool) -> list[int]:
-    """List the ids of the `n` best samples of a kind by a metric, the best first, or of the worst, the worst first.
-    There is at most one per video, so fewer if fewer videos have a value; among equal values chance decides, always in
-    the same way. Reads table `reported` of `db.reports.values.create_reported_table`.
+def load_statuses(connection: Connection, sample_ids: Sequence[int]) -> dict[tuple[int, str], str]:
+    """Load the statuses of samples' scores by active scorers, by (sample id, metric). A stale score has status "stale";
+    a sample without a score by a metric is left out.
     """
     query = sa.text(
-        f"SELECT sample_id, video_id FROM reported WHERE kind = :kind AND {metric} IS NOT NULL "
-        f"AND video_id <> ALL(:videos) ORDER BY {metric} {'DESC' if best else 'ASC'}, chance, sample_id LIMIT :most"
+        "SELECT c.sample_id, c.metric, c.status FROM current_score c JOIN scorer r USING (scorer_id) "
+        "WHERE r.status = 'active' AND c.sample_id = ANY(:ids)"
     )
-    by_video: dict[int, int] = {}
-    while len(by_video) < n:
-        values = {"kind": kind, "videos": list(by_video), "most": ROWS}
-        rows = connection.execute(query, values).all()
-        for sample_id, video_id in rows:
-            by_video.setdefault(video_id, sample_id)
-        if len(rows) < ROWS:
-            break
-    return list(by_video.values())[:n]
-
-
-def load_values_and_ranks(
-    connection: Connection, sample_ids: Sequence[int], metrics: Sequence[str]
-) -> dict[int, dict[str, Any]]:
-    """Load by sample id a dict with `kind`, and for every metric `<metric>` (the value), `<metric>_status` and
-    `<metric>_rank`. The rank is the share of samples of its kind with a lower value, with equal ones counted half; None
-    without a value. Reads table `reported` of `db.reports.values.create_reported_table`; other ids are left out.
-    """
-    columns = "".join(f", {m}, {m}_status" for m in metrics)
-    query = sa.text(f"SELECT sample_id, kind{columns} FROM reported WHERE sample_id = ANY(:ids)")
-    rows = [dict(row) for row in connection.execute(query, {"ids": list(sample_ids)}).mappings()]
-    for metric in metrics:
-        ranks = _compute_ranks(connection, metric, [row[metric] for row in rows if row[metric] is not None])
-        for row in rows:
-            row[f"{metric}_rank"] = ranks.get((row["kind"], row[metric]))
-    return {row["sample_id"]: row for row in rows}
-
-
-def _compute_ranks(connection: Connection, metric: str, values: Sequence[float]) -> dict[tuple[str, float], float]:
-    """Return the rank of each value among the samples of each kind, by kind and value."""
-    limits = sorted(set(values))
-    query = sa.text(
-        f"SELECT kind, width_bucket({metric}, CAST(:limits AS float8[])), count(*), "
-        f"count(*) FILTER (WHERE {metric} = ANY(CAST(:limits AS float8[]))) "
-        f"FROM reported WHERE {metric} IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2"
-    )
-    ranks: dict[tuple[str, float], float] = {}
-    by_kind = groupby(connection.execute(query, {"limits": limits}) if limits else (), key=lambda row: row[0])
-    for kind, rows in by_kind:
-        counts = [(place, n, n_equal) for _, place, n, n_equal in rows]
-        below, n_all = 0, sum(n for _, n, _ in counts)
-        for place, n, n_equal in counts:
-            if place:
-                ranks[kind, limits[place - 1]] = (below + n_equal / 2) / n_all
-            below += n
-    return ranks
+    return {(row[0], row[1]): row[2] for row in connection.execute(query, {"ids": list(sample_ids)})}
 
 
 def load_texts(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dict[str, Any]]:

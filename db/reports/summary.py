@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -10,8 +11,20 @@ from sqlalchemy.engine import Connection
 
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
 from db.reports.agreement import current_label, current_rating, random_rating
-from db.reports.values import QUANTILES, Spread
 from db.schema import ingest_reject, rating, sample, video
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Quantiles of the `n` defined values of one group, such as a system or a shard. They are the 5, 25, 50, 75 and 95
+    % quantiles (QUANTILES), in this order.
+    """
+
+    group: str
+    n: int
+    quantiles: tuple[float, ...]
 
 
 def load_dataset_summary(connection: Connection, name: str) -> dict[str, Any]:

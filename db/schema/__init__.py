@@ -32,7 +32,7 @@ from db.schema.ingested import (
 from db.schema.judge import drawn_sample, judge_answer, sample_draw
 from db.schema.models import chat_call, chat_reply, model
 from db.schema.qeva import qeva_answer, qeva_question, qeva_question_set
-from db.schema.remarks import remark, saved_view
+from db.schema.remarks import attention_check, remark, saved_view, wrong_span
 from db.schema.scores import past_score, score, scorer, shard_count
 from db.schema.selections import promise, selection, selection_item
 from db.schema.stress import stress_effect, stress_result
@@ -41,6 +41,7 @@ from db.schema.trials import selection_trial, trial_arm, trial_run
 __all__ = [
     "METADATA",
     "agreement",
+    "attention_check",
     "chat_call",
     "chat_reply",
     "dataset",
@@ -90,6 +91,7 @@ __all__ = [
     "video_embedding",
     "video_fact",
     "view_definition",
+    "wrong_span",
 ]
 
 set_comments(METADATA)

@@ -1,10 +1,12 @@
-"""Tables of what people write on the pages of `look`: tags and notes on samples, and saved views."""
+"""Tables of what people do on the pages of `look` and `rate`: tags and notes on samples, saved views, answers to
+attention checks, and wrong words of captions.
+"""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-from db.schema.columns import METADATA, parent_column, text_column, time_column
+from db.schema.columns import METADATA, digest_column, json_column, parent_column, text_column, time_column
 
 # The key lets a sample have a tag, or a note of one wording, once. It holds for the sample, whatever its text is.
 remark = sa.Table(
@@ -28,4 +30,37 @@ saved_view = sa.Table(
     sa.Column("name", sa.Text, primary_key=True),
     text_column("query"),
     time_column("saved_at"),
+)
+
+# An answer to a caption of another video, shown in place of the sample's text. It is never a rating or a preference.
+attention_check = sa.Table(
+    "attention_check",
+    METADATA,
+    parent_column("sample.sample_id", primary_key=True),
+    sa.Column("rater", sa.Text, primary_key=True),
+    sa.Column("aspect", sa.Text, primary_key=True),
+    sa.Column("is_comparison", sa.Boolean, primary_key=True),
+    sa.Column("planted_id", sa.ForeignKey("sample.sample_id", ondelete="CASCADE"), primary_key=True),
+    digest_column("planted_sha256"),
+    sa.Column("value", sa.Double, nullable=False),
+    sa.Column("has_passed", sa.Boolean, nullable=False),
+    json_column("extra"),
+    # Rows are deleted with the planted caption.
+    sa.Index("ix_attention_check_planted_id", "planted_id"),
+)
+
+# Characters start_at up to end_at of a caption that a rater calls wrong. It counts while the text is the one of the
+# digest; a planted caption's is the text of another sample and never counts.
+wrong_span = sa.Table(
+    "wrong_span",
+    METADATA,
+    parent_column("sample.sample_id", primary_key=True),
+    sa.Column("rater", sa.Text, primary_key=True),
+    sa.Column("text_sha256", sa.LargeBinary, primary_key=True),
+    sa.Column("start_at", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("end_at", sa.Integer, primary_key=True, autoincrement=False),
+    text_column("words"),
+    sa.Column("is_planted", sa.Boolean, nullable=False),
+    time_column("marked_at"),
+    sa.CheckConstraint("0 <= start_at AND start_at < end_at", name="order"),
 )

@@ -37,6 +37,7 @@ BASE_VIEWS = (
     "current_rating",
     "current_label",
     "random_rating",
+    "wrong_spans",
     "threshold_in_force",
     "dataset_thresholds",
     "shard_thresholds",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from db.manifest.datasets import Dataset
 from db.schema import sample, score, scorer
 from db.sql import read_sql
 
@@ -78,6 +79,15 @@ def count_statuses_with_reasons(
     """
     statement = sa.text(read_sql("reasons_by_status"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
+    return [StatusCount(*row) for row in connection.execute(statement, values)]
+
+
+def count_scores_without_value(connection: Connection, dataset: Dataset, scorer_id: int) -> list[StatusCount]:
+    """Count a scorer's scores on a dataset that are stale or have no value, by kind of samples and status, with the
+    commonest reason; a stale score has status "stale" and no reason.
+    """
+    statement = sa.text(read_sql("scores_without_value"))
+    values = {"scorer_id": scorer_id, "dataset_id": dataset.dataset_id}
     return [StatusCount(*row) for row in connection.execute(statement, values)]
 
 

@@ -105,35 +105,37 @@ def _explain_absence(
         return f"{name} is from {'a dropped ' if other['dataset_id'] is None else ''}dataset {other['dataset_name']!r}"
     if spec.get("kind", row.kind) not in ("all", row.kind):
         return f"{name} holds only samples of kind {spec['kind']}"
+    exclusion = _explain_exclusion(row, spec, standing, name)
     if metric is None:
         if _build_comparable_rule(holder["spec"]) == _build_comparable_rule(spec):
             return f"{name} took others by the same rule, since scores or samples were different when it was made"
-        excluded = standing.exclusion if standing else None
-        return f"{name} excluded it {excluded}" if excluded else f"{name} has another rule"
+        return exclusion or f"{name} has another rule"
     if row.is_gone:
         return f"the sample has been deleted, so its {metric} when {name} was made is not known"
     if row.status_then is None:
         return f"it had no {metric} score when {name} was made"
     if row.value_then is None:
         return f"its {metric} was undefined ({row.status_then}) when {name} was made"
-    exclusion = _find_failed_condition(row, spec, standing)
     if spec.get("choose") in _NOT_BY_VALUE:
         # Its cutoff is only the least value that was taken, not a rule.
-        return f"{name} excluded it {exclusion}" if exclusion else f"{name} {_NOT_BY_VALUE[spec['choose']]}"
+        return exclusion or f"{name} {_NOT_BY_VALUE[spec['choose']]}"
     value, cutoff = _format_distinct(row.value_then, other["cutoff"])
     if row.value_then < other["cutoff"]:
         return f"its {metric} was {value}, below the cut-off {cutoff} of {name}"
-    exclusion = exclusion or _find_exclusion_by_rank(row, other, standing)
-    return f"its {metric} was high enough ({value}), but {name} excluded it {exclusion}"
+    exclusion = exclusion or f"{name} excluded it {_find_exclusion_by_rank(row, other, standing)}"
+    return f"its {metric} was high enough ({value}), but {exclusion}"
 
 
-def _find_failed_condition(row: Any, spec: Mapping[str, Any], standing: Standing | None) -> str | None:
-    """Return the condition of a selection that a sample does not meet, as the end of a sentence; None without one."""
+def _explain_exclusion(row: Any, spec: Mapping[str, Any], standing: Standing | None, name: str) -> str | None:
+    """Return the clause for a sample that does not meet the conditions of a selection; None if nothing shows that. Only
+    staleness is known as it was then: fields and other scores are those of now, so the clause is in the present tense.
+    """
     if spec.get("stale") == "leave_out" and row.was_stale:
-        return "as stale"
+        return f"{name} excluded it as stale"
     if standing is None:
-        return "by a condition on a column that is gone" if spec.get("where") or spec.get("at_least") else None
-    return standing.exclusion
+        has_conditions = bool(spec.get("where") or spec.get("at_least"))
+        return f"{name} has a condition on a column that is gone" if has_conditions and not row.is_gone else None
+    return f"it does not meet `{standing.unmet}` of {name}" if standing.unmet else None
 
 
 def _find_exclusion_by_rank(row: Any, other: RowMapping, standing: Standing | None) -> str:

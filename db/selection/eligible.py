@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
+from db.manifest.rating_scales import load_turned_aspects
 from db.schema import sample, selection_item
 from db.scores.sample_scores import (
     SIMPLE_SCORES,
@@ -24,7 +25,7 @@ from db.scores.sample_scores import (
     load_active_scorers,
     prepare_for_joins,
 )
-from db.selection.columns import OWN_PREFIX, build_own_columns
+from db.selection.columns import OWN_PREFIX, RATING_PREFIX, build_own_columns
 from db.selection.filters import list_column_names, parse_filter
 from db.selection.missing_scores import count_missing_scores
 from db.selection.recipes import SAMPLE_KINDS, Recipe, SelectionError
@@ -74,8 +75,9 @@ def find_eligible_samples(connection: Connection, dataset: Dataset, recipe: Reci
     be the first statement of a transaction, which then sees one snapshot of the data. With `lock`, other processes that
     would freeze a selection wait until this transaction ends.
 
-    Raises SelectionError for an unknown column, one without numbers, a threshold that is not stored, and stale scores
-    that the recipe refuses; FilterError for a condition that is not allowed.
+    Raises SelectionError for an unknown column, one without numbers, ratings of which the lowest is best in `by` or
+    `at_least`, a threshold that is not stored, and stale scores that the recipe refuses; FilterError for a condition
+    that is not allowed.
     """
     # The lock comes before the snapshot: of two processes that freeze at once the second one waits here, then finds
     # the selection of the first.
@@ -87,6 +89,7 @@ def find_eligible_samples(connection: Connection, dataset: Dataset, recipe: Reci
     scorers = load_active_scorers(connection, dataset)
     scores = build_sample_scores(dataset, known, scorers, next((name for name in recipe.by if name in scorers), None))
     columns = {**scores.view_columns, **build_own_columns(connection, dataset, recipe.column_names, scores)}
+    _refuse_turned_aspects(connection, dataset, recipe)
     by = [_require_number_column(columns, name, "by") for name in recipe.by]
     filters = [parse_filter(recipe.where, columns)] if recipe.where is not None else []
     floors = {name: _require_number_column(columns, name, "at_least") for name in recipe.at_least}
@@ -123,12 +126,12 @@ def find_eligible_samples(connection: Connection, dataset: Dataset, recipe: Reci
 
 
 class Standing(NamedTuple):
-    """How a sample stands to a recipe now. exclusion: the condition that it does not meet, as the end of a sentence;
-    None if it meets all. stratum: the name of its stratum, None for a recipe without strata. least: the least value
-    that a selection by the recipe holds of this stratum; None if it holds none.
+    """How a sample stands to a recipe now. unmet: the first condition that it does not meet, as the recipe has it; None
+    if it meets all. stratum: the name of its stratum, None for a recipe without strata. least: the least value that a
+    selection by the recipe holds of this stratum; None if it holds none.
     """
 
-    exclusion: str | None
+    unmet: str | None
     stratum: str | None
     least: float | None
 
@@ -143,25 +146,32 @@ def load_standings(
     prepare_for_joins(connection)
     scores = build_sample_scores(dataset, known, load_active_scorers(connection, dataset))
     columns = {**scores.view_columns, **build_own_columns(connection, dataset, recipe.column_names, scores)}
-    conditions = [] if recipe.where is None else [(f"by `where: {recipe.where}`", parse_filter(recipe.where, columns))]
-    conditions += [
-        (f"by `at_least: {name} {least}`", _require_number_column(columns, name, "at_least") >= least)
-        for name, least in recipe.at_least.items()
-    ]
-    failures = [(sa.not_(sa.func.coalesce(condition, sa.false())), words) for words, condition in conditions]
-    exclusion = sa.case(*failures, else_=None) if failures else sa.null()
-    stratum = _build_stratum(columns, recipe) if recipe.per else sa.null()
     sample_id = scores.columns["sample_id"]
-    rows = sa.select(sample_id, exclusion, stratum).select_from(scores.from_clause).where(scores.dataset_condition)
-    least = {}
-    if recipe.per:
-        held = sa.select(stratum, sa.func.min(selection_item.c.value)).select_from(
-            scores.from_clause.join(selection_item, selection_item.c.sample_id == sample_id)
-        )
-        grouped = held.where(selection_item.c.selection_id == selection_id, scores.dataset_condition).group_by(stratum)
-        least = {row[0]: row[1] for row in connection.execute(grouped)}
-    wanted = rows.where(sample_id == sa.any_(sa.literal(list(sample_ids), sa.ARRAY(sa.BigInteger))))
+    stratum = _build_stratum(columns, recipe) if recipe.per else sa.null()
+    rows = sa.select(sample_id, _build_unmet(recipe, columns), stratum).select_from(scores.from_clause)
+    held = (
+        sa.select(stratum, sa.func.min(selection_item.c.value))
+        .select_from(scores.from_clause.join(selection_item, selection_item.c.sample_id == sample_id))
+        .where(scores.dataset_condition, selection_item.c.selection_id == selection_id)
+        .group_by(stratum)
+    )
+    least = {row[0]: row[1] for row in connection.execute(held)} if recipe.per else {}
+    # An array, since a statement takes at most 65,535 parameters.
+    wanted = rows.where(
+        scores.dataset_condition, sample_id == sa.any_(sa.literal(list(sample_ids), sa.ARRAY(sa.BigInteger)))
+    )
     return {row[0]: Standing(row[1], row[2], least.get(row[2])) for row in connection.execute(wanted)}
+
+
+def _build_unmet(recipe: Recipe, columns: Mapping[str, Column]) -> sa.ColumnElement[Any]:
+    """Return the first condition of a recipe that a row does not meet, as the recipe has it; NULL if it meets all."""
+    conditions: dict[str, sa.ColumnElement[bool]] = {}
+    if recipe.where is not None:
+        conditions[f"where: {recipe.where}"] = parse_filter(recipe.where, columns)
+    for name, least in recipe.at_least.items():
+        conditions[f"at_least: {name} {least}"] = _require_number_column(columns, name, "at_least") >= least
+    unmet = [(condition.is_not(sa.true()), sa.literal(words)) for words, condition in conditions.items()]
+    return sa.case(*unmet) if unmet else sa.null()
 
 
 def _choose_kind(
@@ -247,6 +257,17 @@ def _require_number_column(columns: Mapping[str, Column], name: str, field: str)
             f"the recipe's {field}: column {name} holds no numbers{text}: choose one of {format_column_names(numbers)}"
         )
     return _require_column(numbers, name, field)
+
+
+def _refuse_turned_aspects(connection: Connection, dataset: Dataset, recipe: Recipe) -> None:
+    """Raise SelectionError where a recipe would take the highest ratings of an aspect of which the lowest is best."""
+    turned = {f"{RATING_PREFIX}{aspect}" for aspect in load_turned_aspects(connection, dataset.dataset_id)}
+    for field, names in (("by", [*recipe.by]), ("at_least", [*recipe.at_least])):
+        if name := next((name for name in names if name in turned), None):
+            raise SelectionError(
+                f"the recipe's {field}: a recipe takes the highest values, and the lowest {name} is best: name another "
+                f'column, and set the most in where, such as "{name}" <= 2'
+            )
 
 
 def _require_column(columns: Mapping[str, Column], name: str, field: str) -> Column:

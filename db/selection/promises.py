@@ -102,10 +102,12 @@ def load_score_answers(connection: Connection, dataset: Dataset, scorer_id: int)
     """Load the current scores of a scorer in a dataset as answers. A sample that was not asked, failed or changed since
     has none; one with another status cannot be judged, and has the value NaN.
     """
+    # An index has the values; the rows themselves are read only for samples without one.
     query = (
-        "SELECT sample_id, coalesce(value, 'NaN') AS value FROM score JOIN sample USING (sample_id) "
-        "WHERE dataset_id = :dataset_id AND scorer_id = :scorer_id AND NOT is_stale "
-        "AND status NOT IN ('not_drawn', 'failed') ORDER BY sample_id"
+        "SELECT sample_id, value FROM (SELECT sample_id, value FROM score WHERE scorer_id = :scorer_id "
+        "AND NOT is_stale AND value IS NOT NULL UNION ALL SELECT sample_id, 'NaN' FROM score "
+        "WHERE scorer_id = :scorer_id AND NOT is_stale AND value IS NULL AND status NOT IN ('not_drawn', 'failed')) c "
+        "JOIN sample USING (sample_id) WHERE dataset_id = :dataset_id ORDER BY sample_id"
     )
     values = {"dataset_id": dataset.dataset_id, "scorer_id": scorer_id}
     return SampleAnswers(*read_arrays(connection, {"sample_id": "i8", "value": "f8"}, query, values))

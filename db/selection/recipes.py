@@ -62,20 +62,20 @@ class Recipe(BaseModel):
     many are taken (`keep`, `count`, `quotas`), and whether these are the best, a random draw or a diverse subset
     (`choose`). A recipe without keep, count, quotas and at_least has no size yet, and nothing can be selected by it.
 
-    by: a metric or another number column, or several with their weights. combine: what a weighted mean is taken of, the
-    ranks of the values or the values themselves. kind: captions or question-answer pairs, whose values are on scales of
-    their own. None: captions where both could be taken, and both with `per: kind`. "all": both in one list, as earlier
-    versions made selections. where: a condition of the filter language. at_least: the least value by column, as a
-    number, or as the objective of a stored threshold, such as "keep 0.25". dedupe: a cosine; of two samples whose texts
-    are that alike the better one stays. dedupe_videos: a similarity of signatures; of two videos that are copies the
-    one with the better sample stays, with all its samples. video_encoder: the encoder whose vectors, brought by the
-    manifest, `dedupe_videos` compares instead. choose: the best, a random draw (`seed`), or a diverse subset of the
-    rest. keep, count: the share or number to take, in all or, with `per`, of each stratum or divided over
-    the strata. per: the column whose values are the strata; bands: the inner limits of bands, where it is a number.
-    quotas: a number of samples by stratum; "*" is the most that every other stratum sends. ties: what becomes of the
-    samples that share the value at which the size ends: "refuse" stops where their keys would choose more than 5 % of a
-    stratum, "random" draws by `seed`, "include" takes all and "exclude" none of them. stale: whether samples with a
-    stale score stop the selection or are left out.
+    by: a metric or another number column, or several with their weights; the weight of a single one is always 1.
+    combine: what a weighted mean is taken of, the ranks of the values or the values themselves. kind: captions or
+    question-answer pairs, whose values are on scales of their own. None: captions where both could be taken, and both
+    with `per: kind`. "all": both in one list, as earlier versions made selections. where: a condition of the filter
+    language. at_least: the least value by column, as a number, or as the objective of a stored threshold, such as "keep
+    0.25". dedupe: a cosine; of two samples whose texts are that alike the better one stays. dedupe_videos: a similarity
+    of signatures; of two videos that are copies the one with the better sample stays, with all its samples.
+    video_encoder: the encoder whose vectors, brought by the manifest, `dedupe_videos` compares instead. choose: the
+    best, a random draw (`seed`), or a diverse subset of the rest. keep, count: the share or number to take, in all or,
+    with `per`, of each stratum or divided over the strata. per: the column whose values are the strata; bands: the
+    inner limits of bands, where it is a number. quotas: a number of samples by stratum; "*" is the most that every
+    other stratum sends. ties: what becomes of the samples that share the value at which the size ends: "refuse" stops
+    where their keys would choose more than 5 % of a stratum, "random" draws by `seed`, "include" takes all and
+    "exclude" none of them. stale: whether samples with a stale score stop the selection or are left out.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -108,6 +108,12 @@ class Recipe(BaseModel):
                 raise ValueError("a column is named twice")
             return dict.fromkeys(value, 1.0)
         return value
+
+    @field_validator("by")
+    @classmethod
+    def _weigh_a_single_column_1(cls, value: dict[str, float]) -> dict[str, float]:
+        """A single column is ranked as it is, so that recipes with any weight of it are one recipe."""
+        return value if len(value) > 1 else dict.fromkeys(value, 1.0)
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Recipe:
@@ -165,8 +171,8 @@ class Recipe(BaseModel):
         return len(self.by) == 1 and self.keep is not None and self == default
 
     def spec(self) -> dict[str, Any]:
-        """Return the recipe as plain data without fields at their default; `by` is always there, as a name if it is one
-        column. `parse_recipe` turns the data back into a recipe, except that the weight of a single column becomes 1.
+        """Return the recipe as plain data, from which `parse_recipe` makes an equal recipe: without fields at their
+        default; `by` is always there, as a name if it is one column.
         """
         fields = self.model_dump(exclude_defaults=True)
         name, *further = self.by

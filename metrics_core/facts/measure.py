@@ -133,14 +133,18 @@ def convert_to_picture(frame: VideoFrame) -> NDArray[np.uint8]:
 
 
 def measure_speech_share(path: Path, shown_s: float) -> float | None:
-    """Measure the share of the time of a video file in which somebody speaks; None without a sound track that decodes.
-    The time is that of the sound, or `shown_s`, the seconds that its pictures are shown, where these are more. Sound
-    that goes on after the pictures is only heard up to its tenth minute. Needs the extra `facts`.
+    """Measure the share of the time of a video file in which somebody speaks; None without a sound track, or where more
+    than a tenth of it does not decode. The time is that of the sound, or `shown_s`, the seconds that its
+    pictures are shown, where these are more. Sound that goes on after the pictures is only heard up to its tenth
+    minute. Needs the extra `facts`.
     """
     from metrics_core.facts.speech import measure_speech
-    from metrics_core.frames.sound import decode_sound
+    from metrics_core.frames.sound import SoundDamaged, decode_sound
 
-    speech_s, sound_s = measure_speech(decode_sound(path, max(shown_s, LONGEST_SOUND_S)))
+    try:
+        speech_s, sound_s = measure_speech(decode_sound(path, max(shown_s, LONGEST_SOUND_S)))
+    except SoundDamaged:
+        return None
     return speech_s / max(sound_s, shown_s) if sound_s else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, NamedTuple
@@ -73,14 +73,26 @@ def compute_group_thresholds(values: Values, groups: Groups, shares: Sequence[fl
     >>> compute_group_thresholds(np.array([0.5, 0.9]), np.array([1, 1]), [0.5])
     [GroupThreshold(group=1, n=2, share=0.5, value=0.9, n_kept=1)]
     """
-    order = np.lexsort((values, groups))
-    numbers, starts = np.unique(groups[order], return_index=True)
-    parts = np.split(values[order], starts[1:])
     return [
-        GroupThreshold(group, len(part), share, *_find_threshold(part, share))
-        for group, part in zip(numbers.tolist(), parts, strict=False)
+        GroupThreshold(group, len(ordered), share, *_find_threshold(ordered, share))
+        for group, ordered in _sort_groups(values, groups)
         for share in sorted(shares)
     ]
+
+
+def compute_group_quantiles(
+    values: Values, groups: Groups, fractions: Sequence[float]
+) -> Iterator[tuple[int, int, tuple[float, ...]]]:
+    """Yield (group, number of its values, their quantiles at these fractions) of every group, in ascending order of the
+    groups' numbers. Between two values a quantile is interpolated. values: (n,), finite; groups: (n,), the number of
+    the group of every value.
+
+    >>> list(compute_group_quantiles(np.array([0.5, 0.1, 0.9]), np.array([7, 2, 7]), [0.5, 1]))
+    [(2, 1, (0.1, 0.1)), (7, 2, (0.7, 0.9))]
+    """
+    for group, ordered in _sort_groups(values, groups):
+        places = (len(ordered) - 1) * np.asarray(fractions)
+        yield group, len(ordered), tuple(np.interp(places, np.arange(len(ordered)), ordered).tolist())
 
 
 def compute_group_means(values: Values, groups: Groups) -> tuple[Values, npt.NDArray[np.intp]]:
@@ -93,6 +105,14 @@ def compute_group_means(values: Values, groups: Groups) -> tuple[Values, npt.NDA
     """
     _, positions, places, sizes = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
     return np.bincount(places, weights=values) / sizes, positions
+
+
+def _sort_groups(values: Values, groups: Groups) -> Iterator[tuple[int, Values]]:
+    """Yield the number of every group, in ascending order, with its values in ascending order."""
+    # NumPy sorts short integers in linear time.
+    order = np.argsort(groups, kind="stable")
+    numbers, starts = np.unique(groups[order], return_index=True)
+    yield from zip(numbers.tolist(), map(np.sort, np.split(values[order], starts[1:])), strict=False)
 
 
 def _find_threshold(ordered: Values, share: float) -> tuple[float, int]:

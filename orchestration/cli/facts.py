@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from orchestration.cli.output import AsJson, DatasetName, print_json, print_rows
+from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
@@ -21,16 +21,18 @@ def facts(installation: Installation, dataset: DatasetName, as_json: AsJson = Fa
     fact. These numbers describe. A higher one is not better.
     """
     from assets.datasets import require_dataset
-    from db.evidence.facts import compute_fact_spreads
+    from assets.reports.text import format_count
+    from db.evidence.facts import compute_fact_spreads, list_measurement_errors
     from orchestration.launch import run_facts
 
     described = run_facts(installation, dataset)
     with installation.engine.connect() as connection:
-        rows = [
-            spread._asdict()
-            for spread in compute_fact_spreads(connection, require_dataset(installation.engine, dataset).name)
-        ]
+        name = require_dataset(installation.engine, dataset).name
+        rows = [spread._asdict() for spread in compute_fact_spreads(connection, name)]
+        errors = list_measurement_errors(connection, name)
     if as_json:
-        print_json({"dataset": dataset, "described": described, "facts": rows})
-    else:
-        print_rows(rows, empty="")
+        print_json({"dataset": dataset, "described": described, "facts": rows, "errors": errors})
+        return
+    print_rows(rows, empty="")
+    if errors:
+        console.print(f"{format_count(len(errors), 'video')} could not be measured, such as {errors[0]}", markup=False)

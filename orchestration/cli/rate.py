@@ -52,6 +52,11 @@ def rate(
     guidelines: Annotated[
         Path | None, typer.Option(help="Markdown file with guidelines for the aspect, shown next to the question.")
     ] = None,
+    spans: Annotated[bool, typer.Option("--spans", help="Raters also mark the wrong words of a caption.")] = False,
+    attention_check: Annotated[
+        int | None,
+        typer.Option(min=2, help="One in so many questions shows a caption of another video; no rating comes of it."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random order; raters of one seed share the order.")] = 0,
     port: Port = 3001,
 ) -> None:
@@ -59,7 +64,7 @@ def rate(
     once.
     """
     from orchestration.look.guidelines import read_guidelines
-    from orchestration.look.rating import SCALES
+    from orchestration.look.rating import SCALES, RatingSetup
 
     if for_promise is not None:
         if aspect is not None or pairs or keypoints or to_settle is not None:
@@ -68,18 +73,24 @@ def rate(
             )
         aspect = _print_promise(installation, dataset, for_promise)
     if (aspect is None) != keypoints:
-        raise UsageError("give either --aspect, such as --aspect coverage, to rate, or --keypoints to label facts")
-    if keypoints and (scale is not None or pairs or guidelines is not None):
-        raise UsageError("--scale, --pairs and --guidelines are for ratings: leave them out with --keypoints")
+        raise UsageError("give either --aspect, such as --aspect coverage, to rate, or --keypoints to label keypoints")
+    if keypoints and (scale is not None or pairs or guidelines is not None or attention_check is not None):
+        raise UsageError(
+            "--scale, --pairs, --guidelines and --attention-check are for ratings: leave them out with --keypoints"
+        )
     if to_settle is not None and (pairs or keypoints):
         raise UsageError("--to-settle draws captions to rate one at a time: leave out --pairs and --keypoints")
     if scale is not None and pairs:
         raise UsageError("--scale is for one caption at a time: leave it out with --pairs")
+    if spans and (pairs or keypoints):
+        raise UsageError("--spans marks words while people rate one caption: leave out --pairs and --keypoints")
     if scale is not None and scale not in SCALES:
         raise UsageError(f"--scale: there is no scale {scale!r}: choose one of {', '.join(SCALES)}")
     if rater is not None and rater_links is not None:
         raise UsageError("--rater-links names the raters itself: leave out --rater")
-    shown = {} if guidelines is None or aspect is None else {aspect: read_guidelines(guidelines)}
+    if attention_check is not None and aspect is not None and not pairs:
+        _require_scale_ends(installation, dataset, aspect)
+    setup = RatingSetup(None if guidelines is None else read_guidelines(guidelines), attention_check)
     draws = None
     if to_settle is not None and aspect is not None:
         draws = _print_question(installation, dataset, aspect, to_settle, seed)
@@ -88,6 +99,7 @@ def rate(
         "rater": rater,
         "scale": scale,
         "pairs": "1" if pairs else None,
+        "spans": "1" if spans else None,
         "seed": str(seed),
         "to-settle": to_settle,
         "for-promise": None if for_promise is None else str(for_promise),
@@ -98,7 +110,20 @@ def rate(
         address = f"http://127.0.0.1:{port}{path}{urlencode({**given, 'rater': name})}"
         console.print(f"{name}: {address}", soft_wrap=True, markup=False)
     path += urlencode(given)
-    serve_pages(installation, path, dataset, port, draws, shown)
+    serve_pages(installation, path, dataset, port, draws, {} if aspect is None else {aspect: setup})
+
+
+def _require_scale_ends(installation: Installation, name: str, aspect: str) -> None:
+    """Raise UsageError for an aspect whose scale has no ends, since no answer to an attention check can be judged."""
+    from assets.agreement.scales import load_scale
+    from assets.datasets import require_dataset
+
+    dataset = require_dataset(installation.engine, name)
+    with installation.engine.connect() as connection:
+        if load_scale(connection, dataset, aspect).least is None:
+            raise UsageError(
+                f"--attention-check: the scale of {aspect} has no ends, so no rating is surely low: leave it out"
+            )
 
 
 def _print_question(installation: Installation, name: str, aspect: str, text: str, seed: int) -> DrawCache:

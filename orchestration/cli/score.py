@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestration.cli.metric_names import choose_metrics
-from orchestration.cli.output import AsJson, DatasetName, print_error, print_json, print_plan, print_rows
+from orchestration.cli.output import (
+    AsJson,
+    DatasetName,
+    print_error,
+    print_json,
+    print_plan,
+    print_rows,
+    print_sentence,
+)
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import UsageError
 
@@ -114,7 +122,9 @@ def score(
     if as_json:
         print_json({"dataset": dataset, "shards": shards})
     else:
-        print_rows(shards, empty=f"nothing to score: every sample of {_describe_scope(dataset, shard)} is scored")
+        scope = _describe_scope(dataset, shard)
+        print_rows(shards, empty=f"nothing to score: every sample of {scope} has a value, or a reason for none")
+        print_sentence(_format_values(installation, dataset, metrics))
 
 
 def _build_draw(
@@ -165,6 +175,22 @@ def _format_forecast(row: Mapping[str, Any]) -> str:
     requests = format_count(row["calls at most"], "request")
     tokens = f"{row['tokens in']:,} tokens in, {row['tokens out']:,} out"
     return f"{samples}; {requests} at most to {row['model']}, {tokens}, {price}"
+
+
+def _format_values(installation: Installation, dataset: str, metrics: list[str]) -> str:
+    """Return a sentence that counts a dataset's samples with a value by each of these metrics: a stored result may be
+    the reason for none.
+    """
+    from assets.datasets import require_dataset
+    from db.scores.sample_scores import load_active_scorers
+
+    stored = require_dataset(installation.engine, dataset)
+    with installation.engine.connect() as connection:
+        scorers = load_active_scorers(connection, stored)
+    defined = {metric: scorers[metric].n_defined if metric in scorers else 0 for metric in metrics}
+    counts = ", ".join(f"{metric} {count:,}" for metric, count in defined.items())
+    why = "" if all(defined.values()) else f"; reelsieve scores -d {dataset} shows why"
+    return f"samples with a value: {counts}{why}"
 
 
 def _describe_scope(dataset: str, shards: list[int] | None) -> str:

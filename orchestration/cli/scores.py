@@ -36,7 +36,7 @@ def scores(
     installation: Installation,
     dataset: DatasetName,
     by: Annotated[
-        str | None, typer.Option(help="Metric or simple score that orders the table (default: the first metric).")
+        str | None, typer.Option(help="Metric or simple score that orders the table (default: the first with a value).")
     ] = None,
     kind: Annotated[
         SampleKind | None, typer.Option(help="Kind of the samples (default: one kind in a table, both with --json).")
@@ -61,25 +61,24 @@ def scores(
     if by is not None:
         # A simple score is a column of the table that it orders.
         metrics = list(dict.fromkeys([*metrics, *choose_dataset_metrics(installation, stored_dataset, [by])]))
-    by, chosen_kind = by or metrics[0], kind and kind.value
+    chosen_kind = kind and kind.value
     with installation.engine.connect() as connection:
+        scorers = load_active_scorers(connection, stored_dataset)
+        shown = [metric for metric in metrics if metric in scorers and scorers[metric].n_defined]
+        by = by or next(iter([*shown, *metrics]))
         if as_json:
             print_json(list_scores(connection, dataset, by, None, kind=chosen_kind, components=components))
             return
         rows = list_scores(connection, dataset, by, limit, kind=chosen_kind)
         captions = _load_best_captions(connection, dataset, by, rows) if chosen_kind is None else []
         rows = captions or rows
-        has_values = {
-            name for name, scorer in load_active_scorers(connection, stored_dataset).items() if scorer.n_defined
-        }
-        shown = [metric for metric in metrics if metric in has_values]
         labels = {metric: load_metric_label(connection, metric) for metric in shown}
     empty = f"dataset {dataset} has no samples" + (f" of kind {chosen_kind}" if chosen_kind else "")
     table = build_score_table(rows, shown, sys.maxsize if wide else console.width)
     print_fitting_rows(table, empty=empty, right=shown, kept=("sample", "system", by), wide=wide)
     for line in (
         *explain_marks(rows, labels),
-        *explain_left_out_metrics(rows, [metric for metric in metrics if metric not in has_values]),
+        *explain_left_out_metrics(rows, [metric for metric in metrics if metric not in shown]),
     ):
         console.print(line, markup=False)
     if captions:

@@ -9,10 +9,9 @@ from orchestration.cli.output import console
 from orchestration.cli.port import check_port
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
-
     from assets.agreement.questions import DrawCache
     from orchestration.installation import Installation
+    from orchestration.look.rating import RatingSetup
 
 
 def serve_pages(
@@ -21,12 +20,12 @@ def serve_pages(
     dataset: str | None,
     port: int,
     draws: DrawCache | None = None,
-    guidelines: Mapping[str, Markup] | None = None,
+    setups: Mapping[str, RatingSetup] | None = None,
 ) -> None:
     """Print the address of a page, and serve the pages of look and rate on this port of 127.0.0.1 until a signal ends
     the process. path: of the page in the address. dataset: one that must exist, or None. draws: questions that were
-    drawn already. guidelines: for raters, as HTML by aspect. Raises UnknownDataset, and RequestRefused if the port is
-    taken.
+    drawn already. setups: guidelines and attention checks, by aspect. Raises UnknownDataset, and RequestRefused if the
+    port is taken.
     """
     check_port(port)
     from assets.datasets import require_dataset
@@ -35,4 +34,4 @@ def serve_pages(
     if dataset is not None:
         require_dataset(installation.engine, dataset)
     console.print(f"http://127.0.0.1:{port}{path} in a moment; Ctrl-C ends it", soft_wrap=True, markup=False)
-    serve_look_pages(installation, port, draws, guidelines)
+    serve_look_pages(installation, port, draws, setups)

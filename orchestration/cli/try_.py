@@ -238,11 +238,13 @@ def _print_samples(
     with installation.engine.connect() as connection:
         spreads = compute_fact_spreads(connection, dataset)
         facts = [spread.fact for spread in spreads if spread.n and spread.fact in TELLING_FACTS]
-        rows = load(connection, dataset, [*metrics, *facts], SHOWN)
+        columns = [*metrics, *facts]
+        rows = load(connection, dataset, columns, SHOWN)
     n_full = sum(spread.n == n and spread.least is not None for spread in spreads)
     facts_shown = f"{format_count(n_full, 'fact')} {'has' if n_full == 1 else 'have'} a number"
     console.print(f"\n{facts_shown} for all {format_count(n, counted)}; reelsieve facts shows them\n")
-    print_fitting_rows(rows, empty="", kept=(counted,), wide=wide)
+    shown = [{name: row[name] for name in (counted, *columns)} for row in rows]
+    print_fitting_rows(shown, empty="", kept=(counted,), wide=wide)
     if n > SHOWN and holdings.samples:
         console.print(f"these are the first {SHOWN} samples; view sample_scores has all samples and columns")
 

@@ -14,7 +14,6 @@ from threading import Lock
 from typing import Any
 
 import yaml
-from markupsafe import Markup
 from sqlalchemy.engine import Connection, Engine
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
@@ -39,7 +38,7 @@ from assets.selection.wording import explain_ties
 from assets.sources.base import MissingEvidence
 from assets.sources.frames import SampledFrames
 from assets.sources.texts import TextVectors
-from db.evidence.facts import load_facts
+from db.evidence.facts import load_facts, load_first_videos
 from db.manifest.datasets import Dataset, list_datasets
 from db.manifest.remarks import list_views
 from db.reports.histograms import UNIQUE_COLUMNS, Histogram, count_values, has_number_values
@@ -55,17 +54,19 @@ from db.reports.pages import (
 from db.reports.sample_query import QueryContext, list_suggested_columns, list_telling_columns, prepare_query
 from db.reports.sample_query_sql import build_sql
 from db.reports.samples import find_video, load_judgements, load_references, load_score_history
+from db.schema.facts import VIDEO_FACTS
 from db.scores.sample_scores import FACT_COLUMNS, SIMPLE_SCORES, TELLING_FACTS
-from db.selection.columns import TAG_PREFIX
+from db.selection.columns import RATING_PREFIX, TAG_PREFIX
 from db.selection.conditions import FilterError
 from db.selection.recipes import Recipe, SelectionError
 from metrics_core.models.errors import ModelUnusable
 from orchestration.look.answering import HeaderMiddleware, PageNotFound, catch_page_errors, render_look_page
 from orchestration.look.labelling import LabelPages
 from orchestration.look.media import VideoFileResponse, explain_missing_file, render_frame_sheet
-from orchestration.look.rating import RatePages
+from orchestration.look.rating import RatePages, RatingSetup
 from orchestration.look.remarks import MOST_CHARACTERS, RemarkPages
 from orchestration.look.sample_map import MapPages
+from orchestration.look.spans import SpanPages
 from orchestration.look.view import (
     PageView,
     build_histogram_bars,
@@ -102,6 +103,7 @@ MOST_VALUES = 8
 MOST_SIMILAR = 8
 # Columns that cards show first of a dataset that no metric has scored.
 MOST_UNSCORED = 4
+VIDEO_CARD_FACTS = tuple(name for name in TELLING_FACTS if name in VIDEO_FACTS)
 # Lines that an explanation begins with, and rows that are shown before somebody asks for them.
 FEW = {"lines": 3, "rows": 16}
 # The address of a file has the hash of its content.
@@ -113,7 +115,7 @@ class LookPages:
     """The pages below /look for samples, videos and selections, as methods from a request to a response. They read the
     database of one installation. make_scorers: makes one scorer for every metric. has_lineage: whether Dagster's pages
     are served too. draws: a cache of draws of captions for rating; None for a new one. explain_lock: lets one score be
-    explained at a time. guidelines: for raters, as HTML by aspect.
+    explained at a time. setups: guidelines and attention checks, by aspect.
 
     Methods raise errors for addresses that cannot be answered; `make_app` wraps them so that errors become responses.
     """
@@ -122,7 +124,7 @@ class LookPages:
     make_scorers: Callable[[], Mapping[str, Scorer]]
     has_lineage: bool
     draws: DrawCache | None = None
-    guidelines: Mapping[str, Markup] = field(default_factory=dict)
+    setups: Mapping[str, RatingSetup] = field(default_factory=dict)
     explain_lock: Lock = field(default_factory=Lock, init=False)
 
     @cached_property
@@ -158,7 +160,8 @@ class LookPages:
         routes.append(Route(f"{dataset_path}/selection", catch_page_errors(self.freeze_selection), methods=["POST"]))
         draws = self.draws or DrawCache(self.engine)
         promises = PromiseCache(self.engine, lambda: find_text_encoder(self.scorers))
-        routes += RatePages(self.engine, draws, promises, self.guidelines).list_routes(dataset_path)
+        rating = RatePages(self.engine, draws, promises, self.setups)
+        routes += [*rating.list_routes(dataset_path), *SpanPages(rating).list_routes(dataset_path)]
         routes += LabelPages(self.engine).list_routes(dataset_path)
         routes += RemarkPages(self.engine).list_routes(dataset_path)
         routes += MapPages(self.engine, self.maps, lambda: self.scorers, self._open_view).list_routes(dataset_path)
@@ -187,9 +190,10 @@ class LookPages:
         scored = [metric for metric in shown if metric in bare.scorers and bare.scorers[metric].n_defined]
         columns = scored
         if not scored and "show" not in request.query_params:
-            # Where nothing is scored, facts and simple scores are what the dataset has.
+            # Where nothing is scored, ratings, simple scores and facts are what the dataset has.
             told = {*SIMPLE_SCORES, *FACT_COLUMNS}
-            columns = [name for name in list_telling_columns(bare) if name in told][:MOST_UNSCORED]
+            telling = list_telling_columns(bare)
+            columns = [name for name in telling if name in told or name.startswith(RATING_PREFIX)][:MOST_UNSCORED]
         view = PageView.parse(request.query_params, columns, next(iter(scored), ""))
         query = view.build_sample_query(dataset, sample_ids)
         return view, QueryContext(connection, query, bare.metrics, bare.scorers)
@@ -206,15 +210,16 @@ class LookPages:
         return render_look_page("datasets.html", datasets=datasets)
 
     def render_grid(self, request: Request) -> Response:
-        """Return the page with a grid of at most 24 sample cards, and a link to the next ones. The address gives
-        conditions, order and shown columns. A condition or place that cannot be used gives status 400, with the reason
-        next to its field and no cards.
+        """Return the page with a grid of at most 24 sample cards, and a link to the next ones; of a dataset without
+        samples, cards of its first 24 videos. The address gives conditions, order and shown columns. A condition or
+        place that cannot be used gives status 400, with the reason next to its field and no cards.
         """
         with self._open_view(request) as (view, prepared):
             values: dict[str, Any] = {
                 "dataset": prepared.query.dataset.name,
                 "view": view,
                 "metrics": prepared.metrics,
+                "videos": [],
                 "columns": list(dict.fromkeys([*list_telling_columns(prepared), *view.show])),
             }
             suggested = list_suggested_columns(prepared)
@@ -224,6 +229,9 @@ class LookPages:
             try:
                 rows, end = load_page(prepared, view.parse_place(), PER_PAGE)
                 n = count_samples(prepared)
+                if not (rows or view.condition or view.after):
+                    name = prepared.query.dataset.name
+                    values["videos"] = load_first_videos(prepared.connection, name, VIDEO_CARD_FACTS, PER_PAGE)
             except (FilterError, SelectionError) as error:
                 # The brief sentence lists no names, since the field completes them.
                 short = getattr(error, "brief", str(error))
@@ -241,6 +249,7 @@ class LookPages:
             "uncounted": UNIQUE_COLUMNS,
             "has_lineage": self.has_lineage,
             "characters": MOST_CHARACTERS,
+            "video_facts": VIDEO_CARD_FACTS,
         }
 
     def render_histogram(self, request: Request) -> Response:

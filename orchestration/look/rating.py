@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -23,10 +23,18 @@ from assets.datasets import require_dataset
 from assets.ingest.hygiene import find_fault
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import RatingRow
-from assets.ingest.scales import Scale, parse_scale
+from assets.ingest.scales import DEFAULT_SCALE, Scale, parse_scale
 from assets.promise.cache import PromiseCache
 from assets.promise.sentences import explain_countdown
 from assets.promise.state import PromiseState
+from assets.reports.marked_text import split_words
+from db.manifest.attention_checks import (
+    AttentionCheck,
+    count_questions,
+    delete_last_check,
+    find_due_check,
+    store_check,
+)
 from db.manifest.datasets import Dataset
 from db.manifest.rating import (
     CaptionIds,
@@ -41,6 +49,7 @@ from db.manifest.rating import (
 )
 from db.manifest.rating_draws import DRAW_FIELD, PROMISE_QUESTION, DrawMark
 from db.manifest.rating_scales import find_scale_name
+from db.manifest.wrong_spans import list_spans
 from db.reports.samples import find_video, load_references
 from orchestration.look.answering import build_change_response, catch_page_errors, render_look_page
 from orchestration.look.media import explain_missing_file
@@ -68,6 +77,15 @@ class BadAnswer(ValueError):
     """
 
     plain = True
+
+
+class RatingSetup(NamedTuple):
+    """Extras of the page for one aspect. guidelines: as HTML, shown next to the question. check_every: one in so many
+    questions is an attention check, if the scale has two ends. None for none.
+    """
+
+    guidelines: Markup | None = None
+    check_every: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +136,18 @@ class RatingSession:
             return 0.0, 100.0
         return None if self.answers or self.declared is None else (self.declared.least, self.declared.most)
 
+    def has_passed(self, value: float) -> bool | None:
+        """Return whether an answer to an attention check passes: a rating of the planted caption in the worst third of
+        the scale, or a preference that is not for it (value below 1). None on a scale without ends.
+        """
+        if self.scale is None:
+            return value < 1
+        scale = self.declared or DEFAULT_SCALE
+        if scale.least is None or scale.most is None:
+            return None
+        third = (scale.most - scale.least) / 3
+        return value >= scale.most - third if scale.lowest_is_best else value <= scale.least + third
+
     @property
     def legend(self) -> str:
         """The meaning of the scale's ends, such as "1 is worst, 5 best"; "" where the answers explain themselves."""
@@ -149,6 +179,7 @@ class RatingSession:
         rater = self.rater
         parameters = [("aspect", rater.aspect), ("rater", rater.name), ("seed", str(rater.seed))]
         parameters.append(("pairs", "1") if self.scale is None else ("scale", self.scale))
+        parameters += [("spans", "1")] if rater.spans else []
         parameters += [("to-settle", self.to_settle)] if self.to_settle else []
         parameters += [] if self.promise is None else [("for-promise", str(self.promise))]
         skipped = list(self.skipped if with_skipped else ())
@@ -168,13 +199,13 @@ class RatingSession:
 class RatePages:
     """The pages where people rate captions or compare two, as methods from a request to a response. They read and write
     the database of one installation. draws, promises: caches of draws of captions that settle a question, and of the
-    sets of promises. guidelines: for raters, as HTML by aspect.
+    sets of promises. setups: guidelines and attention checks, by aspect.
     """
 
     engine: Engine
     draws: DrawCache
     promises: PromiseCache
-    guidelines: Mapping[str, Markup]
+    setups: Mapping[str, RatingSetup]
 
     def list_routes(self, dataset_path: str) -> list[Route]:
         """Return the routes of the rating pages: the caption, the answer, taking it back, progress, and the raters.
@@ -197,23 +228,28 @@ class RatePages:
         if not parameters.get("rater") or not parameters.get("aspect"):
             return render_look_page("rater.html", dataset=dataset.name, parameters=parameters, scales=SCALES)
         with self.engine.connect() as connection:
-            session = _parse_session(connection, dataset, parameters)
+            session = parse_session(connection, dataset, parameters)
+        setup = self.setups.get(session.rater.aspect, RatingSetup())
         draw, promised = self._load_draw(session), self._load_promise(session)
         drawn = draw.ordered_ids if draw else promised.list_next_ids() if promised else None
         with self.engine.connect() as connection:
             items = list_next_captions(connection, session.rater, session.skipped, drawn)
             n, total = count_answers(connection, session.rater)
+            # The number of rated captions does not grow with a check, and would give it away.
+            n_questions = count_questions(connection, session.rater) if setup.check_every else None
+            if items and (check := self.find_check(connection, session)):
+                items = list(check.items)
             shown = load_caption_context(connection, dataset, items[0].video_id) if items else {}
+            if items and session.rater.spans:
+                shown["words"] = split_words(items[0].text, list_spans(connection, session.rater, items[0]))
             shown["settled"] = (
                 compute_question_state(connection, dataset, session.rater.aspect, draw).explain_blindly()
                 if draw
                 else None
             )
-        shown["guidelines"] = self.guidelines.get(session.rater.aspect)
+        shown |= {"guidelines": setup.guidelines, "n": n, "total": total, "n_questions": n_questions}
         shown["countdown"] = explain_countdown(promised) if promised else None
-        return render_look_page(
-            "rate.html", dataset=dataset.name, session=session, items=items, n=n, total=total, **shown
-        )
+        return render_look_page("rate.html", dataset=dataset.name, session=session, items=items, **shown)
 
     def render_progress(self, request: Request) -> Response:
         """Return a part of a page for a rater and an aspect: how closely the metrics agree with people so far, and how
@@ -222,7 +258,7 @@ class RatePages:
         dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         # One state of the database, in one transaction.
         with self.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-            rater = _parse_session(connection, dataset, parameters).rater
+            rater = parse_session(connection, dataset, parameters).rater
             progress: Progress = compute_progress(connection, dataset, rater.aspect, rater.name, pairs=rater.pairs)
         return render_look_page("progress.html", progress=progress, aspect=rater.aspect)
 
@@ -232,36 +268,49 @@ class RatePages:
         """
         dataset = require_dataset(self.engine, request.path_params["dataset"])
         with self.engine.connect() as connection:
-            rater = _parse_session(connection, dataset, request.query_params).rater
+            rater = parse_session(connection, dataset, request.query_params).rater
             raters, (_, total) = count_answers_by_rater(connection, rater), count_answers(connection, rater)
         return render_look_page("raters.html", raters=raters, total=total, pairs=rater.pairs)
 
     def accept_answer(self, request: Request) -> Response:
-        """Store the rating or preference that the address holds. Return JSON that it is stored; status 409 if the
-        caption was answered in another window, changed or dropped meanwhile. Raises BadAnswer for an address that is
-        not valid, and BadQuestion.
+        """Store the rating or preference that the address holds, or the answer to an attention check. Return JSON that
+        it is stored; status 409 if the caption was answered in another window, changed or dropped meanwhile. Raises
+        BadAnswer for an address that is not valid, and BadQuestion.
         """
         dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         with self.engine.connect() as connection:
-            session = _parse_session(connection, dataset, parameters)
+            session = parse_session(connection, dataset, parameters)
         draw = self._load_draw(session)
         with self.engine.begin() as connection:
-            value, captions = session.parse_answer(parameters.get("answer", "")), _parse_answered_captions(parameters)
+            value, captions = session.parse_answer(parameters.get("answer", "")), parse_answered_captions(parameters)
             if value is None or len(captions) != 1 + session.rater.pairs:
                 raise BadAnswer(f"the answer about {session.rater.aspect} is not valid: open the page again")
             extra: dict[str, Any] = {"answer": parameters["answer"], "seed": session.rater.seed}
+            extra |= {"a": captions[0][0]} if session.scale is None else {"scale": session.scale}
+            extra |= {"spans": True} if session.rater.spans else {}
+            check = self.find_check(connection, session)
+            if check and captions == [(item.sample_id, item.text_sha256) for item in check.items]:
+                # Of two captions, 1 means that the first one shown is better.
+                value = -value if check.place else value
+                has_passed = bool(session.has_passed(value))
+                return _build_answer_response(
+                    store_check(connection, session.rater, check, value, extra, has_passed=has_passed)
+                )
             if session.scale is None:
-                extra["a"] = captions[0][0]
                 value = value if captions[0] < captions[1] else -value
-            else:
-                extra["scale"] = session.scale
             if draw and (mark := draw.build_mark(captions[0][0])):
                 extra[DRAW_FIELD] = mark._asdict()
             if session.promise is not None:
                 extra[DRAW_FIELD] = _build_promise_mark(session.promise)._asdict()
             is_stored = store_answer(connection, session.rater, captions, value, extra, session.skipped)
-        why = "your answer was not stored: the caption was answered in another window, changed or dropped meanwhile"
-        return build_change_response(is_stored, "stored", why)
+        return _build_answer_response(is_stored)
+
+    def find_check(self, connection: Connection, session: RatingSession) -> AttentionCheck | None:
+        """Find the attention check that is due; None where another question is, or no answer to one can be judged."""
+        every = self.setups.get(session.rater.aspect, RatingSetup()).check_every
+        if every is None or session.has_passed(0) is None:
+            return None
+        return find_due_check(connection, session.rater, every, session.skipped)
 
     def _load_draw(self, session: RatingSession) -> QuestionDraw | None:
         """Return the draw of captions for the question of a session; None for a random order. Raises BadQuestion."""
@@ -284,16 +333,17 @@ class RatePages:
 
     def undo_answer(self, request: Request) -> Response:
         """Delete the rater's last answer about the aspect that the address names: a preference for pairs, else a
-        rating. Return JSON that it is taken back; status 409 if there is none. Raises BadAnswer for an address that is
-        not valid.
+        rating, or the answer to an attention check. Return JSON that it is taken back; status 409 if there is none.
+        Raises BadAnswer for an address that is not valid.
         """
         dataset = require_dataset(self.engine, request.path_params["dataset"])
         with self.engine.begin() as connection:
-            is_gone = delete_last_answer(connection, _parse_session(connection, dataset, request.query_params).rater)
+            rater = parse_session(connection, dataset, request.query_params).rater
+            is_gone = delete_last_check(connection, rater) or delete_last_answer(connection, rater)
         return build_change_response(is_gone, "taken back", NOTHING_GIVEN)
 
 
-def _parse_session(connection: Connection, dataset: Dataset, parameters: QueryParams) -> RatingSession:
+def parse_session(connection: Connection, dataset: Dataset, parameters: QueryParams) -> RatingSession:
     """Return the state that an address holds. Raises BadAnswer, also if this aspect was rated on another scale."""
     pairs = parameters.get("pairs") == "1"
     rater = Rater(
@@ -302,11 +352,14 @@ def _parse_session(connection: Connection, dataset: Dataset, parameters: QueryPa
         parameters.get("aspect", ""),
         parse_whole_number(parameters.get("seed", "0")),
         pairs,
+        parameters.get("spans") == "1",
     )
     check_names(rater.name, rater.aspect)
     skipped = tuple(tuple(map(parse_whole_number, text.split("-"))) for text in parameters.getlist("skip"))
     if any(len(key) != 1 + pairs for key in skipped):
         raise BadAnswer("the skipped caption or pair in the address is not valid: open the page again")
+    if pairs and rater.spans:
+        raise BadAnswer("wrong words are marked in one caption at a time: leave pairs or spans out of the address")
     if pairs and parameters.get("to-settle"):
         raise BadAnswer("captions that settle a question are drawn one at a time: leave pairs out of the address")
     promise = parse_whole_number(parameters["for-promise"]) if "for-promise" in parameters else None
@@ -317,7 +370,9 @@ def _parse_session(connection: Connection, dataset: Dataset, parameters: QueryPa
     if pairs:
         return RatingSession(rater, None, skipped)
     declared = find_scale_name(connection, dataset, rater.aspect)
-    known = declared or find_scale(connection, dataset, rater.aspect)
+    rated = find_scale(connection, dataset, rater.aspect)
+    # A manifest may have an own field of this name, with any content.
+    known = declared or (rated if rated in SCALES else None)
     scale = parameters.get("scale") or known or next(iter(SCALES))
     if scale not in SCALES and scale != known:
         raise BadAnswer(f"there is no scale {scale[:40]!r}: choose one of {', '.join(SCALES)}")
@@ -325,6 +380,12 @@ def _parse_session(connection: Connection, dataset: Dataset, parameters: QueryPa
         raise BadAnswer(f"{rater.aspect} is rated on the scale {known} here: use that scale, or name another aspect")
     own_scale = parse_scale(declared) if declared else None
     return RatingSession(rater, scale, skipped, parameters.get("to-settle", ""), promise, own_scale)
+
+
+def _build_answer_response(is_stored: bool) -> Response:
+    """Return the JSON response to an answer."""
+    why = "your answer was not stored: the caption was answered in another window, changed or dropped meanwhile"
+    return build_change_response(is_stored, "stored", why)
 
 
 def _build_promise_mark(promise_id: int) -> DrawMark:
@@ -336,7 +397,7 @@ def _list_item_fields(item: CaptionToRate) -> list[tuple[str, str]]:
     return [("sample", str(item.sample_id)), ("text", item.text_sha256.hex())]
 
 
-def _parse_answered_captions(parameters: QueryParams) -> list[tuple[int, bytes]]:
+def parse_answered_captions(parameters: QueryParams) -> list[tuple[int, bytes]]:
     """Return (sample id, hash of its text) for every caption that an answer is about. Raises BadAnswer."""
     ids, digests = [parse_whole_number(text) for text in parameters.getlist("sample")], parameters.getlist("text")
     if len(ids) != len(digests) or not all(map(_DIGEST.fullmatch, digests)):

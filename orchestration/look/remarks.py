@@ -1,10 +1,11 @@
-"""Requests that store and delete tags and notes on samples, and saved views; every change can be undone."""
+"""Requests that store and delete tags and notes on samples, and saved views; every change can be undone. A tag or note
+that comes back keeps its author, and has the present time.
+"""
 
 from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass
-from datetime import datetime
 from urllib.parse import quote, urlencode
 
 from sqlalchemy.engine import Engine
@@ -94,7 +95,7 @@ class RemarkPages:
             removed = delete_remarks(connection, dataset, kind, text, sample_ids)
         undo: list[tuple[str, str]] = [("kind", kind), ("text", text)]
         for old in removed:
-            undo += [("sample", str(old.sample_id)), ("by", old.made_by), ("at", str(old.made_at))]
+            undo += [("sample", str(old.sample_id)), ("by", old.made_by)]
         done = f"{format_count(len(removed), 'sample')} lost the {kind} {format_value(text)}"
         why = f"no chosen sample has the {kind} {format_value(text)}"
         return build_undo_response(bool(removed), done, why, format_change_address(dataset, "remarks", undo))
@@ -136,17 +137,18 @@ def format_change_address(dataset: Dataset, path: str, values: list[tuple[str, s
 
 
 def _parse_remarks(parameters: QueryParams) -> list[Remark]:
-    """Return the tag or note that an address holds, once per sample. `by` is one name, or one per sample. `at` is one
-    time per sample; without any the remarks are new. Raises BadAnswer.
+    """Return the tag or note that an address holds, once per sample. `by` is one name, or one per sample. Raises
+    BadAnswer.
     """
     kind, text, sample_ids = _parse_text(parameters)
-    makers, times = parameters.getlist("by"), parameters.getlist("at")
+    makers = parameters.getlist("by")
     makers = makers * len(sample_ids) if len(makers) == 1 else makers
-    times = times or [""] * len(sample_ids)
-    if len(makers) != len(sample_ids) or len(times) != len(sample_ids):
-        raise BadAnswer("the address has another number of names or times than of samples: open the page again")
-    values = zip(sample_ids, makers, times, strict=True)
-    return [Remark(i, kind, text, require_text("name", by), parse_time(at)) for i, by, at in values]
+    if len(makers) != len(sample_ids):
+        raise BadAnswer("the address has another number of names than of samples: open the page again")
+    return [
+        Remark(sample_id, kind, text, require_text("name", by))
+        for sample_id, by in zip(sample_ids, makers, strict=True)
+    ]
 
 
 def _parse_text(parameters: QueryParams) -> tuple[RemarkKind, str, list[int]]:
@@ -173,15 +175,3 @@ def require_text(field: str, value: str) -> str:
     if refused := find_fault({field: text}):
         raise BadAnswer(refused.reason)
     return text
-
-
-def parse_time(text: str) -> datetime | None:
-    """Return the time with a zone that an address holds, None for "". Raises BadAnswer."""
-    try:
-        time = datetime.fromisoformat(text) if text else None
-    except ValueError:
-        time = datetime.min
-    # Python has no name for every time that Postgres can store.
-    if time is not None and (time.tzinfo is None or not 2000 <= time.year < 3000):
-        raise BadAnswer(f"{text[:40]!r} in the address is not a time with its zone: open the page again")
-    return time

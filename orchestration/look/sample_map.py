@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -20,19 +20,13 @@ from assets.ingest.hygiene import format_value
 from assets.reports.text import format_count, format_page_cell, format_percent
 from assets.sample_map import MapCache, SampleMap, list_map_vectors
 from assets.scores.base import Scorer
-from db.manifest.remarks import delete_added_tags, tag_samples
+from db.manifest.remarks import delete_added_tags, load_stored_time, tag_samples
 from db.reports.histograms import UNIQUE_COLUMNS, has_number_values, load_values
 from db.reports.sample_query import QueryContext, list_telling_columns
 from db.selection.columns import TAG_PREFIX
 from orchestration.look.answering import build_change_response, catch_page_errors, render_look_page
 from orchestration.look.rating import BadAnswer
-from orchestration.look.remarks import (
-    MOST_CHARACTERS,
-    build_undo_response,
-    format_change_address,
-    parse_time,
-    require_text,
-)
+from orchestration.look.remarks import MOST_CHARACTERS, build_undo_response, format_change_address, require_text
 from orchestration.look.view import PageView, quote_column
 
 # More colours are hard to distinguish.
@@ -113,22 +107,20 @@ class MapPages:
         JSON with how many samples got it; status 409 if none did. Raises BadAnswer for an address that is not valid.
         """
         parameters = request.query_params
-        text, by = (
-            require_text("tag", parameters.get("text", "").lower()),
-            require_text("name", parameters.get("by", "")),
-        )
-        now = datetime.now(timezone.utc)
+        text = require_text("tag", parameters.get("text", "").lower())
+        by = require_text("name", parameters.get("by", ""))
         with self.open_view(request) as (_, prepared):
             dataset, chosen = prepared.query.dataset, prepared.query.sample_ids
             if chosen is None:
                 raise BadAnswer("no area is chosen: draw one on the map first")
             ids = [sample_id for sample_id, _, is_kept in load_values(prepared, "system", chosen) if is_kept]
-            stored = tag_samples(prepared.connection, dataset, ids, text, by, now)
+            stored = tag_samples(prepared.connection, dataset, ids, text, by)
+            made_at = load_stored_time(prepared.connection)
         others = "" if stored == len(ids) else "; the others had it already"
         keep = f"the condition {quote_column(TAG_PREFIX + text)} keeps them"
         done = f"{format_count(stored, 'sample')} got the tag {format_value(text)}: {keep}{others}"
         why = f"no sample got the tag {format_value(text)}: the area has no sample without it"
-        undo = format_change_address(dataset, "map/untag", [("text", text), ("by", by), ("at", str(now))])
+        undo = format_change_address(dataset, "map/untag", [("text", text), ("by", by), ("at", str(made_at))])
         return build_undo_response(bool(stored), done, why, undo)
 
     def undo_tag(self, request: Request) -> Response:
@@ -138,9 +130,7 @@ class MapPages:
         parameters = request.query_params
         dataset = require_dataset(self.engine, request.path_params["dataset"])
         text, by = require_text("tag", parameters.get("text", "")), require_text("name", parameters.get("by", ""))
-        made_at = parse_time(parameters.get("at", ""))
-        if made_at is None:
-            raise BadAnswer("the address names no time: open the page again")
+        made_at = _parse_time(parameters.get("at", ""))
         with self.engine.begin() as connection:
             n = delete_added_tags(connection, dataset, text, by, made_at)
         done = f"{format_count(n, 'sample')} lost the tag {format_value(text)}"
@@ -189,3 +179,15 @@ def _describe_map(made: SampleMap) -> str:
     )
     lost = format_count(made.n_placeless, "sample")
     return f"{note} {lost} with a zero vector have no point." if made.n_placeless else note
+
+
+def _parse_time(text: str) -> datetime:
+    """Return the time with a zone that an address holds. Raises BadAnswer."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = datetime.min
+    # Python has no name for every time that Postgres can store.
+    if time.tzinfo is None or not 2000 <= time.year < 3000:
+        raise BadAnswer(f"{text[:40]!r} in the address is not a time with its zone: open the page again")
+    return time

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import uvicorn
-from markupsafe import Markup
 
 from assets.agreement.questions import DrawCache
 from orchestration.installation import Installation
 from orchestration.look.app import LookPages
+from orchestration.look.rating import RatingSetup
 from orchestration.web.guard import RequestGuard
 
 # How long open requests may take to end.
@@ -21,23 +21,23 @@ def make_look_pages(
     *,
     has_lineage: bool,
     draws: DrawCache | None = None,
-    guidelines: Mapping[str, Markup] | None = None,
+    setups: Mapping[str, RatingSetup] | None = None,
 ) -> LookPages:
     """Return the look pages of an installation. Opens its database; scorers are made when a page needs them.
     has_lineage: whether Dagster's pages are served too. draws: a cache of draws of captions that is filled already;
-    None for a new one. guidelines: for raters, as HTML by aspect.
+    None for a new one. setups: guidelines and attention checks, by aspect.
     """
-    return LookPages(installation.engine, lambda: installation.curation.scorers, has_lineage, draws, guidelines or {})
+    return LookPages(installation.engine, lambda: installation.curation.scorers, has_lineage, draws, setups or {})
 
 
 def serve_look_pages(
-    installation: Installation, port: int, draws: DrawCache | None, guidelines: Mapping[str, Markup] | None
+    installation: Installation, port: int, draws: DrawCache | None, setups: Mapping[str, RatingSetup] | None
 ) -> None:
     """Serve the look pages, without Dagster, on 127.0.0.1 at this port. Runs until a signal comes, which leaves here as
     KeyboardInterrupt. draws: a cache of draws of captions that is filled already; None for a new one.
-    guidelines: for raters, as HTML by aspect.
+    setups: guidelines and attention checks, by aspect.
     """
-    look = make_look_pages(installation, has_lineage=False, draws=draws, guidelines=guidelines)
+    look = make_look_pages(installation, has_lineage=False, draws=draws, setups=setups)
     config = uvicorn.Config(
         RequestGuard(look.make_app(), port),
         host="127.0.0.1",

@@ -290,3 +290,12 @@ def test_a_recipe_takes_what_a_plain_walk_takes(engine: Engine, seed: int, tmp_p
         assert (again.selection_id, again.score_hash) == (chosen.selection_id, chosen.score_hash), said
         n_taken += 1
     assert n_taken > len(HASHES[str(seed)]) / 3
+
+
+def test_the_plain_data_of_a_recipe_make_an_equal_one() -> None:
+    recipes = [parse_recipe(random_recipe(Random(seed))) for seed in range(300)]
+    assert [parse_recipe(json.loads(json.dumps(recipe.spec()))) for recipe in recipes] == recipes
+
+
+def test_the_weight_of_a_single_column_does_not_matter() -> None:
+    assert parse_recipe({"by": {"vcs": 0.3}, "count": 1}) == parse_recipe({"by": "vcs", "count": 1})

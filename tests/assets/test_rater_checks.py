@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.agreement.judged import load_judged_samples
@@ -14,8 +15,10 @@ from assets.agreement.progress import compute_progress
 from assets.agreement.raters import explain_patterns
 from assets.agreement.table import compute_agreement
 from db.manifest.datasets import Dataset
-from db.manifest.rating import Rater, list_next_captions, store_answer
-from db.reports.agreement import RaterAnswer, list_answers
+from db.manifest.rating import Rater, find_caption, list_next_captions, store_answer, store_rating
+from db.manifest.wrong_spans import store_span
+from db.reports.agreement import SPANS_ASPECT, RaterAnswer, list_answers
+from db.schema import attention_check
 from metrics_core.agreement.row import ONE_RATER
 from tests.assets.reporting import add_captions, rate, report_on
 from tests.db.builders import make_dataset, set_scores
@@ -165,3 +168,57 @@ def test_where_nobody_shares_enough_there_is_no_ceiling(engine: Engine, tmp_path
         "There is no human ceiling, since no rater shares 30 captions with the others: r0 (24) and r1 (24)."
     ]
     assert (aspect["ceiling"], aspect["beside_rater"]) == (None, [])
+
+
+def test_the_report_counts_attention_checks_and_names_who_fails_most(engine: Engine, tmp_path: Path) -> None:
+    dataset = make_dataset(engine, "watched")
+    ids = add_captions(engine, dataset, 12, ("a", "b"))
+    set_scores(engine, {i: i / 100 for i in ids})
+    rate(engine, {i: (1 + i % 5, 2) for i in ids}, ASPECT)
+    given = {("r0", False): "TTF", ("r1", False): "FTF", ("<eve>", True): "TF", ("<eve>", False): "F"}
+    with engine.begin() as connection:
+        for (rater, is_comparison), results in given.items():
+            for place, passed in enumerate(results):
+                values = {"rater": rater, "aspect": ASPECT, "is_comparison": is_comparison, "planted_sha256": b"text"}
+                values |= {"sample_id": ids[place], "planted_id": ids[-1], "value": 1.0, "has_passed": passed == "T"}
+                connection.execute(sa.insert(attention_check).values(values))
+    made = report_on(engine, dataset, tmp_path)
+    assert made.numbers["notices"][-2:] == [
+        "<eve> passed 0 of 1 attention check (coverage): check the ratings before you use them.",
+        "r1 passed 1 of 3 attention checks (coverage): check the ratings before you use them.",
+    ]
+    for sentence in (
+        "r0 passed 2 of 3 attention checks (coverage).",
+        "<eve> passed 1 of 2 attention checks (coverage, two captions side by side).",
+        "a rating in the worst third of the scale passes it, and so does any preference that is not for this caption.",
+        *made.numbers["notices"][-2:],
+    ):
+        assert sentence in made.text
+    assert made.numbers["data"]["checks"][-1] == [*("r1", ASPECT, False), 1, 3]
+    assert made.numbers["data"]["raters"] == {"r0": 24, "r1": 24}, "all ratings stay"
+
+
+def test_a_caption_without_a_wrong_span_is_an_aspect_of_agreement(engine: Engine, tmp_path: Path) -> None:
+    dataset = make_dataset(engine, "marked")
+    ids = add_captions(engine, dataset, 8, ("a", "b"))
+    set_scores(engine, {i: float(place % 4) for place, i in enumerate(ids)})
+    for name in ("ann", "bob"):
+        rater = Rater(dataset, name, ASPECT, spans=True)
+        for place, sample_id in enumerate(ids[: 16 if name == "ann" else 8]):
+            with engine.begin() as connection:
+                caption = find_caption(connection, rater, sample_id)
+                assert caption is not None
+                if place % 4 < 2:
+                    assert store_span(connection, rater, caption, (0, 1), is_planted=False)
+                extra = {"seed": 0, "spans": True}
+                assert store_rating(connection, rater, sample_id, caption.text_sha256, 1.0 + place % 3, extra)
+    made = report_on(engine, dataset, tmp_path)
+    spans, _ = made.numbers["trust"]["aspects"]
+    assert (spans["aspect"], spans["n_samples"], spans["n_ratings"], spans["n_raters"]) == (SPANS_ASPECT, 16, 24, 2)
+    # Four values of the metric, four captions each: 96 of 120 pairs differ in it, 64 in the marks, all of these agree.
+    assert spans["coefficients"]["vcs"]["value"] == pytest.approx(64 / (96 * 64) ** 0.5)
+    alphas = {row["value"] for row in made.numbers["agreement"]
+              if (row["aspect"], row["statistic"]) == (SPANS_ASPECT, "krippendorff_nominal")}  # fmt: skip
+    assert alphas == {1.0}
+    assert f"reelsieve rate marked --aspect {ASPECT}" in made.text
+    assert f"--aspect '{SPANS_ASPECT}'" not in made.text

@@ -22,8 +22,10 @@ from assets.ingest.workers import read_checked_rows
 from assets.promise.terms import PromiseTerms, check_scale
 from assets.reports.labels import load_ratings_note
 from db.manifest.datasets import find_dataset
-from db.selection.recipes import SelectionError
+from db.selection.recipes import SelectionError, parse_recipe
 from tests.assets.manifests import Row, candidate, write_lines, write_manifest
+from tests.db.builders import make_dataset
+from tests.db.freezing import freeze_recipe
 
 SCALES = {
     "overall": "1-7",
@@ -86,6 +88,8 @@ def test_a_rating_on_its_scale_is_accepted(fields: Row, value: float) -> None:
         (row("true", 2), "out_of_range", "the scale is yes-no"),
         (row("z", "high"), "wrong_type", "give a number, since the scale is real"),
         (row("z", [1]), "wrong_type", "give a number"),
+        (row("z", -1.1e12), "out_of_range", "on the scale real give a number from -1e12 to 1e12"),
+        (row("z", 10**299, None, mean_of=2), "out_of_range", "from -1e12 to 1e12"),
         (row("fluency", 5.5, None, mean_of=2), "out_of_range", "the scale is 1-5"),
         (row("fluency", 4.5, None, mean_of=1), "out_of_range", "field 'mean_of' is 1"),
         (row("fluency", 4.5, None, mean_of="three"), "wrong_type", "field 'mean_of' is 'three'"),
@@ -184,6 +188,27 @@ def test_ratings_are_stored_as_declared_and_statistics_take_the_highest_for_the_
         "statistics use 20 minus the rating of errors and 0 minus the rating of z, since the lowest is best"
     )
     assert means == {"errors": 3, "fluency": 4.5, "overall": 6, "z": -2.5}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "field"),
+    [({"by": "rating_errors"}, "by"), ({"by": "words", "at_least": {"rating_errors": 2}}, "at_least")],
+)
+def test_a_recipe_never_takes_the_highest_where_the_lowest_is_best(
+    engine: Engine, tmp_path: Path, recipe: dict[str, Any], field: str
+) -> None:
+    ratings = [row("errors", n, caption=f"c{n}") for n in range(1, 4)]
+    ratings += [row("overall", n, caption=f"c{n}") for n in range(1, 4)]
+    ingest_folder(engine, manifest(tmp_path / "m", ratings, SCALES), "set")
+    dataset = make_dataset(engine, "set")
+    with (
+        engine.begin() as connection,
+        pytest.raises(SelectionError, match=f"the recipe's {field}: a recipe takes the highest.* the lowest rating_e"),
+    ):
+        freeze_recipe(connection, dataset, parse_recipe({**recipe, "keep": 1.0}))
+    best = parse_recipe({"by": "rating_overall", "where": '"rating_errors" <= 2', "keep": 1.0})
+    with engine.begin() as connection:
+        assert freeze_recipe(connection, dataset, best).n == 2
 
 
 def test_a_second_ingest_changes_nothing_and_the_scales_stay_with_the_dataset(engine: Engine, tmp_path: Path) -> None:

@@ -115,6 +115,31 @@ def test_the_asset_stores_the_cut_and_says_what_it_is_worth(
     assert f"the difference of these shares is {wanted.held_out.value:.2f}" in said
 
 
+def test_a_turned_scale_gives_the_same_threshold_and_pages_name_what_people_gave(
+    engine: Engine, clips: Dataset, rated: list[int], tmp_path: Path
+) -> None:
+    materialised(engine, clips, tmp_path)
+    (straight,) = stored(engine)
+    with engine.begin() as connection:
+        connection.execute(sa.update(schema.rating).values(value=6 - schema.rating.c.value))
+        scale = {"dataset_id": clips.dataset_id, "aspect": "coverage", "scale": "1-5, lowest is best"}
+        scale |= {"least": 1.0, "most": 5.0, "lowest_is_best": True}
+        connection.execute(sa.insert(schema.rating_scale).values(scale))
+    shown = materialised(engine, clips, tmp_path)
+    (turned,) = stored(engine)
+    assert (turned.at_least, turned.n_good, turned.details) == (straight.at_least, straight.n_good, straight.details)
+    assert f"samples rated {6 - np.median(MEANS):g} (by default) or lower" in shown["vcs"].replace("\\", "")
+    assert shown["lowest is best"] == "statistics use 6 minus the rating of coverage, since the lowest is best"
+    made = report_on(engine, clips, tmp_path)
+    for words in (
+        "ratings of 6 − coverage",
+        "rated: 6 − coverage",
+        "6 − coverage: kept | dropped",
+        f"{np.median(MEANS):.2f} 6 − coverage",
+    ):
+        assert words in made.text
+
+
 def test_the_natural_join_counts_what_the_cut_keeps(
     engine: Engine, clips: Dataset, rated: list[int], tmp_path: Path
 ) -> None:

@@ -121,23 +121,24 @@ def test_the_one_condition_that_excluded_a_sample_is_the_reason(engine: Engine, 
     everything = make(engine, clips, by="vcs", count=4)
     rule: dict[str, Any] = {"where": "duration_s > 5", "at_least": {"evqa": 0.5}}
     best = make(engine, clips, by="vcs", count=2, **rule)
-    high = "its vcs was high enough ({}), but selection {} excluded it {}"
+    unmet = "it does not meet `{}` of selection {}"
+    by_where, by_floor = "where: duration_s > 5", "at_least: evqa 0.5"
     assert reasons(engine, everything, best) == {
-        "b": high.format("0.8000", best, "by `where: duration_s > 5`"),
-        "c": high.format("0.7000", best, "by `at_least: evqa 0.5`"),
+        "b": f"its vcs was high enough (0.8000), but {unmet.format(by_where, best)}",
+        "c": f"its vcs was high enough (0.7000), but {unmet.format(by_floor, best)}",
     }
     drawn = make(engine, clips, by="vcs", count=1, choose="random", seed=1, **rule)
     got = reasons(engine, everything, drawn)
-    assert got.pop("b") == f"selection {drawn} excluded it by `where: duration_s > 5`"
-    assert got.pop("c") == f"selection {drawn} excluded it by `at_least: evqa 0.5`"
+    assert got.pop("b") == unmet.format(by_where, drawn)
+    assert got.pop("c") == unmet.format(by_floor, drawn)
     assert set(got.values()) == {f"selection {drawn} drew others at random"}
     both = make(engine, clips, by=["vcs", "evqa"], count=2, **rule)
-    assert reasons(engine, everything, both)["b"] == f"selection {both} excluded it by `where: duration_s > 5`"
+    assert reasons(engine, everything, both)["b"] == unmet.format(by_where, both)
     # The field has changed since, so that nothing excludes the sample now.
     with engine.begin() as connection:
         connection.execute(sa.update(schema.video).values(duration_s=9.0))
-    since = "for a reason that no longer holds: a field or a score has changed since"
-    assert reasons(engine, everything, best)["b"] == high.format("0.8000", best, since)
+    since = f"selection {best} excluded it for a reason that no longer holds: a field or a score has changed since"
+    assert reasons(engine, everything, best)["b"] == f"its vcs was high enough (0.8000), but {since}"
 
 
 def test_the_size_of_its_stratum_is_the_reason_of_a_sample_below_its_last(engine: Engine, clips: Dataset) -> None:

@@ -15,7 +15,7 @@ from assets.scores.registry import METRIC_INPUTS, SCORERS
 from assets.thresholds.assets import ALIKE_CHECK, threshold
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
-from db.scores.distribution import load_defined_scores
+from db.scores.score_arrays import load_score_arrays
 from metrics_core.selection.distribution import compute_group_means, compute_group_thresholds
 from metrics_core.selection.strata import count_in_share
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
@@ -66,10 +66,12 @@ def _instance(dataset: Dataset) -> dg.DagsterInstance:
 def test_the_cutoffs_of_shards_and_the_means_of_videos_are_those_by_hand(engine: Engine, clips: Dataset) -> None:
     scorer_id, by_shard = fill(engine, clips, 0.0)
     with engine.begin() as connection:
-        (scores,) = load_defined_scores(connection, clips, scorer_id).values()
-    found = compute_group_thresholds(scores.values, scores.shards, SHARES)
-    means, positions = compute_group_means(scores.values, scores.video_ids)
-    shards = scores.shards[positions].tolist()
+        (arrays,) = load_score_arrays(connection, clips, {"vcs": scorer_id}).values()
+    known = np.isfinite(arrays.values["vcs"])
+    values, of_shard = arrays.values["vcs"][known], arrays.shards[known]
+    found = compute_group_thresholds(values, of_shard, SHARES)
+    means, positions = compute_group_means(values, arrays.video_ids[known])
+    shards = of_shard[positions].tolist()
     expected = [
         (shard, len(rows), share, cut, sum(value >= cut for _, value in rows))
         for shard, rows in by_shard.items()
@@ -81,7 +83,7 @@ def test_the_cutoffs_of_shards_and_the_means_of_videos_are_those_by_hand(engine:
     for shard, rows in by_shard.items():
         for video, value in rows:
             videos.setdefault((shard, video), []).append(value)
-    by_hand = sorted((shard, sum(values) / 2) for (shard, _), values in videos.items())
+    by_hand = sorted((shard, sum(pair) / 2) for (shard, _), pair in videos.items())
     np.testing.assert_allclose(sorted(zip(shards, means, strict=True)), by_hand)
 
 

@@ -15,7 +15,12 @@ from sqlalchemy.engine import Engine
 from assets.facts.measure import measure_texts, measure_videos
 from assets.ingest.run import ingest_folder
 from assets.selection.select import make_selection
-from db.evidence.facts import VideoFacts, list_unmeasured_videos, store_video_facts
+from db.evidence.facts import (
+    VideoFacts,
+    list_measurement_errors,
+    list_unmeasured_videos,
+    store_video_facts,
+)
 from db.manifest.datasets import Dataset, find_dataset
 from db.schema import video
 from db.selection.freeze import Selection
@@ -184,6 +189,8 @@ def test_a_file_that_is_gone_fails_and_is_tried_again(engine: Engine, clips: Dat
     assert measure(engine, clips) == 3
     with engine.connect() as connection:
         failed = connection.execute(sa.text("SELECT status, error FROM video_fact WHERE status <> 'ok'")).all()
+        assert list_measurement_errors(connection, "clips") == [failed[0].error]
+        assert list_measurement_errors(connection, "others") == []
     assert [(row.status, "put the file back or ingest" in row.error) for row in failed] == [("failed", True)]
     assert shown(engine, "motion")["slow"] == (None,)
     os.rename(folder / "elsewhere.mp4", folder / "slow.mp4")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,17 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.datasets import require_dataset
+from assets.ingest.resolve import DatabaseRow, resolve_vectors
+from assets.ingest.rows import VectorRow
 from assets.ingest.run import ingest_folder
 from assets.search import NothingToSearch, search_like_video
 from assets.selection.select import choose_samples
 from assets.trial.setup import TrialRequest, TrialSetup, prepare_trial
 from db.evidence.video_vectors import list_encoders, load_video_vectors
+from db.manifest.store import open_ingest_store
 from db.selection.recipes import SelectionError, parse_recipe
 from tests.assets.manifests import Row, candidate, reference, vector, write_clip, write_lines, write_manifest
-from tests.db.builders import set_scores
+from tests.db.builders import set_scores, wait_for_lock
 from tests.db.freezing import freeze_recipe
 
 
@@ -53,6 +57,22 @@ def test_a_vector_of_another_length_is_named_and_costs_no_other(engine: Engine, 
         assert list_encoders(connection, require_dataset(engine, "one")) == {"InternVideo2": 3, "other": 1}
         assert list_encoders(connection, require_dataset(engine, "two")) == {}
         assert list_encoders(connection, None) == {"InternVideo2": 3, "other": 1}
+
+
+def test_two_ingests_at_once_store_one_length(engine: Engine, tmp_path: Path) -> None:
+    folder = write_set(tmp_path / "two", "ab", *(vector(key, 1, 2, 3) for key in "ab"))
+    ingest_folder(engine, write_set(tmp_path / "one", "a"), "one")
+    with ThreadPoolExecutor(1) as pool, open_ingest_store(engine, require_dataset(engine, "one")) as store:
+        with store.open_transaction():
+            store.register_encoder("InternVideo2")
+        with store.open_transaction():
+            (row,) = resolve_vectors(store, tmp_path, [VectorRow(**vector("a", 1, 2))])
+            assert isinstance(row, DatabaseRow)
+            other = pool.submit(ingest_folder, engine, folder, "two")
+            wait_for_lock(engine, other)
+            store.store_rows(row.table, [row.columns])
+        assert other.result().accepted["vectors"] == 0
+    assert shown(engine, "SELECT DISTINCT vector_dims(embedding) FROM video_embedding") == [(2,)]
 
 
 def test_a_vector_belongs_to_the_file_that_its_video_had(engine: Engine, tmp_path: Path) -> None:

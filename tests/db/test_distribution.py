@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
-from db.scores.distribution import DefinedScores, load_defined_scores
+from db.scores.score_arrays import load_score_arrays
+from metrics_core.arrays import FloatArray, IntArray
 from metrics_core.selection.distribution import (
     Distribution,
     GroupThreshold,
@@ -49,9 +51,23 @@ THRESHOLDS = (
 )
 
 
-def load(engine: Engine, scorer_id: int, dataset: Dataset) -> dict[str, DefinedScores]:
+class Defined(NamedTuple):
+    """The defined scores of samples of one kind."""
+
+    values: FloatArray
+    shards: npt.NDArray[np.int16]
+    video_ids: IntArray
+
+
+def load(engine: Engine, scorer_id: int, dataset: Dataset) -> dict[str, Defined]:
     with engine.begin() as connection:
-        return load_defined_scores(connection, dataset, scorer_id)
+        loaded = load_score_arrays(connection, dataset, {"vcs": scorer_id})
+    return {
+        kind: Defined(arrays.values["vcs"][rows], arrays.shards[rows], arrays.video_ids[rows])
+        for kind, arrays in loaded.items()
+        for rows in [np.isfinite(arrays.values["vcs"])]
+        if rows.any()
+    }
 
 
 def plain(engine: Engine, query: str, **values: Any) -> list[tuple[Any, ...]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from db.manifest.remarks import (
     list_tags,
     list_views,
     load_remarks,
+    load_stored_time,
     save_view,
     store_remarks,
     tag_samples,
@@ -32,11 +34,10 @@ from db.schema import remark, saved_view, selection, selection_item
 from db.selection.conditions import FilterError
 from db.selection.recipes import SelectionError, parse_recipe
 from tests.conftest import filled_template
-from tests.db.builders import add_sample, add_video, change_text, make_dataset
+from tests.db.builders import add_sample, add_video, change_text, make_dataset, wait_for_lock
 from tests.db.freezing import freeze_recipe
 
 TAGS = ("good", "needs a look", 'odd "name" \\', "é")
-THEN = datetime(2026, 5, 1, 12, tzinfo=timezone.utc)
 
 
 def fill(engine: Engine) -> None:
@@ -91,27 +92,29 @@ def test_many_samples_get_a_tag_at_once_and_lose_only_that(engine: Engine, clips
         samples, others = ids(connection, clips), ids(connection, make_dataset(engine, "other"))
         tag(connection, clips, "good", 0)
         chosen = [*samples[:3], samples[2], others[0], 2**62]
-        assert tag_samples(connection, clips, chosen, "good", "bob", THEN) == 2
-        assert tag_samples(connection, clips, [], "good", "bob", THEN) == 0
+        assert tag_samples(connection, clips, chosen, "good", "bob") == 2
+        assert tag_samples(connection, clips, [], "good", "bob") == 0
         remarks = [load_remarks(connection, clips, sample_id) for sample_id in samples[:4]]
         assert [each and each[0].made_by for each in remarks] == ["ann", "bob", "bob", []]
-        assert remarks[1] == [Remark(samples[1], "tag", "good", "bob", THEN)]
+        now = load_stored_time(connection)
+        assert remarks[1] == [Remark(samples[1], "tag", "good", "bob", now)]
         assert load_remarks(connection, make_dataset(engine, "other"), others[0]) == []
-        store_remarks(connection, clips, [Remark(samples[3], "note", "good", "bob", THEN)])
-        tag_samples(connection, clips, samples, "bad", "bob", THEN)
-        later = THEN.replace(year=2027)
-        for wrong in ((make_dataset(engine, "other"), "good", "bob", THEN), (clips, "good", "bob", later)):
+        store_remarks(connection, clips, [Remark(samples[3], "note", "good", "bob")])
+        tag_samples(connection, clips, samples, "bad", "bob")
+        later = now + timedelta(seconds=1)
+        for wrong in ((make_dataset(engine, "other"), "good", "bob", now), (clips, "good", "bob", later)):
             assert delete_added_tags(connection, *wrong) == 0
-        assert delete_added_tags(connection, clips, "good", "ann", THEN) == 0
-        assert delete_added_tags(connection, clips, "good", "bob", THEN) == 2
+        assert delete_added_tags(connection, clips, "good", "bob", now) == 2
         assert [len(load_remarks(connection, clips, sample_id)) for sample_id in samples[:4]] == [2, 1, 1, 2]
 
 
-def test_what_is_taken_away_comes_back_as_it_was(engine: Engine, clips: Dataset) -> None:
+def test_what_is_taken_away_comes_back_with_its_author(engine: Engine, clips: Dataset) -> None:
     with engine.begin() as connection:
         first, second, *_ = ids(connection, clips)
-        old = [Remark(first, "tag", "good", "ann", THEN), Remark(second, "tag", "good", "bob", THEN)]
-        store_remarks(connection, clips, old)
+        new = [Remark(first, "tag", "good", "ann"), Remark(second, "tag", "good", "bob")]
+        store_remarks(connection, clips, new)
+        old = [*load_remarks(connection, clips, first), *load_remarks(connection, clips, second)]
+        assert [mark._replace(made_at=None) for mark in old] == new
         other = make_dataset(engine, "other")
         assert delete_remarks(connection, other, "tag", "good", [first, second]) == []
         assert delete_remarks(connection, clips, "note", "good", [first, second]) == []
@@ -122,10 +125,27 @@ def test_what_is_taken_away_comes_back_as_it_was(engine: Engine, clips: Dataset)
         assert load_remarks(connection, clips, first) == old[:1]
 
 
+def test_two_people_may_tag_the_same_samples_at_once(engine: Engine, clips: Dataset) -> None:
+    with engine.begin() as connection:
+        first, second, *_ = ids(connection, clips)
+
+    def tag_both() -> list[int]:
+        with engine.begin() as connection:
+            return store_remarks(connection, clips, [Remark(place, "tag", "good", "bob") for place in (second, first)])
+
+    with ThreadPoolExecutor(1) as pool:
+        with engine.begin() as connection:
+            tag(connection, clips, "good", 0)
+            other = pool.submit(tag_both)
+            wait_for_lock(engine, other)
+            tag(connection, clips, "good", 1)
+        assert other.result() == []
+
+
 def test_notes_come_after_tags_and_are_no_columns(engine: Engine, clips: Dataset) -> None:
     with engine.begin() as connection:
         first = ids(connection, clips)[0]
-        store_remarks(connection, clips, [Remark(first, "note", "The dog is a fox.", "bob", THEN)])
+        store_remarks(connection, clips, [Remark(first, "note", "The dog is a fox.", "bob")])
         tag(connection, clips, "good", 0)
         assert [(mark.kind, mark.text) for mark in load_remarks(connection, clips, first)] == [
             ("tag", "good"),

@@ -34,6 +34,7 @@ from db.manifest.datasets import Dataset
 from db.server.engine import open_engine
 from metrics_core.protocols import ModelIdentity
 from orchestration.look.app import LookPages
+from orchestration.look.rating import RatingSetup
 from orchestration.web.guard import RequestGuard
 from tests.assets.reporting import ToldScorer, rate
 from tests.browser import barriers, chromium
@@ -157,8 +158,17 @@ def add_texts(engine: Engine) -> list[int]:
     with engine.begin() as connection:
         model_id = register_model(connection, Named("texts").identity.as_dict())
     angles = np.arange(len(texts[:-2])) * np.pi / 4
+    rate(engine, {ids[0]: (3, 4), ids[1]: (2,)}, "flow")
     store_text_vectors(engine, model_id, texts[:-2], np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32))
     return ids
+
+
+def add_bare_video(engine: Engine, clip: Path) -> None:
+    """A dataset with one video that plays, and no caption."""
+    state = clip.stat()
+    columns = {"n_frames": 24, "size_bytes": state.st_size, "mtime_ns": state.st_mtime_ns, "duration_s": 2.0}
+    dataset = make_dataset(engine, "bare")
+    add_video(engine, dataset, "alone", content=clip.read_bytes(), uri=str(clip), width=64, height=48, **columns)
 
 
 def add_frames(engine: Engine, videos: dict[int, tuple[float, float]]) -> None:
@@ -196,8 +206,9 @@ def served(engine: Engine, dataset: Dataset, ids: list[int], text_ids: list[int]
     told = {"vcs": EXPLAINED, "evqa": KEYWORDS}
     scorers = {metric: cast(Any, ToldScorer(metric, told.get(metric))) for metric in ("vcs", "evqa")}
     scorers["vcs_short"] = cast(Any, scorer_of_vectors())
-    guidelines = {"style": Markup("<h1>Style</h1><p>Mark down what is <b>too long</b>.</p>")}
-    look = LookPages(engine, lambda: scorers, has_lineage=True, guidelines=guidelines)
+    guidelines = Markup("<h1>Style</h1><p>Mark down what is <b>too long</b>.</p>")
+    setups = {"style": RatingSetup(guidelines), "watched": RatingSetup(check_every=3)}
+    look = LookPages(engine, lambda: scorers, has_lineage=True, setups=setups)
     # A connection waits in the queue of the socket until the server is there to take it.
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -226,6 +237,7 @@ def shown(shared_server: Engine, tmp_path_factory: pytest.TempPathFactory) -> Ge
     with copied_database(shared_server) as url:
         engine = open_engine(url)
         dataset, ids = add_clips(engine, folder)
+        add_bare_video(engine, (folder / "clip.mp4").resolve())
         with served(engine, dataset, ids, add_texts(engine), folder) as pages:
             yield pages
         engine.dispose()

@@ -134,7 +134,7 @@ def test_init_says_what_can_be_scored_and_offers_ratings(run: Run, tmp_path: Pat
     (folder / "a.txt").write_text("A ball rolls.")
     shown = run("init", str(folder), "--dry-run").stdout
     assert "plan: scores: no metric can score this yet\n" in shown
-    assert "plan: vcs needs references: none found\n" in shown
+    assert "plan: vcs and vcs_short need references: none found\n" in shown
     assert "plan: evqa needs another encoder: the built-in encoder only works on the demo. Set " in shown
     table = tmp_path / "table" / "t.csv"
     table.parent.mkdir()
@@ -160,7 +160,9 @@ def test_score_reports_each_shard_and_scores_nothing_twice(run: Run, scored: dic
     assert scored["score"] == {"dataset": "cli", "shards": [{"shard": "cli:0000", **made}]}
     again = run("score", "--dataset", "cli")
     assert again.returncode == 0
-    assert "nothing to score" in again.stdout
+    nothing, values = again.stdout.splitlines()[:2]
+    assert nothing == "nothing to score: every sample of cli has a value, or a reason for none"
+    assert values.startswith("samples with a value: vcs 2, evqa 0, vcs_short 3, ")
 
 
 def test_rejects_name_file_line_code_and_reason(run: Run, scored: dict[str, Any]) -> None:
@@ -305,8 +307,8 @@ def test_select_asks_what_to_do_with_ties_and_tells_them(run: Run, scored: dict[
     assert (both["n"], both["n_tied"], both["n_tied_left"]) == (2, 2, 0)
     for further in ((), ("--preview",)):
         told = run(*select, "--ties", "random", "--seed", "5", *further).stdout
-        sentence = "1 of the 1 selected sample has the cutoff value; 1 more with it is left out (drawn by seed 5)"
-        assert sentence in " ".join(told.split())
+        sentence = "1 of the 1 selected sample has the cutoff value; 1 more with that value is left out (drawn by "
+        assert f"{sentence}seed 5)" in " ".join(told.split())
     drawn = read_json(run(*select, "--ties", "random", "--seed", "5", "--json"))
     shown = run("selections", "show", str(drawn["selection_id"])).stdout
     assert f"# {sentence}\n" in shown
@@ -497,6 +499,23 @@ def test_facts_make_the_simple_score_without_a_model(run: Run, tmp_path: Path) -
     assert row == {"words": 3, "words_in_common": pytest.approx(4 / 7), "cosine": None, "cosine_status": None}
 
 
+def test_facts_name_videos_that_could_not_be_measured(run: Run, tmp_path: Path) -> None:
+    rows = []
+    for key in ("a", "b", "c"):
+        write_clip(tmp_path / f"{key}.mp4")
+        rows.append({"video_id": key, "path": f"{key}.mp4"})
+    write_rows(tmp_path / "videos.jsonl", rows)
+    caption = {"caption_id": "c", "video_id": "c", "role": "candidate", "system": "s", "text": "A ball."}
+    write_rows(tmp_path / "captions.jsonl", [caption])
+    assert run("ingest", str(tmp_path), "--dataset", "gone").returncode == 0
+    (tmp_path / "a.mp4").unlink()
+    (tmp_path / "b.mp4").unlink()
+    told = " ".join(run("facts", "--dataset", "gone").stdout.split())
+    assert f"2 videos could not be measured, such as {tmp_path / 'a.mp4'}: no such file" in told
+    errors = read_json(run("facts", "--dataset", "gone", "--json"))["errors"]
+    assert [error.split(": ")[0] for error in errors] == [str(tmp_path / "a.mp4"), str(tmp_path / "b.mp4")]
+
+
 def test_facts_describe_texts_once_and_show_how_they_spread(run: Run, scored: dict[str, Any]) -> None:
     # Three captions, a fourth of another video, and a question with its answer.
     found = read_json(run("facts", "--dataset", "cli", "--json"))
@@ -555,7 +574,11 @@ def test_score_says_first_which_metrics_can_score_nothing(run: Run, tmp_path: Pa
     assert done.stderr.splitlines()[:2] == warned
     # Also where all is scored already: the stored statuses say it.
     again = run("score", "-d", "silent", *metrics)
-    assert (again.stdout, again.stderr.splitlines()) == ("nothing to score: every sample of silent is scored\n", warned)
+    assert again.stderr.splitlines() == warned
+    assert again.stdout == (
+        "nothing to score: every sample of silent has a value, or a reason for none\n"
+        "samples with a value: vcs 0, ecs 0, vcs_short 2; reelsieve scores -d silent shows why\n"
+    )
     assert "warning" not in run("score", "-d", "silent", "--metric", "vcs_short", "--dry-run").stderr
 
 

@@ -360,7 +360,7 @@ def test_subset_and_report_lie_where_the_metadata_says(scored: dict[str, dict[st
     subset = scored["training_subset"]
     assert (subset["eligible"], subset["dagster/row_count"]) == (24, 3)
     assert subset["at the cut"] == (
-        "3 of the 3 selected samples share the cutoff value; 9 more with it are left out (drawn by seed 0)"
+        "3 of the 3 selected samples share the cutoff value; 9 more with that value are left out (drawn by seed 0)"
     )
     assert pq.read_table(subset["path"]).num_rows == 3
     report = scored["dataset_report"]

@@ -217,17 +217,47 @@ def test_keys_lead_from_sample_to_sample_and_back_to_its_card(page: Page, shown:
     assert page.evaluate("document.activeElement.id") == f"s{order[6]}"
 
 
-def test_where_nothing_is_scored_facts_come_first(page: Page, shown: Shown) -> None:
+def test_escape_leads_back_to_all_systems_of_a_video_and_then_to_the_cards(page: Page, shown: Shown) -> None:
+    page.goto(f"/look/clips?where={quote('vcs is not null')}")
+    page.get_by_role("link", name="All systems on video").first.click()
+    page.wait_for_url("**/video/**")
+    video, cards = page.url, keys(page)
+    sample = walk_to_card(page, len(cards) - 1)
+    # A comparison of words leads to the same sample; it changes nothing about where Escape leads.
+    with page.expect_navigation():
+        page.get_by_role("link", name="Compare words with").first.click()
+    assert sample_of(page) == sample
+    page.keyboard.press("Escape")
+    page.wait_for_url(f"{video.partition('?')[0]}?**")
+    assert keys(page) == cards
+    assert page.evaluate("document.activeElement.id") == f"s{sample}"
+    # The next sample is one of the cards, perhaps of another video.
+    walk_to_card(page, 0)
+    walk(page, "j" if page.get_by_role("link", name="Next").count() else "k")
+    assert page.locator(".back").all_inner_texts() == ["clips"]
+    page.goto(video)
+    page.keyboard.press("Escape")
+    page.wait_for_url("**/look/clips?where=**")
+
+
+def walk_to_card(page: Page, number: int) -> int:
+    """Open the sample of a card, and return it."""
+    with page.expect_navigation():
+        page.locator(".card .open").nth(number).click()
+    return sample_of(page)
+
+
+def test_where_nothing_is_scored_ratings_and_facts_come_first(page: Page, shown: Shown) -> None:
     page.goto("/look/texts")
     assert page.locator(".card").first.locator("dt").all_inner_texts() == [
+        "rating_flow",
         "words",
         "sentences",
         "name_share",
-        "language",
     ]
     page.get_by_text("Columns", exact=True).click()
     offered = page.locator("fieldset label").all_inner_texts()
-    assert offered[0].strip() == "words"
+    assert [name.strip() for name in offered[:2]] == ["rating_flow", "words"]
     assert not {"vcs", "vcs_status", "motion", "width"} & {name.strip() for name in offered}
     page.get_by_text("Columns", exact=True).click()
     distributions(page)
@@ -238,6 +268,18 @@ def test_where_nothing_is_scored_facts_come_first(page: Page, shown: Shown) -> N
     assert page.get_by_text("unscored").count() == 0
     page.get_by_text("No score yet by vcs, evqa").wait_for()
     assert page.locator(".scores > *").first.get_by_text("Facts").count() == 1
+
+
+def test_of_a_dataset_without_captions_the_videos_are_shown(page: Page, shown: Shown) -> None:
+    page.goto("/look/bare")
+    page.get_by_text("No captions: the first 1 video with some facts").wait_for()
+    until(page, "document.querySelector('.card img').naturalWidth > 100")
+    assert page.get_by_text("loosen one").count() == 0
+    page.locator(".card .open").click()
+    page.wait_for_url("**/look/bare/video/*")
+    assert page.get_by_text("side by side").count() == 0
+    page.goto("/look/bare?where=words>3")
+    page.get_by_text("No sample passes all conditions: loosen one.").wait_for()
 
 
 def test_words_that_differ_are_marked_in_both_texts(page: Page, shown: Shown) -> None:

@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from db.schema import preference, rating
+from assets.datasets import require_dataset
+from db.schema import preference, rating, rating_scale
 from orchestration.installation import get_installation
 from orchestration.launch import run_ingest
 from tests.command_line import run_command
@@ -38,6 +39,10 @@ DEADLINE_S = 60.0
 @pytest.fixture(scope="module", autouse=True)
 def ingested(installation: Installation) -> None:
     run_ingest(get_installation(), installation.manifest, DATASET, None, 2)
+    dataset = require_dataset(get_installation().engine, DATASET)
+    with get_installation().engine.begin() as connection:
+        real = {"aspect": "z", "scale": "real", "lowest_is_best": False}
+        connection.execute(sa.insert(rating_scale), {"dataset_id": dataset.dataset_id, **real})
 
 
 @contextmanager
@@ -90,6 +95,12 @@ def test_rate_shows_the_guidelines_of_its_aspect(tmp_path: Path) -> None:
         assert "everything" not in text_of(address.replace("coverage", "fluency"))
 
 
+def test_one_in_so_many_questions_of_the_aspect_is_an_attention_check() -> None:
+    with started([*RATE, "--rater", "eve", "--attention-check", "2"], signal.SIGTERM) as address:
+        assert "eve: 0 answers<" in text_of(address)
+        assert "eve: 0 of 36 rated<" in text_of(address.replace("coverage", "fluency"))
+
+
 def test_every_rater_gets_an_address_of_their_own() -> None:
     port = str(free_port())
     program = str(Path(sys.executable).with_name("reelsieve"))
@@ -140,11 +151,23 @@ def test_an_answer_outlives_a_kill() -> None:
         ),
         (
             ["rate", "tiny"],
-            "give either --aspect, such as --aspect coverage, to rate, or --keypoints to label facts",
+            "give either --aspect, such as --aspect coverage, to rate, or --keypoints to label keypoints",
         ),
         (
             ["rate", "tiny", "--keypoints", "--pairs"],
-            "--scale, --pairs and --guidelines are for ratings: leave them out with --keypoints",
+            "--scale, --pairs, --guidelines and --attention-check are for ratings: leave them out with --keypoints",
+        ),
+        (
+            ["rate", "tiny", "--keypoints", "--attention-check", "9"],
+            "--scale, --pairs, --guidelines and --attention-check are for ratings: leave them out with --keypoints",
+        ),
+        (
+            ["rate", "tiny", "--aspect", "coverage", "--pairs", "--spans"],
+            "--spans marks words while people rate one caption: leave out --pairs and --keypoints",
+        ),
+        (
+            ["rate", "tiny", "--aspect", "z", "--attention-check", "9"],
+            "--attention-check: the scale of z has no ends, so no rating is surely low: leave it out",
         ),
         (
             ["rate", "tiny", "--aspect", "coverage", "--guidelines", "nowhere.md"],

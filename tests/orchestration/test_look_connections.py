@@ -72,6 +72,7 @@ def requests(shown: Shown) -> dict[tuple[str, str], str]:
     own, named = "/look/{dataset}", {"rater": "ann", "aspect": "coverage"}
     settling = urlencode({**named, "to-settle": "vcs:evqa"})
     answer = urlencode({**named, "answer": "4", **about(shown, 0)})
+    mark = urlencode({**named, "from": "0", "to": "1", **about(shown, 0)})
     label = urlencode({"rater": "ann", "answer": "yes", **fact(shown)})
     tag = {"kind": "tag", "text": "good", "sample": str(shown.ids[0])}
     video = f"{own}/video/{{video_id:row}}"
@@ -94,6 +95,8 @@ def requests(shown: Shown) -> dict[tuple[str, str], str]:
         ("GET", f"{own}/rate"): f"/look/clips/rate?{settling}",
         ("POST", f"{own}/rate"): f"/look/clips/rate?{answer}",
         ("POST", f"{own}/rate/undo"): f"/look/clips/rate/undo?{urlencode(named)}",
+        ("POST", f"{own}/rate/spans"): f"/look/clips/rate/spans?{mark}",
+        ("POST", f"{own}/rate/spans/remove"): f"/look/clips/rate/spans/remove?{mark}",
         ("GET", f"{own}/rate/progress"): f"/look/clips/rate/progress?{urlencode(named)}",
         ("GET", f"{own}/rate/raters"): f"/look/clips/rate/raters?{urlencode(named)}",
         ("GET", f"{own}/rate/facts"): "/look/clips/rate/facts?rater=ann",

@@ -308,7 +308,7 @@ def test_only_samples_without_the_tag_get_it_and_undo_takes_only_these_back(show
         ("map/tag", {"text": "odd", "by": "ann"}, "no area is chosen: draw one on the map first"),
         ("map/tag", {"text": " ", "by": "ann"}, "the tag is empty: write one"),
         ("map/tag", {"text": "odd", "by": ""}, "the name is empty: write one"),
-        ("map/untag", {"text": "odd", "by": "ann"}, "the address names no time"),
+        ("map/untag", {"text": "odd", "by": "ann"}, "is not a time"),
         ("map/untag", {"text": "odd", "by": "ann", "at": "now"}, "'now' in the address is not a time with its zone"),
     ],
 )

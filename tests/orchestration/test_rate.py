@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus, urlsplit
 
@@ -9,15 +10,18 @@ import pytest
 import sqlalchemy as sa
 
 from assets.agreement.questions import draw_for_question, parse_question
+from assets.ingest.scales import parse_scale
 from assets.promise.select import PromiseUnconfirmed, make_promised_selection
 from assets.promise.state import PromiseState
 from assets.promise.terms import PromiseTerms
 from db.manifest.rating import Rater
 from db.manifest.rating_draws import list_rating_questions
-from db.schema import keypoint_label, preference, rating, rating_scale, sample
+from db.reports.agreement import SPANS_ASPECT, list_ratings
+from db.schema import attention_check, keypoint_label, preference, rating, rating_scale, sample, wrong_span
 from db.selection.recipes import Recipe
 from metrics_core.protocols import TextEncoder
 from orchestration.look.rating import RatingSession
+from tests.assets.reporting import rate
 from tests.browser import barriers
 from tests.db.builders import change_text
 from tests.orchestration.looking import HOSTILE, SYSTEMS, Shown, browser, page, shown
@@ -212,6 +216,12 @@ def test_a_mistake_is_told_in_one_sentence(shown: Shown, query: str, sentence: s
     assert (answer.status, sentence in (text := answer.read().decode())) == (400, True), text
 
 
+def test_an_own_field_of_the_manifest_is_no_scale_of_the_page(shown: Shown) -> None:
+    rate(shown.engine, {shown.ids[0]: [2]}, "style", scale="1-7")
+    answer = shown.ask("/look/clips/rate?rater=z&aspect=style")
+    assert (answer.status, "1 is worst, 5 best" in answer.read().decode()) == (200, True)
+
+
 @pytest.mark.parametrize(
     "said", ["answer=6&sample=1", "answer=4&sample=x", "sample=1", "answer=4&sample=99999999999999999999", "answer=4"]
 )
@@ -226,12 +236,13 @@ def test_another_site_stores_nothing(shown: Shown) -> None:
         f"?rater=z&aspect=coverage&answer=4{one}",
         f"?rater=z&aspect=coverage&pairs=1&answer=a{one}{other}",
         "/undo?rater=z&aspect=coverage",
+        f"/spans?rater=z&aspect=coverage&from=0&to=1{one}",
         f"/facts?rater=z&answer=yes&keypoint=1&sample={shown.ids[0]}",
         "/facts/undo?rater=z",
     ):
         assert shown.ask(f"/look/clips/rate{said}", "POST", {}, Origin="http://evil.example").status == 403
         assert shown.ask(f"/look/clips/rate{said}", "POST", Content_Type="text/plain").status == 415
-    assert (stored(shown, "z"), preferred(shown, "z"), labels(shown, "z")) == ([], [], [])
+    assert (stored(shown, "z"), preferred(shown, "z"), labels(shown, "z"), marked(shown, "z")) == ([], [], [], [])
 
 
 # Two side by side, repeats, and agreement so far.
@@ -324,6 +335,214 @@ def test_guidelines_of_the_aspect_are_shown_with_the_question(page: Page, shown:
     assert page.get_by_text("Guidelines", exact=True).count() == 0
 
 
+def checks(shown: Shown, rater: str) -> list[tuple[Any, ...]]:
+    """Sample, value and result of each attention check of a rater, in the order in which they were answered."""
+    check = attention_check.c
+    query = sa.select(check.sample_id, check.value, check.has_passed).where(check.rater == rater)
+    with shown.engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(query.order_by(check.extra["rated_at"].astext))]
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_an_attention_check_looks_like_any_question_and_is_no_rating(
+    page: Page, shown: Shown, rater: str, pairs: bool
+) -> None:
+    page.goto(f"/look/texts/rate?aspect=watched&rater={rater}{'&pairs=1' if pairs else ''}")
+    pages, planted = set(), []
+    for n in range(4):
+        page.get_by_text(f"{rater}: {n} answer").wait_for()
+        box = page.locator(".rate").evaluate("each => each.outerHTML")
+        # Without ids, hashes and texts, all questions are one.
+        pages.add(re.sub(r"[0-9a-f]{64}|(sample|skip)=[0-9-]+|<p class=.caption.*?</p>", "", box))
+        texts, before = page.locator(".caption").all_inner_texts(), checks(shown, rater)
+        press(page, "t" if pairs else "4")
+        if len(checks(shown, rater)) > len(before):
+            planted.append((checks(shown, rater)[-1][0], texts))
+    assert len(pages) == 1
+    assert [(value, passed) for _, value, passed in checks(shown, rater)] == [(0, True) if pairs else (4, False)] * len(
+        planted
+    )
+    assert len(planted) in (1, 2)
+    answers = preferred(shown, rater) if pairs else stored(shown, rater)
+    assert len(answers) + n_repeated(shown, rater) + len(planted) == 4
+    for sample_id, texts in planted:
+        with shown.engine.connect() as connection:
+            own = connection.execute(sa.select(sample.c.text).where(sample.c.sample_id == sample_id)).scalar_one()
+        assert own not in texts
+    while checks(shown, rater):
+        press(page, "u")
+    assert page.locator(".caption").all_inner_texts() == planted[0][1], "it is asked again"
+    press(page, "b" if pairs else "2")
+    ((_, value, has_passed),) = checks(shown, rater)
+    assert (abs(value), has_passed) == ((1, value < 1) if pairs else (2, True))
+
+
+def n_repeated(shown: Shown, rater: str) -> int:
+    """How many captions and pairs a rater answered twice."""
+    with shown.engine.connect() as connection:
+        return sum(
+            connection.scalar(sa.select(sa.func.count()).where(table.c.rater == rater, table.c.extra.has_key("again")))
+            or 0
+            for table in (rating, preference)
+        )
+
+
+@pytest.mark.parametrize(
+    ("scale", "passing", "failing"),
+    [
+        ("1-5", (1, 2), (3, 4, 5)),
+        ("1-7", (1, 2, 3), (4, 7)),
+        ("0-20, lowest is best", (20, 14), (13, 0)),
+        ("yes-no", (0,), (1,)),
+        ("-3-3", (-3, -1), (-0.5, 3)),
+    ],
+)
+def test_a_rating_in_the_worst_third_of_the_scale_passes_a_check(
+    shown: Shown, scale: str, passing: tuple[float, ...], failing: tuple[float, ...]
+) -> None:
+    session = RatingSession(Rater(shown.dataset, "ann", "any"), scale, declared=parse_scale(scale))
+    assert {session.has_passed(value) for value in passing} == {True}
+    assert {session.has_passed(value) for value in failing} == {False}
+
+
+def test_answers_of_pages_pass_on_their_own_scales(shown: Shown) -> None:
+    passing = {"1-5": ["1", "2"], "yes-no": ["no"], "0-100": [str(n) for n in range(34)]}
+    for scale, answers in passing.items():
+        session = RatingSession(Rater(shown.dataset, "ann", "any"), scale)
+        assert [text for text, value in session.answers.items() if session.has_passed(value)] == answers or (
+            sorted(answers) == sorted(text for text, value in session.answers.items() if session.has_passed(value))
+        )
+    assert RatingSession(Rater(shown.dataset, "ann", "any"), "real", declared=parse_scale("real")).has_passed(0) is None
+    pair = RatingSession(Rater(shown.dataset, "ann", "any", pairs=True), None)
+    assert [pair.has_passed(value) for value in (1, 0, -1)] == [False, True, True]
+
+
+def marked(shown: Shown, rater: str) -> list[tuple[Any, ...]]:
+    """The words that a rater marked, with their places, in the order of the text."""
+    mark = wrong_span.c
+    query = sa.select(mark.words, mark.start_at, mark.end_at, mark.is_planted).where(mark.rater == rater)
+    with shown.engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(query.order_by(mark.sample_id, mark.start_at))]
+
+
+def selected(page: Page) -> list[str]:
+    """The words that the page shows as marked."""
+    return page.locator(".words [aria-selected=true]").all_inner_texts()
+
+
+def wait_for(page: Page, message: str) -> None:
+    page.get_by_role("status").get_by_text(message).wait_for()
+
+
+def test_words_are_marked_by_mouse_and_the_marks_taken_back(page: Page, shown: Shown, rater: str) -> None:
+    page.goto(f"/look/texts/rate?aspect=overall&rater={rater}&spans=1")
+    words = page.get_by_role("option")
+    text = page.locator(".words").inner_text()
+    assert barriers(page) == []
+    words.nth(1).click()
+    wait_for(page, "'brown' is marked as wrong")
+    assert marked(shown, rater) == [("brown", 2, 7, False)]
+    words.nth(3).hover()
+    page.mouse.down()
+    words.nth(5).hover()
+    assert page.locator(".words .chosen").count() == 3
+    page.mouse.up()
+    end = len(" ".join(text.split(" ")[:6]))
+    wait_for(page, f"{text[12:end]!r} is marked as wrong")
+    assert marked(shown, rater)[1:] == [(text[12:end], 12, end, False)]
+    assert selected(page) == ["brown", *text.split(" ")[3:6]]
+    assert barriers(page) == []
+    words.nth(5).hover()
+    page.mouse.down()
+    words.nth(6).hover()
+    page.mouse.up()
+    wait_for(page, "a word is marked already: take its mark back first")
+    words.nth(4).click()
+    wait_for(page, "is not marked any more")
+    assert selected(page) == ["brown"]
+    page.keyboard.press("u")
+    wait_for(page, "is marked as wrong")
+    assert (len(marked(shown, rater)), len(selected(page))) == (2, 4)
+    page.keyboard.press("u")
+    wait_for(page, "is not marked any more")
+    page.reload()
+    assert selected(page) == ["brown"]
+    press(page, "2")
+    assert selected(page) == []
+    press(page, "u")
+    assert (selected(page), stored(shown, rater)) == (["brown"], []), "the mark stays where an answer is taken back"
+    press(page, "2")
+    with shown.engine.connect() as connection:
+        extra = connection.scalar(sa.select(rating.c.extra).where(rating.c.rater == rater))
+    assert extra["spans"] is True
+
+
+def test_words_are_marked_by_keys(page: Page, shown: Shown, rater: str) -> None:
+    page.goto(f"/look/clips/rate?aspect=overall&rater={rater}&spans=1")
+    page.wait_for_load_state()
+    text = page.locator(".words").inner_text()
+    assert HOSTILE in text
+    for key in ("w", "ArrowRight", "Shift+ArrowRight", "Shift+ArrowRight", "Shift+ArrowLeft", "Space"):
+        page.keyboard.press(key)
+    wait_for(page, "is marked as wrong")
+    first, second = text.split()[1:3]
+    end = text.index(second) + len(second)
+    assert marked(shown, rater) == [(text[2:end], 2, end, False)]
+    assert selected(page) == [first, second]
+    page.keyboard.press("Enter")
+    wait_for(page, "is not marked any more")
+    assert (marked(shown, rater), selected(page)) == ([], [])
+    page.keyboard.press("Home")
+    page.keyboard.press("Space")
+    wait_for(page, "'A' is marked as wrong")
+    assert page.get_by_role("option", selected=True).all_inner_texts() == ["A"]
+    press(page, "4")
+    assert [row[2] for row in stored(shown, rater)] == [4.0]
+
+
+def test_marks_in_a_planted_caption_are_taken_and_count_for_no_caption(page: Page, shown: Shown, rater: str) -> None:
+    page.goto(f"/look/texts/rate?aspect=watched&rater={rater}&spans=1")
+    for _ in range(3):
+        page.get_by_role("option").nth(1).click()
+        wait_for(page, "'brown' is marked as wrong")
+        press(page, "1")
+    assert len(checks(shown, rater)) == 1
+    assert sorted(row[3] for row in marked(shown, rater)) == [False, False, True]
+    with shown.engine.connect() as connection:
+        exported = sa.text("SELECT count(*) FROM wrong_spans WHERE rater = :rater AND NOT is_stale AND words = 'brown'")
+        assert connection.scalar(exported, {"rater": rater}) == 2
+        rated = sa.select(rating.c.sample_id).where(rating.c.rater == rater)
+        dataset_id = connection.scalar(sa.select(sample.c.dataset_id).where(sample.c.sample_id == shown.text_ids[0]))
+        listed = list_ratings(connection, dataset_id or 0)
+        whole = {row[:1] + row[3:] for row in listed if row[1:3] == (rater, SPANS_ASPECT)}
+        assert whole == {(sample_id, 0.0) for sample_id in connection.scalars(rated)}
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "sentence"),
+    [
+        ("from=2&to=5", 200, "'dog' is marked as wrong"),
+        ("from=0&to=1", 409, "a word is marked already: take its mark back first"),
+        ("from=1&to=2", 400, "the address names no words of the caption"),
+        ("from=3&to=2", 400, "the address names no words of the caption"),
+        ("from=2&to=99999", 400, "the address names no words of the caption"),
+        ("from=2", 400, "is not a whole number"),
+        ("from=2&to=5&pairs=1&spans=0", 400, "words are marked in one caption"),
+        ("from=2&to=5&pairs=1", 400, "wrong words are marked in one caption at a time"),
+        (f"from=2&to=5&text={'0' * 64}", 409, "the caption was changed or dropped: open the page again"),
+    ],
+)
+def test_a_mark_is_stored_or_refused_in_a_sentence(
+    shown: Shown, rater: str, query: str, status: int, sentence: str
+) -> None:
+    own = f"&text={digest(shown, shown.ids[0])}"
+    address = f"/look/clips/rate/spans?rater={quote(rater)}&aspect=any&sample={shown.ids[0]}"
+    assert shown.ask(f"{address}{own}&from=0&to=1", "POST", {}).status == 200
+    answer = shown.ask(f"{address}{'' if 'text=' in query else own}&spans=1&{query}", "POST", {})
+    assert (answer.status, sentence in (told := answer.read().decode())) == (status, True), told
+    assert marked(shown, rater) == [("A", 0, 1, False), ("dog", 2, 5, False)][: 1 + (status == 200)]
+
+
 def test_all_raters_are_counted(page: Page, shown: Shown, rater: str) -> None:
     aspect = f"counted {rater}"
     for name, n in ((rater, 2), (HOSTILE, 3)):
@@ -402,7 +621,7 @@ def labels(shown: Shown, rater: str) -> list[tuple[int, bool]]:
 
 def test_facts_are_labelled_by_keys_and_two_raters_store_one_label(page: Page, shown: Shown, rater: str) -> None:
     page.goto("/look/clips/rate")
-    page.get_by_role("link", name="label facts").click()
+    page.get_by_role("link", name="label keypoints").click()
     page.get_by_label("Your name").fill(rater)
     assert barriers(page) == []
     page.get_by_role("button", name="Begin").click()

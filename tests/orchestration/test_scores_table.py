@@ -101,6 +101,8 @@ def score_both() -> None:
         (["--by", "evqa", "--limit", "2"], ["c2", "c1"], True),
         (["--by", "evqa", "--kind", "caption"], ["c2", "c1", "c0"], False),
         (["--by", "evqa", "--kind", "qa"], ["p2", "p1", "p0"], False),
+        # The first metric, vcs, has no value here.
+        ([], ["c2", "c1", "c0"], True),
         # Without a value none is before another because of a scale.
         (["--by", "ecs"], ["c0", "c1", "c2", "p0", "p1", "p2"], False),
     ],

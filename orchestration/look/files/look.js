@@ -107,7 +107,7 @@ addEventListener("error", async event => {
   if (answer.ok && media.dataset.frames) film.before(Object.assign(new Image(), {src: media.dataset.frames, alt: "Frames"}));
 }, true);
 
-// j and k go from card to card, and with the arrows from sample to sample; Escape leads back to the cards.
+// j and k go from card to card, and with the arrows from sample to sample; Escape leads back to where one came from.
 const WALK = {j: "next", ArrowRight: "next", k: "prev", ArrowLeft: "prev"};
 const isTyping = event => event.target.matches("input:not([type=checkbox]), select, textarea, video, .table");
 addEventListener("keydown", event => {
@@ -170,6 +170,72 @@ const loadAhead = async address => {
   if (next) Object.assign(ahead, {preload: "auto", muted: true, src: next});
 };
 addEventListener("load", () => { if (rate) loadAhead(document.getElementById("skip").href).catch(() => {}); });
+// Wrong words: one click marks or takes back a word, a drag or Shift and arrows mark several.
+const words = [...document.querySelectorAll(".words [role=option]")];
+let firstWord = null;
+const listRange = end => {
+  const [from, to] = [words.indexOf(firstWord ?? end), words.indexOf(end)].sort((a, b) => a - b);
+  return words.slice(from, to + 1);
+};
+const showRange = end => {
+  words.forEach(word => { word.classList.toggle("chosen", Boolean(end) && listRange(end).includes(word)); });
+};
+const focusWord = word => {
+  words.forEach(each => { each.tabIndex = each === word ? 0 : -1; });
+  word.focus();
+};
+const changeMark = async (address, canUndo = true) => {
+  if (!await post(address, canUndo).catch(() => false)) return;
+  const {searchParams, pathname} = new URL(address, location.href);
+  const [from, to] = ["from", "to"].map(name => Number(searchParams.get(name)));
+  for (const word of words.filter(each => each.dataset.from >= from && each.dataset.to <= to)) {
+    word.ariaSelected = String(!pathname.endsWith("/remove"));
+    word.dataset.span = pathname.endsWith("/remove") ? "" : `${from}-${to}`;
+  }
+};
+const markUpTo = end => {
+  const range = listRange(end), [address, query] = document.querySelector(".words").dataset.mark.split("?");
+  const marked = range.length === 1 && end.dataset.span;
+  const [from, to] = marked ? marked.split("-") : [range[0].dataset.from, range.at(-1).dataset.to];
+  firstWord = null;
+  showRange(null);
+  changeMark(`${address}${marked ? "/remove" : ""}?${query}&from=${from}&to=${to}`);
+};
+const wordAt = event => event.target.closest?.(".words [role=option]");
+addEventListener("mousedown", event => {
+  const word = event.button === 0 && wordAt(event);
+  if (!word) return;
+  event.preventDefault();  // no text is selected
+  firstWord = word;
+  focusWord(word);
+  showRange(word);
+});
+addEventListener("mousemove", event => { if (event.buttons && firstWord && wordAt(event)) showRange(wordAt(event)); });
+addEventListener("mouseup", event => {
+  if (event.button !== 0 || !firstWord) return;
+  if (wordAt(event) && event.detail < 2) return markUpTo(wordAt(event));
+  firstWord = null;
+  showRange(null);
+});
+addEventListener("keydown", event => {
+  if (!words.length || event.ctrlKey || event.metaKey || event.altKey) return;
+  const now = words.indexOf(document.activeElement), isRtl = now >= 0 && getComputedStyle(words[now].parentNode).direction === "rtl";
+  const steps = {ArrowRight: isRtl ? -1 : 1, ArrowLeft: isRtl ? 1 : -1, Home: -words.length, End: words.length};
+  if (event.key === "w") return focusWord(words.find(each => each.tabIndex === 0));
+  if (now < 0) return;
+  if (event.key in steps) {
+    event.preventDefault();
+    firstWord = event.shiftKey ? firstWord ?? words[now] : null;
+    focusWord(words[Math.max(0, Math.min(words.length - 1, now + steps[event.key]))]);
+    showRange(event.shiftKey ? document.activeElement : null);
+  } else if (event.key === " " || event.key === "Enter") {
+    event.preventDefault();
+    markUpTo(words[now]);
+  } else if (event.key === "Escape") {
+    firstWord = null;
+    showRange(null);
+  }
+});
 // The content of a fold is computed when it is opened.
 const unfold = async fold => {
   const part = fold.querySelector("div"), answer = await fetch(fold.dataset.fold).catch(() => null);
@@ -185,6 +251,7 @@ addEventListener("keydown", event => {
   const button = [...rate.querySelectorAll("[data-choice]")].find(each => each.dataset.choice[0] === event.key);
   if (button) choose(button.dataset.choice);
   else if (event.key === "s") document.getElementById("skip").click();
+  else if (event.key === "u" && undos.length) changeMark(undos.pop(), false);
   else if (event.key === "u") document.getElementById("undo").click();
   else if (event.key === "Enter" && points && event.target === document.body) points.requestSubmit();
 });

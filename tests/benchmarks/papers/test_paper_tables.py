@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -13,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.ecs_data import Caption, DataSet, Fold, dense_captions
+from benchmarks.papers.__main__ import run
 from benchmarks.papers.corruption import SENTENCES, length_ratio, vcs_of
 from benchmarks.papers.corruption import Values as Variants
 from benchmarks.papers.data import explain_missing, list_states, list_verdicts, read_sums
@@ -37,7 +39,7 @@ from benchmarks.papers.page import read_tables
 from benchmarks.papers.qeva import correlations
 from benchmarks.papers.qeva_scores import HALVED, WRONG, Values, shortened_and_extended
 from benchmarks.papers.recipes import Recipe, complaints
-from benchmarks.papers.records import Comparison, Table, standing, strongest, table_of
+from benchmarks.papers.records import Comparison, Row, Table, standing, strongest, table_of
 from benchmarks.papers.stages import PROJECT, Stages
 from benchmarks.papers.tables import RECIPES
 from benchmarks.papers.vatex import SHORT, cells, published_of
@@ -215,6 +217,21 @@ def test_the_first_sentence_begins_with_what_is_below_the_strongest_baseline() -
     assert Comparison("noise", None, "length", 0.6).place() == "without a figure"
 
 
+def test_the_first_sentence_marks_what_may_be_chance() -> None:
+    rows = [
+        Row("t", "ECS", "Spearman", ours=0.6, low=0.5, high=0.7),
+        Row("t", "length", "Spearman", ours=0.4, low=0.3, high=0.5),
+        Row("t", "ECS", "accuracy", ours=0.9, low=0.85, high=0.95),
+        Row("t", "length", "accuracy", ours=0.8, low=0.75, high=0.84),
+    ]
+    pairs = [Comparison("Spearman", 0.6, "length", 0.4), Comparison("accuracy", 0.9, "length", 0.8)]
+    assert standing(pairs, 1, rows).endswith(
+        "above it: Spearman (.6; length .4; intervals overlap), accuracy (.9; length .8)."
+    )
+    # Figures of different columns are not compared.
+    assert not Comparison("mixed", 0.6, "length", 0.8).overlaps([*rows, replace(rows[3], low=0.0)])
+
+
 def test_a_missing_package_is_a_plain_sentence() -> None:
     def never(stages: Stages) -> Table:
         raise AssertionError
@@ -227,7 +244,7 @@ def test_missing_and_other_files_of_the_data_are_named(tmp_path: Path) -> None:
     (tmp_path / "dream1k").mkdir()
     (tmp_path / "dream1k" / "DREAM-1k.jsonl").write_bytes(b"{}\n")
     states = {line.split(":")[0]: line for line in list_states(tmp_path)}
-    assert "other content" in states["dream1k"]
+    assert states["dream1k"].endswith("than the page's tables had in dream1k/DREAM-1k.jsonl, so figures may differ")
     assert states["anet_captions"].endswith("2 of 2 files missing, the first is anet_captions/val_1.json")
     assert explain_missing("ecs", ["dream1k"], tmp_path) == ""
     lines = list(list_verdicts({"ecs": ["dream1k"], "qeva": ["anet_captions"], "evqa": []}, tmp_path))
@@ -235,6 +252,27 @@ def test_missing_and_other_files_of_the_data_are_named(tmp_path: Path) -> None:
         f"{tmp_path} is enough for 2 of 3 tables.",
         f"qeva is not made: {tmp_path} lacks anet_captions/val_1.json and 1 more file; see docs/papers-data.md.",
     ]
+
+
+def test_a_file_with_another_layout_leaves_its_table_as_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], shared_data: Path
+) -> None:
+    def build(stages: Stages) -> Table:
+        return Table("whole", "Whole", [], {"m": "n"}, [])
+
+    def fail(stages: Stages) -> Table:
+        raise KeyError("text")
+
+    recipes = [Recipe("whole", (), (), (), dict, build), Recipe("broken", ("realsumm",), (), (), dict, fail)]
+    files = tmp_path / "kept", tmp_path / "page.md", tmp_path / "rows.json"
+    # With the page's own files an error is one of this project.
+    with pytest.raises(KeyError):
+        run(recipes, *files, other_files=["dream1k/DREAM-1k.jsonl"])
+    assert run(recipes, *files, other_files=["realsumm/checklist.jsonl"])
+    assert list(read_tables(files[2])) == ["whole"]
+    assert "broken is not made (KeyError: 'text'): other content than the page's tables had in realsumm/" in (
+        capsys.readouterr().err
+    )
 
 
 def test_the_page_of_the_data_names_every_dataset_of_a_table() -> None:

@@ -1,0 +1,16 @@
+-- The words of captions that people marked as wrong, in present and older texts.
+CREATE VIEW wrong_spans AS
+SELECT d.name AS dataset,
+       s.sample_id,
+       s.sample,
+       s.system,
+       w.rater,
+       w.start_at,
+       w.end_at,
+       w.words,
+       w.text_sha256 <> s.text_sha256 AS is_stale,
+       w.marked_at
+  FROM wrong_span w
+  JOIN sample s USING (sample_id)
+  JOIN dataset d USING (dataset_id)
+ WHERE NOT w.is_planted

@@ -1,0 +1,131 @@
+"""Wrong words of captions: marks of one rater and text, which never overlap, and what agreement makes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from db.evidence.embeddings import text_sha256
+from db.manifest.datasets import Dataset
+from db.manifest.rating import REPEAT_EVERY, CaptionToRate, Rater, find_caption, find_due_repeat, store_rating
+from db.manifest.wrong_spans import Span, delete_span, list_spans, store_span
+from db.reports.agreement import SPANS_ASPECT, list_judged_samples, list_ratings
+from db.schema import rating, sample, wrong_span
+from db.schema.views import create_views
+from tests.db.builders import TWO_METRICS, add_sample, add_video, change_text, make_dataset, remove
+
+TEXT = "\U0001f415 a red\r\ndog  barks"
+RED, DOG, RED_DOG = (4, 7), (9, 12), (4, 12)
+
+
+@pytest.fixture
+def clips(engine: Engine) -> tuple[Dataset, list[int]]:
+    dataset = make_dataset(engine)
+    video = add_video(engine, dataset, "v")
+    return dataset, [add_sample(engine, dataset, video, f"c{number}", TEXT) for number in range(14)]
+
+
+def caption_of(engine: Engine, rater: Rater, sample_id: int) -> CaptionToRate:
+    with engine.connect() as connection:
+        caption = find_caption(connection, rater, sample_id)
+    assert caption is not None
+    return caption
+
+
+def mark(engine: Engine, rater: Rater, caption: CaptionToRate, span: Span, *, is_planted: bool = False) -> bool:
+    with engine.begin() as connection:
+        return store_span(connection, rater, caption, span, is_planted=is_planted)
+
+
+def rows(engine: Engine, query: str) -> list[tuple[Any, ...]]:
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.exec_driver_sql(query)]
+
+
+def test_marks_do_not_overlap_and_are_taken_back_one_by_one(engine: Engine, clips: tuple[Dataset, list[int]]) -> None:
+    dataset, ids = clips
+    ann, bob = (Rater(dataset, name, "fun", spans=True) for name in ("ann", "bob"))
+    caption = caption_of(engine, ann, ids[0])
+    assert mark(engine, ann, caption, DOG)
+    for span in (DOG, RED_DOG, (10, 11), (11, 18)):
+        assert not mark(engine, ann, caption, span)
+    assert mark(engine, ann, caption, RED)
+    assert mark(engine, bob, caption, RED_DOG), "of another rater"
+    with engine.begin() as connection:
+        assert list_spans(connection, ann, caption) == [RED, DOG]
+        assert list_spans(connection, ann._replace(aspect="truth"), caption) == [RED, DOG], "of every aspect"
+        assert not delete_span(connection, ann, caption, RED_DOG)
+        assert delete_span(connection, ann, caption, DOG)
+        assert not delete_span(connection, ann, caption, DOG)
+        assert list_spans(connection, ann, caption) == [RED]
+        assert list_spans(connection, bob, caption) == [RED_DOG]
+    assert rows(engine, "SELECT rater, words FROM wrong_span ORDER BY rater") == [("ann", "red"), ("bob", "red\r\ndog")]
+
+
+def test_marks_of_an_older_text_are_kept_and_not_counted(engine: Engine, clips: tuple[Dataset, list[int]]) -> None:
+    dataset, ids = clips
+    with engine.begin() as connection:
+        create_views(connection, TWO_METRICS)
+    ann = Rater(dataset, "ann", "fun", spans=True)
+    caption = caption_of(engine, ann, ids[0])
+    assert mark(engine, ann, caption, RED)
+    assert mark(engine, ann, caption._replace(text="a cat", text_sha256=text_sha256("a cat")), (2, 5), is_planted=True)
+    exported = "SELECT dataset, sample, system, rater, start_at, end_at, words, is_stale FROM wrong_spans"
+    row = ("clips", "c0", "brief", "ann", *RED, "red")
+    assert rows(engine, exported) == [(*row, False)], "what is marked in a planted caption is not of this one"
+    change_text(engine, ids[0], "a cat")
+    assert rows(engine, exported) == [(*row, True)]
+    assert not mark(engine, ann, caption._replace(sample_id=0), RED), "of no sample"
+    remove(engine, sample, ids[0])
+    assert rows(engine, exported) == []
+
+
+def test_agreement_takes_captions_that_were_rated_where_words_are_marked(
+    engine: Engine, clips: tuple[Dataset, list[int]]
+) -> None:
+    dataset, ids = clips
+    asked = {"scale": "1-5", "seed": 0, "spans": True}
+    extras: list[dict[str, Any]] = [asked, asked, {"seed": 0}, {**asked, "to_settle": {"question": "a:b"}}, asked]
+    for aspect in ("fun", "truth"):
+        rater = Rater(dataset, "ann", aspect, spans=True)
+        for sample_id, extra in zip(ids, extras, strict=False):
+            with engine.begin() as connection:
+                assert store_rating(connection, rater, sample_id, text_sha256(TEXT), 2.0, extra)
+    for sample_id in (*ids[:1], *ids[2:4], ids[6]):
+        assert mark(engine, rater, caption_of(engine, rater, sample_id), RED)
+    assert mark(engine, rater._replace(name="bob"), caption_of(engine, rater, ids[1]), RED), "not rated by bob"
+
+    def spans() -> list[tuple[int, str, float]]:
+        with engine.connect() as connection:
+            listed = list(list_ratings(connection, dataset.dataset_id))
+            assert listed == sorted(listed, key=lambda row: row[:3])
+            assert {row[0] for row in listed} <= {
+                each.sample_id for each in list_judged_samples(connection, dataset.dataset_id)
+            }
+            return [(row[0], row[1], row[3]) for row in listed if row[2] == SPANS_ASPECT]
+
+    assert spans() == [(ids[0], "ann", 0.0), (ids[1], "ann", 1.0), (ids[4], "ann", 1.0)]
+    change_text(engine, ids[0], "a red cat")
+    assert spans() == [(ids[1], "ann", 1.0), (ids[4], "ann", 1.0)]
+    with engine.begin() as connection:
+        assert store_rating(connection, rater, ids[0], text_sha256("a red cat"), 4.0, asked)
+    assert spans()[0] == (ids[0], "ann", 1.0), "nothing is marked in the text as it is"
+    with engine.begin() as connection:
+        connection.execute(sa.delete(rating).where(rating.c.sample_id == ids[0]))
+        assert connection.scalar(sa.select(sa.func.count()).select_from(wrong_span)) == 5
+    assert spans() == [(ids[1], "ann", 1.0), (ids[4], "ann", 1.0)]
+
+
+def test_nothing_is_repeated_where_words_are_marked(engine: Engine, clips: tuple[Dataset, list[int]]) -> None:
+    dataset, ids = clips
+    rater = Rater(dataset, "ann", "fun")
+    due = []
+    for sample_id in ids[:REPEAT_EVERY]:
+        with engine.begin() as connection:
+            assert store_rating(connection, rater, sample_id, text_sha256(TEXT), 2.0, {"seed": 0})
+            due.append(find_due_repeat(connection, rater) is not None)
+            assert find_due_repeat(connection, rater._replace(spans=True)) is None
+    assert any(due)
