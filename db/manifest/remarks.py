@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
@@ -61,6 +61,20 @@ def delete_remarks(
     same = (remark.c.dataset_id == dataset.dataset_id, remark.c.kind == kind, remark.c.text == text)
     deleted = sa.delete(remark).where(*same, remark.c.sample_id.in_(sample_ids)).returning(*_COLUMNS)
     return sorted((Remark(*row) for row in connection.execute(deleted)), key=lambda old: old.sample_id)
+
+
+def tag_samples(connection: Connection, dataset: Dataset, sample_ids: Sequence[int], text: str, made_by: str) -> int:
+    """Store a tag on any number of samples with the present time, and return how many got it. A sample is left out if
+    it is not in the dataset, or has the tag already, which keeps its author and time.
+    """
+    is_chosen = sample.c.sample_id == sa.any_(sa.literal(sample_ids, ARRAY(sa.BigInteger)))
+    new = {"kind": "tag", "text": text, "made_by": made_by}
+    rows = sa.select(sample.c.sample_id, sample.c.dataset_id, *[sa.literal(value) for value in new.values()])
+    rows = rows.where(is_chosen, sample.c.dataset_id == dataset.dataset_id).order_by(sample.c.sample_id)
+    # No sample is deleted until its tag is stored, and all who tag it at once do so in one order.
+    rows = rows.with_for_update(read=True, key_share=True)
+    stored = insert(remark).from_select(["sample_id", "dataset_id", *new], rows).on_conflict_do_nothing()
+    return len(connection.execute(stored.returning(remark.c.sample_id)).all())
 
 
 def load_stored_time(connection: Connection) -> datetime:

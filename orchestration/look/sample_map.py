@@ -20,7 +20,7 @@ from assets.ingest.hygiene import format_value
 from assets.reports.text import format_count, format_page_cell, format_percent
 from assets.sample_map import MapCache, SampleMap, list_map_vectors
 from assets.scores.base import Scorer
-from db.manifest.remarks import Remark, delete_added_tags, load_stored_time, store_remarks
+from db.manifest.remarks import delete_added_tags, load_stored_time, tag_samples
 from db.reports.histograms import UNIQUE_COLUMNS, has_number_values, load_values
 from db.reports.sample_query import QueryContext, list_telling_columns
 from db.selection.columns import TAG_PREFIX
@@ -31,8 +31,6 @@ from orchestration.look.view import PageView, quote_column
 
 # More colours are hard to distinguish.
 _MOST_CLASSES = 7
-# Tags that one statement stores; Postgres limits its parameters.
-_TAGS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +109,12 @@ class MapPages:
         parameters = request.query_params
         text = require_text("tag", parameters.get("text", "").lower())
         by = require_text("name", parameters.get("by", ""))
-        stored = 0
         with self.open_view(request) as (_, prepared):
             dataset, chosen = prepared.query.dataset, prepared.query.sample_ids
             if chosen is None:
                 raise BadAnswer("no area is chosen: draw one on the map first")
             ids = [sample_id for sample_id, _, is_kept in load_values(prepared, "system", chosen) if is_kept]
-            for start in range(0, len(ids), _TAGS):
-                remarks = [Remark(sample_id, "tag", text, by) for sample_id in ids[start : start + _TAGS]]
-                stored += len(store_remarks(prepared.connection, dataset, remarks))
+            stored = tag_samples(prepared.connection, dataset, ids, text, by)
             made_at = load_stored_time(prepared.connection)
         others = "" if stored == len(ids) else "; the others had it already"
         keep = f"the condition {quote_column(TAG_PREFIX + text)} keeps them"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,13 +15,16 @@ from sqlalchemy.engine import Connection, Engine
 from db.manifest.datasets import Dataset
 from db.manifest.remarks import (
     Remark,
+    delete_added_tags,
     delete_remarks,
     delete_view,
     list_tags,
     list_views,
     load_remarks,
+    load_stored_time,
     save_view,
     store_remarks,
+    tag_samples,
 )
 from db.manifest.removal import count_contents, drop_dataset
 from db.reports.pages import load_page
@@ -81,6 +85,27 @@ def test_a_tag_is_stored_once_and_keeps_its_author(engine: Engine, clips: Datase
         assert [load_remarks(connection, clips, sample)[0].made_by for sample in samples[:3]] == ["ann", "ann", "bob"]
         assert load_remarks(connection, clips, others[0]) == []
         assert list_tags(connection, make_dataset(engine, "other")) == []
+
+
+def test_many_samples_get_a_tag_at_once_and_lose_only_that(engine: Engine, clips: Dataset) -> None:
+    with engine.begin() as connection:
+        samples, others = ids(connection, clips), ids(connection, make_dataset(engine, "other"))
+        tag(connection, clips, "good", 0)
+        chosen = [*samples[:3], samples[2], others[0], 2**62]
+        assert tag_samples(connection, clips, chosen, "good", "bob") == 2
+        assert tag_samples(connection, clips, [], "good", "bob") == 0
+        remarks = [load_remarks(connection, clips, sample_id) for sample_id in samples[:4]]
+        assert [each and each[0].made_by for each in remarks] == ["ann", "bob", "bob", []]
+        now = load_stored_time(connection)
+        assert remarks[1] == [Remark(samples[1], "tag", "good", "bob", now)]
+        assert load_remarks(connection, make_dataset(engine, "other"), others[0]) == []
+        store_remarks(connection, clips, [Remark(samples[3], "note", "good", "bob")])
+        tag_samples(connection, clips, samples, "bad", "bob")
+        later = now + timedelta(seconds=1)
+        for wrong in ((make_dataset(engine, "other"), "good", "bob", now), (clips, "good", "bob", later)):
+            assert delete_added_tags(connection, *wrong) == 0
+        assert delete_added_tags(connection, clips, "good", "bob", now) == 2
+        assert [len(load_remarks(connection, clips, sample_id)) for sample_id in samples[:4]] == [2, 1, 1, 2]
 
 
 def test_what_is_taken_away_comes_back_with_its_author(engine: Engine, clips: Dataset) -> None:

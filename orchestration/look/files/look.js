@@ -384,7 +384,9 @@ const showMap = async map => {
     const drawPoint = i => {
       const column = Math.round(acrossOf(x[i]) * width - size / 2), ink = inks[(classes[i] ?? -1) + 1];
       const row = Math.round(downOf(y[i]) * height - size / 2);
-      for (let at = Math.max(0, row); at < Math.min(height, row + size); at += 1) pixels.fill(ink, at * width + Math.max(0, column), at * width + Math.min(width, column + size));
+      for (let down = Math.max(0, row); down < Math.min(height, row + size); down += 1) {
+        for (let across = Math.max(0, column); across < Math.min(width, column + size); across += 1) pixels[down * width + across] = ink;
+      }
     };
     for (let i = 0; i < ids.length; i += 1) if (classes[i] === null) drawPoint(i);
     for (let i = 0; i < ids.length; i += 1) if (classes[i] !== null) drawPoint(i);
