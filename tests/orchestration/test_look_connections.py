@@ -96,7 +96,6 @@ def requests(shown: Shown) -> dict[tuple[str, str], str]:
         ("POST", f"{own}/rate"): f"/look/clips/rate?{answer}",
         ("POST", f"{own}/rate/undo"): f"/look/clips/rate/undo?{urlencode(named)}",
         ("POST", f"{own}/rate/spans"): f"/look/clips/rate/spans?{mark}",
-        ("POST", f"{own}/rate/spans/remove"): f"/look/clips/rate/spans/remove?{mark}",
         ("GET", f"{own}/rate/progress"): f"/look/clips/rate/progress?{urlencode(named)}",
         ("GET", f"{own}/rate/raters"): f"/look/clips/rate/raters?{urlencode(named)}",
         ("GET", f"{own}/rate/facts"): "/look/clips/rate/facts?rater=ann",

@@ -186,20 +186,19 @@ const focusWord = word => {
 };
 const changeMark = async (address, canUndo = true) => {
   if (!await post(address, canUndo).catch(() => false)) return;
-  const {searchParams, pathname} = new URL(address, location.href);
+  const {searchParams} = new URL(address, location.href), isMarked = !searchParams.has("remove");
   const [from, to] = ["from", "to"].map(name => Number(searchParams.get(name)));
   for (const word of words.filter(each => each.dataset.from >= from && each.dataset.to <= to)) {
-    word.ariaSelected = String(!pathname.endsWith("/remove"));
-    word.dataset.span = pathname.endsWith("/remove") ? "" : `${from}-${to}`;
+    word.ariaSelected = String(isMarked);
+    word.dataset.span = isMarked ? `${from}-${to}` : "";
   }
 };
 const markUpTo = end => {
-  const range = listRange(end), [address, query] = document.querySelector(".words").dataset.mark.split("?");
-  const marked = range.length === 1 && end.dataset.span;
+  const range = listRange(end), marked = range.length === 1 && end.dataset.span;
   const [from, to] = marked ? marked.split("-") : [range[0].dataset.from, range.at(-1).dataset.to];
   firstWord = null;
   showRange(null);
-  changeMark(`${address}${marked ? "/remove" : ""}?${query}&from=${from}&to=${to}`);
+  changeMark(`${document.querySelector(".words").dataset.mark}&from=${from}&to=${to}${marked ? "&remove=1" : ""}`);
 };
 const wordAt = event => event.target.closest?.(".words [role=option]");
 addEventListener("mousedown", event => {
@@ -220,7 +219,7 @@ addEventListener("mouseup", event => {
 addEventListener("keydown", event => {
   if (!words.length || event.ctrlKey || event.metaKey || event.altKey) return;
   const now = words.indexOf(document.activeElement), isRtl = now >= 0 && getComputedStyle(words[now].parentNode).direction === "rtl";
-  const steps = {ArrowRight: isRtl ? -1 : 1, ArrowLeft: isRtl ? 1 : -1, Home: -words.length, End: words.length};
+  const steps = {ArrowRight: isRtl ? -1 : 1, ArrowLeft: isRtl ? 1 : -1};
   if (event.key === "w") return focusWord(words.find(each => each.tabIndex === 0));
   if (now < 0) return;
   if (event.key in steps) {
@@ -231,9 +230,6 @@ addEventListener("keydown", event => {
   } else if (event.key === " " || event.key === "Enter") {
     event.preventDefault();
     markUpTo(words[now]);
-  } else if (event.key === "Escape") {
-    firstWord = null;
-    showRange(null);
   }
 });
 // The content of a fold is computed when it is opened.
