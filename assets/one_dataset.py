@@ -13,7 +13,7 @@ from assets.datasets import RunShard, choose_shards, require_dataset
 from assets.ingest.run import ingest_folder
 from assets.leases import hold_datasets
 from assets.progress import throttle_lines
-from assets.reports.text import format_items
+from assets.reports.text import format_count, format_items
 from assets.scores.asset_metadata import load_mean_metadata
 from assets.scores.checks import build_check_specs, run_score_checks
 from assets.scores.registry import SCORERS, build_score_asset_name, list_accompanying_scores, list_source_classes
@@ -63,7 +63,10 @@ class _DatasetAssetBuilder:
             tell = throttle_lines(context.log.info)
             with hold_datasets(curation.engine, self.dataset):
                 report = ingest_folder(
-                    curation.engine, folder, self.dataset, progress=lambda source, n: tell(f"{source}: {n} rows read")
+                    curation.engine,
+                    folder,
+                    self.dataset,
+                    progress=lambda source, n: tell(f"{source}: {format_count(n, 'row')} read"),
                 )
                 with curation.engine.connect() as connection:
                     count = count_dataset_rows(connection, require_dataset(curation.engine, self.dataset), SAMPLES)

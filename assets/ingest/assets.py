@@ -14,7 +14,7 @@ from assets.ingest.report import IngestReport
 from assets.ingest.run import ingest_folder
 from assets.partitions import DATASETS, register_partitions
 from assets.progress import throttle_lines
-from assets.reports.text import format_name
+from assets.reports.text import format_count, format_name
 from assets.results import CheckFailed
 from assets.settings import read_settings
 from assets.step_errors import explain_failure
@@ -98,7 +98,7 @@ def ingest(
         mixed_rows=Path(config.rows) if config.rows else None,
         n_shards=config.n_shards,
         columns=config.columns,
-        progress=lambda source, n_read: log_sparsely(f"{source}: {n_read} rows read"),
+        progress=lambda source, n_read: log_sparsely(f"{source}: {format_count(n_read, 'row')} read"),
     )
     curation.results.keep_report("ingest", report)
     dataset = require_dataset(curation.engine, context.partition_key)

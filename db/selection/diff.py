@@ -25,7 +25,8 @@ _STATEMENT = read_sql("selection_diff")
 class Difference:
     """A sample that only one of two selections holds, with its rank and value there. `change` is "came in" if the
     second selection holds it, and "went out" if the first one does. `reason` is why the other one does not hold it, as
-    part of a sentence.
+    part of a sentence that is the same for all samples with this reason. `value_then` is the value by the other
+    selection's only metric when it was made; None where there was none.
     """
 
     change: Literal["came in", "went out"]
@@ -35,6 +36,7 @@ class Difference:
     rank: int
     value: float
     reason: str
+    value_then: float | None
 
 
 def compare_selections(connection: Connection, first: int, second: int) -> Iterator[Difference]:
@@ -61,7 +63,7 @@ def _list_only_in(
     standings = _load_standings(connection, other, [row.sample_id for row in rows])
     for row in rows:
         reason = _explain_absence(row, holder, other, metric, standings.get(row.sample_id))
-        yield Difference(change, row.sample, row.kind, row.system, row.rank, row.value, reason)
+        yield Difference(change, row.sample, row.kind, row.system, row.rank, row.value, reason, row.value_then)
 
 
 def _load_standings(connection: Connection, other: RowMapping, sample_ids: Sequence[int]) -> dict[int, Standing]:
@@ -119,11 +121,10 @@ def _explain_absence(
     if spec.get("choose") in _NOT_BY_VALUE:
         # Its cutoff is only the least value that was taken, not a rule.
         return exclusion or f"{name} {_NOT_BY_VALUE[spec['choose']]}"
-    value, cutoff = _format_distinct(row.value_then, other["cutoff"])
     if row.value_then < other["cutoff"]:
-        return f"its {metric} was {value}, below the cut-off {cutoff} of {name}"
+        return f"its {metric} was below the cut-off {other['cutoff']:.6g} of {name}"
     exclusion = exclusion or f"{name} excluded it {_find_exclusion_by_rank(row, other, standing)}"
-    return f"its {metric} was high enough ({value}), but {exclusion}"
+    return f"its {metric} was high enough, but {exclusion}"
 
 
 def _explain_exclusion(row: Any, spec: Mapping[str, Any], standing: Standing | None, name: str) -> str | None:
@@ -150,13 +151,3 @@ def _find_exclusion_by_rank(row: Any, other: RowMapping, standing: Standing | No
     if spec.get("dedupe") or spec.get("dedupe_videos"):
         return "as a near-duplicate"
     return "for a reason that no longer holds: a field or a score has changed since"
-
-
-def _format_distinct(value: float, other: float) -> tuple[str, str]:
-    """Return two numbers with four decimals, or with all their digits if four would make them look equal.
-
-    >>> _format_distinct(0.25, 0.5), _format_distinct(0.00031, 0.00033)
-    (('0.2500', '0.5000'), ('0.00031', '0.00033'))
-    """
-    shown = f"{value:.4f}", f"{other:.4f}"
-    return (str(value), str(other)) if shown[0] == shown[1] and value != other else shown

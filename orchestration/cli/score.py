@@ -178,8 +178,8 @@ def _format_forecast(row: Mapping[str, Any]) -> str:
 
 
 def _format_values(installation: Installation, dataset: str, metrics: list[str]) -> str:
-    """Return a sentence that counts a dataset's samples with a value by each of these metrics: a stored result may be
-    the reason for none.
+    """Return a sentence that counts a dataset's samples with a value by these metrics, of which a stored result may
+    have none.
     """
     from assets.datasets import require_dataset
     from db.scores.sample_scores import load_active_scorers

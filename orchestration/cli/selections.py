@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.output import AsJson, console, escape_controls, print_json, print_rows
+from orchestration.cli.output import AsJson, console, escape_controls, print_json, print_rows, print_sentence
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.selection_text import explain_choice
 
@@ -105,17 +105,14 @@ def diff(
 
 
 def _print_change(change: str, rows: Sequence[Difference]) -> None:
-    """Print one table for every reason that several samples share, below the reason, and one for all other samples."""
-    counts = Counter(row.reason for row in rows)
-    for why in dict.fromkeys(row.reason if counts[row.reason] > 1 else None for row in rows):
-        alike = [row for row in rows if row.reason == why or (why is None and counts[row.reason] == 1)]
-        if why is not None:
-            console.print(f"{len(alike)} {change}: {why}", markup=False, soft_wrap=True)
-        shown = [
-            {"change": change, "sample": row.sample, "system": row.system, **({} if why else {"why": row.reason})}
-            for row in alike
-        ]
-        print_rows(shown[:_SHOWN], empty="")
+    """Print a table for every reason, below the reason: the samples, with their values at that time where known."""
+    for why in dict.fromkeys(row.reason for row in rows):
+        alike = [row for row in rows if row.reason == why]
+        print_sentence(f"{len(alike)} {change}: {why}")
+        shown: list[dict[str, Any]] = [{"sample": row.sample, "system": row.system} for row in alike[:_SHOWN]]
+        if any(row.value_then is not None for row in alike):
+            shown = [{**cells, "value": row.value_then} for cells, row in zip(shown, alike, strict=False)]
+        print_rows(shown, empty="")
         if len(alike) > _SHOWN:
             console.print(f"and {len(alike) - _SHOWN} more: --json lists all of them")
 

@@ -62,10 +62,10 @@ def find_or_make_manifest(
         if _has_manifest(place):
             if column_names or tool:
                 raise UsageError(
-                    f"{place} has a manifest already, to which --column, --rating and --from do not apply: remove its "
-                    "tables to have a new one made"
+                    f"{place} has a manifest already, to which --column, --rating and --from do not apply: remove "
+                    f"{name_manifest_files(place)} to have a new one made"
                 )
-            there = f"found: a manifest in {place} (remove its tables to have a new one made)"
+            there = f"found: a manifest in {place} (remove {name_manifest_files(place)} to have a new one made)"
             console.print(there, markup=False, soft_wrap=True)
             export = _set_media_root(_find_new_root(folder, place))
             return TriedManifest(place, read_manifest_holdings(place), export)
@@ -73,6 +73,16 @@ def find_or_make_manifest(
     target = given or (aside if is_in_home else folder)
     made = _create_manifest(installation, path, target, column_names, tool, is_in_home=is_in_home)
     return TriedManifest(made.folder, made.holdings, _set_media_root(made.new_root))
+
+
+def name_manifest_files(folder: Path) -> str:
+    """Return the names of the files of the manifest in a folder, as an enumeration for a sentence."""
+    from assets.ingest.manifest import list_table_files
+    from assets.ingest.scales import SCALES_FILE
+    from assets.reports.text import join_names
+
+    scales = [SCALES_FILE] if (folder / SCALES_FILE).is_file() else []
+    return join_names([*(path.name for path in list_table_files(folder).values()), *scales])
 
 
 def _has_manifest(folder: Path) -> bool:

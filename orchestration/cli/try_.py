@@ -14,7 +14,7 @@ from orchestration.cli.column_options import Columns, Ratings, parse_column_name
 from orchestration.cli.init import ToolOption
 from orchestration.cli.output import Wide, console, print_fitting_rows, print_plan, print_sentence, show_progress
 from orchestration.cli.pass_installation import pass_installation
-from orchestration.cli.tried_manifest import find_or_make_manifest
+from orchestration.cli.tried_manifest import find_or_make_manifest, name_manifest_files
 
 if TYPE_CHECKING:
     from assets.holdings import Holdings
@@ -76,7 +76,7 @@ def try_folder(
     if manifest.export_command and plan.holdings.files:
         console.print(f"later commands need: {manifest.export_command}", markup=False, soft_wrap=True)
     if not stored.holdings.samples:
-        own = "put clip.txt next to clip.mp4, remove the manifest's tables from the folder, and try it again"
+        own = f"put clip.txt next to clip.mp4, remove {name_manifest_files(manifest.folder)}, and try it again"
         console.print(f"captions: there are none; {own}", markup=False, soft_wrap=True)
     for command in _list_next_commands(name, scored)[: None if stored.holdings.samples else 1]:
         console.print(f"next: {command}", markup=False, soft_wrap=True)
@@ -122,7 +122,7 @@ def _ingest(installation: Installation, folder: Path, dataset: str) -> None:
     from db.reports.summary import list_unreadable_videos
     from orchestration.launch import run_ingest
 
-    _stage(1, "ingest: every row is checked, and every video decoded")
+    _stage(1, "ingest: rows are checked, and videos decoded")
     run_ingest(installation, folder, dataset, None, None)
     with installation.engine.connect() as connection:
         dataset_id = require_dataset(installation.engine, dataset).dataset_id
@@ -242,7 +242,8 @@ def _print_samples(
         rows = load(connection, dataset, columns, SHOWN)
     n_full = sum(spread.n == n and spread.least is not None for spread in spreads)
     facts_shown = f"{format_count(n_full, 'fact')} {'has' if n_full == 1 else 'have'} a number"
-    console.print(f"\n{facts_shown} for all {format_count(n, counted)}; reelsieve facts shows them\n")
+    of_all = f"all {format_count(n, counted)}" if n > 1 else f"the {counted}"
+    console.print(f"\n{facts_shown} for {of_all}; reelsieve facts shows them\n")
     shown = [{name: row[name] for name in (counted, *columns)} for row in rows]
     print_fitting_rows(shown, empty="", kept=(counted,), wide=wide)
     if n > SHOWN and holdings.samples:

@@ -360,8 +360,9 @@ def test_a_diff_says_who_left_who_came_and_why(engine: Engine) -> None:
         ("went out", "a", 1, 0.9),
         ("came in", "c", 1, 0.95),
     ]
-    assert found[0].reason == f"its vcs was 0.3000, below the cut-off 0.8000 of selection {second.selection_id}"
-    assert found[1].reason == f"its vcs was 0.2000, below the cut-off 0.8000 of selection {first.selection_id}"
+    assert found[0].reason == f"its vcs was below the cut-off 0.8 of selection {second.selection_id}"
+    assert found[1].reason == f"its vcs was below the cut-off 0.8 of selection {first.selection_id}"
+    assert [row.value_then for row in found] == [0.3, 0.2]
     assert [row.reason for row in across] == [f"selection {third.selection_id} has another rule"]
     drawn = make(engine, dataset, by="vcs", choose="random", seed=3, count=2)
     with engine.connect() as connection:
