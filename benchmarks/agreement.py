@@ -23,6 +23,7 @@ import numpy as np
 from sqlalchemy.engine import Engine
 from threadpoolctl import threadpool_limits
 
+from benchmarks.installation import temporary_engine
 from benchmarks.measure import RESULTS, save, vatex_source
 from benchmarks.rank_agreement import correlation
 from benchmarks.vatex_eval import (
@@ -32,7 +33,6 @@ from benchmarks.vatex_eval import (
     judged_captions,
     scorer_at,
     scores_by_name,
-    temporary_engine,
 )
 from db.schema.inputs import REFERENCES
 from db.scores.pending import load_samples

@@ -22,30 +22,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Engine, make_url
 
-from assets.scores.registry import METRIC_INPUTS
 from assets.selection.export import export_selection
 from assets.selection.export_input import load_export_input
 from assets.selection.export_target import PASSPORT_SUFFIX, ExportFormat
 from assets.selection.select import choose_samples
 from benchmarks.in_turn import Alone, in_turn
-from benchmarks.installation import temporary_server
-from benchmarks.measure import RESULTS, peak_kb, save
-from benchmarks.million import Bench
-from benchmarks.million_fill import NAME, fill
+from benchmarks.measure import RESULTS, peak_kb, save_with_load
+from benchmarks.million import Bench, filled_bench
 from db import schema
 from db.manifest.datasets import Dataset
-from db.schema.migrate import migrate
 from db.selection.freeze import freeze_selection
 from db.selection.recipes import Recipe
 from db.server.engine import open_engine, open_psycopg_transaction
-from db.server.urls import build_sibling_url
 
-SAMPLES_PER_SHARD = 4000
 TABLES = [form for form in ExportFormat if form not in (ExportFormat.WEB_DATASET, ExportFormat.KEYS)]
 N_CLIPS, CLIP_BYTES, CAPTIONS_OF_A_CLIP = 100, 1_000_000, 5
 # By this length the clips that have files are selected.
@@ -164,19 +157,12 @@ def main() -> None:
     before = os.getloadavg()
     with tempfile.TemporaryDirectory(prefix="reelsieve-") as name:
         folder = Path(name)
-        with temporary_server(folder / "home") as server:
-            url = build_sibling_url(server, NAME)
-            migrate(url, METRIC_INPUTS)
-            engine = open_engine(url)
-            filled = fill(engine, given.samples, max(1, given.samples // SAMPLES_PER_SHARD))
-            small, large = (freeze(engine, filled.dataset, keep) for keep in (0.1, 1))
-            pid = int((folder / "home" / "postgres" / "postmaster.pid").read_text().splitlines()[0])
-            bench = Bench(engine, filled, psutil.Process(pid), {})
+        with filled_bench(folder / "home", given.samples) as bench:
+            small, large = (freeze(bench.engine, bench.filled.dataset, keep) for keep in (0.1, 1))
             found = {"samples": given.samples, "tables": tables(bench, small, large, folder, given.repeats)}
             found["shards"] = shards(bench, folder, given.repeats)
-            engine.dispose()
     print(json.dumps(found, indent=1))
-    print(f"load {before[0]:.1f} before, {os.getloadavg()[0]:.1f} after; {save(given.json, found, load_before=before)}")
+    save_with_load(given.json, found, before)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ from metrics_core.agreement.inputs import build_inputs
 from metrics_core.agreement.raters import compute_mean_ratings
 from metrics_core.agreement.row import build_agreement_rows
 from metrics_core.arrays import FloatArray
-from metrics_core.intervals import LEVEL, JackknifeStatistics, compute_cluster_means, draw_blocks
+from metrics_core.intervals import JackknifeStatistics, compute_cluster_means, draw_blocks
 
 VIDEOS = (2, 3, 5, 8, 10, 15, 20)
 SYSTEMS = 6
@@ -122,7 +122,7 @@ def compare_with_baselines(
         once = AspectComparisons(inputs, aspect)
         for name, values in metrics.items():
             found = once.compute_pooled(name, np.isfinite(values) & once.is_rated)
-            rows += [*build_agreement_rows((name, aspect, "pooled"), found, LEVEL), *build_baseline_rows(once, name)]
+            rows += [*build_agreement_rows((name, aspect, "pooled"), found), *build_baseline_rows(once, name)]
     return build_baseline_comparisons(rows)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import URL
+    from sqlalchemy.engine import URL, Engine
 
 
 @contextmanager
@@ -22,6 +22,29 @@ def temporary_server(home: Path) -> Iterator[URL]:
         yield start_embedded(home)
     finally:
         stop_embedded(home)
+
+
+@contextmanager
+def temporary_engine(home: Path, name: str | None = None) -> Iterator[Engine]:
+    """An engine on a migrated, empty database of an embedded server that stops at the end. name: that of the database,
+    None for the server's own.
+    """
+    from assets.scores.registry import METRIC_INPUTS
+    from db.schema.migrate import migrate
+    from db.server.engine import open_engine
+    from db.server.urls import build_sibling_url
+
+    with temporary_server(home) as server:
+        url = build_sibling_url(server, name) if name else server
+        migrate(url, METRIC_INPUTS)
+        engine = open_engine(url)
+        yield engine
+        engine.dispose()
+
+
+def read_server_pid(home: Path) -> int:
+    """The id of the process of a home folder's embedded server."""
+    return int((home / "postgres" / "postmaster.pid").read_text().splitlines()[0])
 
 
 @contextmanager

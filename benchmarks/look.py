@@ -21,14 +21,10 @@ from urllib.request import Request, urlopen
 
 import uvicorn
 
-from assets.scores.registry import METRIC_INPUTS
-from benchmarks.installation import temporary_server
-from benchmarks.measure import RESULTS, save
+from benchmarks.installation import temporary_engine
+from benchmarks.measure import RESULTS, save_with_load
 from benchmarks.million import SAMPLES_PER_SHARD
 from benchmarks.million_fill import NAME, fill
-from db.schema.migrate import migrate
-from db.server.engine import open_engine
-from db.server.urls import build_sibling_url
 from orchestration.look.app import LookPages
 from orchestration.web.guard import RequestGuard
 
@@ -70,9 +66,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=RESULTS / "look.json")
     given = parser.parse_args()
     before = os.getloadavg()
-    with tempfile.TemporaryDirectory(prefix="reelsieve-") as home, temporary_server(Path(home)) as url:
-        migrate(build_sibling_url(url, NAME), METRIC_INPUTS)
-        engine = open_engine(build_sibling_url(url, NAME))
+    with tempfile.TemporaryDirectory(prefix="reelsieve-") as home, temporary_engine(Path(home), NAME) as engine:
         fill(engine, given.samples, max(1, given.samples // SAMPLES_PER_SHARD))
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
@@ -89,11 +83,8 @@ def main() -> None:
                 print(f"{name:<36}{found[name][0]:>8.3f} s first {found[name][1]:>8.3f} s median", flush=True)
             server.should_exit = True
             thread.join()
-        engine.dispose()
     result = {"samples": given.samples, "seconds": found}
-    print(
-        f"load {before[0]:.1f} before, {os.getloadavg()[0]:.1f} after; {save(given.json, result, load_before=before)}"
-    )
+    save_with_load(given.json, result, before)
 
 
 def _seconds(address: str, repeats: int) -> tuple[float, float]:

@@ -103,6 +103,11 @@ def save(path: Path, result: Mapping[str, Any], **of_machine: Any) -> Path:
     return path
 
 
+def save_with_load(path: Path, result: Mapping[str, Any], before: tuple[float, float, float]) -> None:
+    """Write a result as `save` does, and print the load of the machine before and after, and the file."""
+    print(f"load {before[0]:.1f} before, {os.getloadavg()[0]:.1f} after; {save(path, result, load_before=before)}")
+
+
 def read_results(log: Path) -> list[dict[str, Any]]:
     """The results that a log has so far; none where it does not exist."""
     return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []

@@ -13,7 +13,8 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,21 +31,18 @@ from assets.scores.pending import count_pending_by_shard, update_active_scorer_i
 from assets.scores.registry import METRIC_INPUTS, METRICS
 from assets.selection.select import choose_samples
 from benchmarks.ingest import copy_all
-from benchmarks.installation import temporary_server, write_rows
-from benchmarks.measure import RESULTS, Spread, save
+from benchmarks.installation import read_server_pid, temporary_engine, write_rows
+from benchmarks.measure import RESULTS, Spread, save_with_load
 from benchmarks.million_fill import MODELS, NAME, Filled, fill, score_all
 from benchmarks.million_plans import SlowStatements, forget, row_sizes, stored_rows
 from benchmarks.server_cost import sum_server_cpu
 from db.evidence.verdicts import list_unfinished_shards
 from db.manifest.datasets import find_dataset
 from db.reports.summary import load_dataset_summary
-from db.schema.migrate import migrate
 from db.scores.sample_scores import list_scores
 from db.scores.score_arrays import load_score_arrays
 from db.selection.freeze import freeze_selection
 from db.selection.recipes import parse_recipe
-from db.server.engine import open_engine
-from db.server.urls import build_sibling_url
 from metrics_core.selection.distribution import compute_distribution, compute_group_means, compute_group_thresholds
 
 SAMPLES_PER_SHARD = 4000
@@ -236,6 +234,14 @@ def summary(seconds: Mapping[str, list[Taken]]) -> dict[str, Any]:
     return rows
 
 
+@contextmanager
+def filled_bench(home: Path, n_samples: int) -> Iterator[Bench]:
+    """A new database that is filled with so many samples, on a server that stops at the end."""
+    with temporary_engine(home, NAME) as engine:
+        filled = fill(engine, n_samples, max(1, n_samples // SAMPLES_PER_SHARD))
+        yield Bench(engine, filled, psutil.Process(read_server_pid(home)), {})
+
+
 def main() -> None:
     """Fill, measure, print and write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -244,29 +250,24 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=RESULTS / "million.json")
     given = parser.parse_args()
     before = os.getloadavg()
-    with tempfile.TemporaryDirectory(prefix="reelsieve-") as temporary:
-        home = Path(temporary) / "home"
+    with (
+        tempfile.TemporaryDirectory(prefix="reelsieve-") as temporary,
+        filled_bench(Path(temporary) / "home", given.samples) as bench,
+    ):
         (Path(temporary) / "manifest").mkdir()
-        with temporary_server(home) as url:
-            migrate(build_sibling_url(url, NAME), METRIC_INPUTS)
-            engine = open_engine(build_sibling_url(url, NAME))
-            filled = fill(engine, given.samples, max(1, given.samples // SAMPLES_PER_SHARD))
-            pid = int((home / "postgres" / "postmaster.pid").read_text().splitlines()[0])
-            bench = Bench(engine, filled, psutil.Process(pid), {})
-            # Before anything is added: the counts of rows are those of the filled tables.
-            sizes = row_sizes(engine, given.samples)
-            with SlowStatements(engine) as slow:
-                measure(bench, given.repeats)
-                bench.time("report", lambda: report(bench, Path(temporary) / "report"))
-            ingest(bench, Path(temporary) / "manifest", given.samples // 10, given.repeats)
-            found = {"samples": given.samples, "fill_s": filled.seconds, "measured": summary(bench.seconds)}
-            found |= sizes | {"plans": slow.plans(3)}
-            engine.dispose()
+        # Before anything is added: the counts of rows are those of the filled tables.
+        sizes = row_sizes(bench.engine, given.samples)
+        with SlowStatements(bench.engine) as slow:
+            measure(bench, given.repeats)
+            bench.time("report", lambda: report(bench, Path(temporary) / "report"))
+        ingest(bench, Path(temporary) / "manifest", given.samples // 10, given.repeats)
+        found = {"samples": given.samples, "fill_s": bench.filled.seconds, "measured": summary(bench.seconds)}
+        found |= sizes | {"plans": slow.plans(3)}
     print(json.dumps({name: value for name, value in found.items() if name != "plans"}, indent=1))
     print(
         *(f"\n{plan['seconds']:.2f} s: {plan['statement'][:300]}\n{plan['plan']}" for plan in found["plans"]), sep="\n"
     )
-    print(f"load {before[0]:.1f} before, {os.getloadavg()[0]:.1f} after; {save(given.json, found, load_before=before)}")
+    save_with_load(given.json, found, before)
 
 
 if __name__ == "__main__":

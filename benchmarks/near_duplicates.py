@@ -33,10 +33,9 @@ import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine, make_url
 
-from assets.scores.registry import METRIC_INPUTS
 from assets.selection.select import make_selection
-from benchmarks.installation import temporary_server
-from benchmarks.measure import RESULTS, TEXT_ENCODER, Spread, peak_kb, save, timed
+from benchmarks.installation import temporary_engine
+from benchmarks.measure import RESULTS, TEXT_ENCODER, Spread, peak_kb, save_with_load, timed
 from benchmarks.million_fill import NAME, fill
 from benchmarks.near_index import hnsw
 from benchmarks.near_vectors import (
@@ -55,10 +54,8 @@ from db.evidence.embeddings import store_text_vectors
 from db.evidence.models import register_model
 from db.manifest.datasets import find_dataset
 from db.schema import sample
-from db.schema.migrate import migrate
 from db.selection.recipes import parse_recipe
 from db.server.engine import open_engine
-from db.server.urls import build_sibling_url
 from metrics_core.models.text_encoder import make_text_encoder
 from metrics_core.protocols import ModelIdentity
 from metrics_core.selection import duplicates
@@ -187,21 +184,16 @@ def main() -> None:
     _, real = timed("texts embedded", lambda: make_text_encoder(TEXT_ENCODER).encode(texts))
     sets: dict[str, tuple[Rows, Planted | None]] = {"planted": (planted.units, planted), "VATEX-EVAL": (real, None)}
     result: dict[str, Any] = {"at_least": AT_LEAST, "share_planted": SHARE}
-    with tempfile.TemporaryDirectory(prefix="reelsieve-") as folder, temporary_server(Path(folder) / "home") as server:
-        url = build_sibling_url(server, NAME)
-        migrate(url, METRIC_INPUTS)
-        engine = open_engine(url)
+    with tempfile.TemporaryDirectory(prefix="reelsieve-") as folder, temporary_engine(Path(folder), NAME) as engine:
+        url = engine.url
         for name, (units, known) in sets.items():
             print(name, flush=True)
             found, pairs, keep = exact(units, given.repeats)
             result[name] = {**found, "hnsw": hnsw(engine, units, pairs, keep, known, AT_LEAST)}
             result[name]["k_center"] = spread(units, given.repeats)
         result["selections"] = whole_commands(url.render_as_string(hide_password=False), engine, planted.units)
-        engine.dispose()
     print(json.dumps(result, indent=1))
-    print(
-        f"load {before[0]:.1f} before, {os.getloadavg()[0]:.1f} after; {save(given.json, result, load_before=before)}"
-    )
+    save_with_load(given.json, result, before)
 
 
 if __name__ == "__main__":

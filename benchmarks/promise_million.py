@@ -18,15 +18,11 @@ import sqlalchemy as sa
 from assets.promise.cache import PromiseCache
 from assets.promise.select import PromiseUnconfirmed, make_promised_selection
 from assets.promise.terms import PromiseTerms
-from assets.scores.registry import METRIC_INPUTS
-from benchmarks.installation import temporary_server
+from benchmarks.installation import temporary_engine
 from benchmarks.measure import RESULTS, save, timed
 from benchmarks.million import SAMPLES_PER_SHARD
 from benchmarks.million_fill import NAME, fill
-from db.schema.migrate import migrate
 from db.selection.recipes import Recipe
-from db.server.engine import open_engine
-from db.server.urls import build_sibling_url
 
 TERMS = PromiseTerms(limit=0.05, error_below=3, aspect="overall")
 RECIPE = Recipe(by={"vcs": 1.0}, ties="random", stale="leave_out")
@@ -46,9 +42,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=1_000_000)
     given = parser.parse_args()
     before, seconds = os.getloadavg(), {}
-    with tempfile.TemporaryDirectory(prefix="reelsieve-") as temporary, temporary_server(Path(temporary) / "h") as url:
-        migrate(build_sibling_url(url, NAME), METRIC_INPUTS)
-        engine = open_engine(build_sibling_url(url, NAME))
+    with tempfile.TemporaryDirectory(prefix="reelsieve-") as home, temporary_engine(Path(home), NAME) as engine:
         dataset = fill(engine, given.samples, max(1, given.samples // SAMPLES_PER_SHARD)).dataset
 
         def no_encoder() -> Any:
@@ -72,7 +66,6 @@ def main() -> None:
         seconds["next page"], _ = timed("next page of rate", lambda: cache.load(dataset, promise_id))
         seconds["selection"], made = timed("selection with its promise", select)
         chosen = made.state.states[made.state.n_confirmed - 1]
-        engine.dispose()
     print(f"{made.selection.n:,} of {given.samples:,}: {chosen}")
     found = {"samples": given.samples, "seconds": seconds, "n": made.selection.n, "n_asked": chosen.n_asked}
     print(save(RESULTS / "promise_million.json", found, load_before=before).name)

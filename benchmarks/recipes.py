@@ -19,22 +19,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 from sqlalchemy.engine import Engine, make_url
 
-from assets.scores.registry import METRIC_INPUTS
 from assets.selection.select import choose_samples
 from benchmarks.in_turn import in_turn
-from benchmarks.installation import temporary_server
-from benchmarks.measure import RESULTS, peak_kb, save
-from benchmarks.million import SAMPLES_PER_SHARD, Bench, look
-from benchmarks.million_fill import NAME, fill
+from benchmarks.measure import RESULTS, peak_kb, save_with_load
+from benchmarks.million import Bench, filled_bench, look
+from benchmarks.million_fill import NAME
 from db.manifest.datasets import Dataset, find_dataset
-from db.schema.migrate import migrate
 from db.selection.freeze import freeze_selection
 from db.selection.recipes import parse_recipe
 from db.server.engine import open_engine, open_psycopg_transaction
-from db.server.urls import build_sibling_url
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "best 12.5 %": {"by": "vcs", "keep": 0.125},
@@ -125,20 +120,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=RESULTS / "recipes.json")
     given = parser.parse_args()
     before = os.getloadavg()
-    with tempfile.TemporaryDirectory(prefix="reelsieve-") as name:
-        home = Path(name) / "home"
-        with temporary_server(home) as server:
-            url = build_sibling_url(server, NAME)
-            migrate(url, METRIC_INPUTS)
-            engine = open_engine(url)
-            filled = fill(engine, given.samples, max(1, given.samples // SAMPLES_PER_SHARD))
-            pid = int((home / "postgres" / "postmaster.pid").read_text().splitlines()[0])
-            bench = Bench(engine, filled, psutil.Process(pid), {})
-            found: dict[str, Any] = {"samples": given.samples, "recipes": measure(bench, given.repeats)}
-            found["memory"] = peaks(url.render_as_string(hide_password=False))
-            engine.dispose()
+    with tempfile.TemporaryDirectory(prefix="reelsieve-") as name, filled_bench(Path(name), given.samples) as bench:
+        found: dict[str, Any] = {"samples": given.samples, "recipes": measure(bench, given.repeats)}
+        found["memory"] = peaks(bench.engine.url.render_as_string(hide_password=False))
     print(json.dumps(found, indent=1))
-    print(f"load {before[0]:.1f} before, {os.getloadavg()[0]:.1f} after; {save(given.json, found, load_before=before)}")
+    save_with_load(given.json, found, before)
 
 
 if __name__ == "__main__":

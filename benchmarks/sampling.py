@@ -28,8 +28,9 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from benchmarks.installation import temporary_engine
 from benchmarks.measure import RESULTS, save, vatex_source
-from benchmarks.vatex_eval import Clock, ingested, judged_captions, scores_by_name, temporary_engine
+from benchmarks.vatex_eval import Clock, ingested, judged_captions, scores_by_name
 from db.reports.agreement import list_judged_samples
 from db.schema import reference
 from metrics_core.agreement import compute_words_in_common

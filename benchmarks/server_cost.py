@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 from sqlalchemy.engine import URL, Engine
 
-from benchmarks.installation import temporary_server
+from benchmarks.installation import read_server_pid, temporary_server
 from db.schema.migrate import migrate
 from db.server.engine import open_engine
 from db.server.urls import build_sibling_url
@@ -82,4 +82,4 @@ def _children_cpu() -> float:
 def measured_server(home: Path) -> Iterator[Server]:
     """The embedded server of a home folder with its process, stopped at the end."""
     with temporary_server(home) as url:
-        yield Server(url, int((home / "postgres" / "postmaster.pid").read_text().splitlines()[0]))
+        yield Server(url, read_server_pid(home))

@@ -17,7 +17,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +26,15 @@ from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
 from assets.scores.pending import make_evidence, store_scorer
-from assets.scores.registry import METRIC_INPUTS
 from assets.scores.run import score_shard
 from assets.sources.base import Order
 from assets.sources.texts import TextVectors
 from assets.vcs.scorer import VCSShortScorer, VCSShortSettings
-from benchmarks.installation import temporary_server
+from benchmarks.installation import temporary_engine
 from benchmarks.measure import RESULTS, TEXT_ENCODER, save, vatex_source
 from db.manifest.datasets import Dataset, find_dataset
 from db.schema.inputs import REFERENCES
-from db.schema.migrate import migrate
 from db.scores.pending import load_samples
-from db.server.engine import open_engine
 from lab.adapters import vatex_eval
 
 REFERENCE_COUNTS = (1, 9)
@@ -76,16 +72,6 @@ class Clock:
         self.steps.append({"step": step, "wall_s": wall, "cpu_s": cpu, "load_average": os.getloadavg()[0]})
         print(f"{step:<36}{wall:>8.1f} s wall{cpu:>8.1f} s CPU   load {os.getloadavg()[0]:.1f}", flush=True)
         return result
-
-
-@contextmanager
-def temporary_engine(home: Path) -> Iterator[Engine]:
-    """An engine on a migrated, empty database of an embedded server that stops at the end."""
-    with temporary_server(home) as url:
-        migrate(url, METRIC_INPUTS)
-        engine = open_engine(url)
-        yield engine
-        engine.dispose()
 
 
 def evaluate(engine: Engine, source: Path, folder: Path, n_references: int, clock: Clock) -> list[dict[str, Any]]:

@@ -61,14 +61,14 @@ class JackknifeStatistics:
     n_undefined: dict[str, int]
     n_blocks: int
 
-    def compute_estimate(self, statistic: str, level: float = LEVEL) -> Estimate:
+    def compute_estimate(self, statistic: str) -> Estimate:
         """Return the statistic of this name with its interval over videos, which covers the truth with the chance
-        `level`. The limits lie in [0, 1] for accuracies, F1 and the share of tied pairs, and in [-1, 1] for other
+        `LEVEL`. The limits lie in [0, 1] for accuracies, F1 and the share of tied pairs, and in [-1, 1] for other
         statistics. Raises KeyError for a name that the record lacks.
         """
         is_share = "accuracy" in statistic or statistic in ("f1", "tied_pairs")
         bounds = (0.0 if is_share else -1.0, 1.0)
-        return jackknife_estimate(self.values[statistic], self.jackknife_values[statistic], level, bounds)
+        return jackknife_estimate(self.values[statistic], self.jackknife_values[statistic], bounds)
 
     def merge(self, more: JackknifeStatistics) -> JackknifeStatistics:
         """Return a record with the statistics of this one and those of `more`, whose statistics replace those of the
@@ -153,9 +153,9 @@ def average_over_raters(
 
 
 def jackknife_estimate(
-    value: float | None, jackknife_values: FloatArray, level: float = LEVEL, bounds: tuple[float, float] = (-1.0, 1.0)
+    value: float | None, jackknife_values: FloatArray, bounds: tuple[float, float] = (-1.0, 1.0)
 ) -> Estimate:
-    """Return a statistic with its interval by Student's t, which covers the truth with the chance `level`.
+    """Return a statistic with its interval by Student's t, which covers the truth with the chance `LEVEL`.
     jackknife_values: (blocks,), the statistic without each block of videos, NaN where there is none. Without a value,
     or with fewer than two defined blocks, there is no interval. No limit lies outside the bounds.
 
@@ -166,21 +166,20 @@ def jackknife_estimate(
     error, freedom = jackknife_error(jackknife_values)
     if value is None or error is None:
         return Estimate(value, None, None)
-    return Estimate(value, *_t_limits(value, error, freedom, level, bounds))
+    return Estimate(value, *_t_limits(value, error, freedom, bounds))
 
 
 def confidence_sequence(
     value: float | None,
     jackknife_values: FloatArray,
     expected_difference: float,
-    level: float = LEVEL,
     bounds: tuple[float, float] = (-1.0, 1.0),
 ) -> Estimate:
     """Return a statistic with an interval that stays valid if it is looked at after every new item (a confidence
     sequence). It is wider than that of `jackknife_estimate`, which is valid for a single look. jackknife_values: the
     statistic without each video; with fewer than two defined ones there is no interval.
 
-    All looks together miss the truth with a chance of 1 - level. expected_difference: a difference that is worth
+    All looks together miss the truth with a chance of 1 - LEVEL. expected_difference: a difference that is worth
     finding; near it the interval is narrowest in comparison with that of a single look, and it holds for any value. No
     limit lies outside the bounds. Without a standard error above 0, both limits are the value.
 
@@ -201,7 +200,7 @@ def confidence_sequence(
     if error <= _ROUNDING:
         return Estimate(value, value, value)
     information = (expected_difference / error) ** 2
-    normal = math.sqrt((1 + 1 / information) * (math.log1p(information) - 2 * math.log(1 - level)))
+    normal = math.sqrt((1 + 1 / information) * (math.log1p(information) - 2 * math.log(1 - LEVEL)))
     # A chance below any float's has no quantile.
     half = -float(stdtrit(freedom, max(1e-100, float(ndtr(-normal))))) * error
     return Estimate(value, max(bounds[0], value - half), min(bounds[1], value + half))
@@ -235,7 +234,6 @@ def mean_interval(
     standard_error: float | None,
     n_clusters: int,
     value_range: tuple[float, float] = (-math.inf, math.inf),
-    level: float = LEVEL,
 ) -> tuple[float, float] | None:
     """Compute Student's t interval (low, high) of a mean of clustered values, with n_clusters - 1 degrees of freedom.
     standard_error: the mean's cluster-robust standard error. value_range: no limit lies outside of it. None with fewer
@@ -252,7 +250,7 @@ def mean_interval(
     """
     if n_clusters < 2 or standard_error is None or standard_error <= 1e-12 * max(1.0, abs(mean)):
         return None
-    return _t_limits(mean, standard_error, n_clusters - 1, level, value_range)
+    return _t_limits(mean, standard_error, n_clusters - 1, value_range)
 
 
 def t_test_p_value(value: float, error: float, freedom: int) -> float:
@@ -288,7 +286,7 @@ class ClusterMean:
 
 
 def compute_cluster_means(
-    batches: Iterable[tuple[FloatArray, FloatArray]], shape: tuple[int, int, int], *, level: float = LEVEL
+    batches: Iterable[tuple[FloatArray, FloatArray]], shape: tuple[int, int, int]
 ) -> tuple[tuple[ClusterMean, ...], ...]:
     """Average every measure of every group, with intervals by Student's t over clusters such as videos. Return a tuple
     of ClusterMeans per measure, with one ClusterMean per group. shape: the numbers of (clusters, measures, groups).
@@ -320,9 +318,7 @@ def compute_cluster_means(
     if left:
         raise ValueError(f"{left} of {shape[0]} clusters are missing from the batches")
     shifts = np.zeros(shape[1]) if centre is None else centre
-    return tuple(
-        _compute_group_means(totals[:, i], filled[i], products[i], float(shifts[i]), level) for i in range(shape[1])
-    )
+    return tuple(_compute_group_means(totals[:, i], filled[i], products[i], float(shifts[i])) for i in range(shape[1]))
 
 
 def _fill_undefined_blocks(statistics: JackknifeStatistics, statistic: str) -> FloatArray:
@@ -355,17 +351,15 @@ def _average_statistics(raters: Sequence[JackknifeStatistics], weight: FloatArra
     )
 
 
-def _t_limits(
-    value: float, error: float, freedom: int, level: float, bounds: tuple[float, float]
-) -> tuple[float, float]:
+def _t_limits(value: float, error: float, freedom: int, bounds: tuple[float, float]) -> tuple[float, float]:
     from scipy.special import stdtrit
 
-    half = float(stdtrit(freedom, (1 + level) / 2)) * error
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error
     return max(bounds[0], value - half), min(bounds[1], value + half)
 
 
 def _compute_group_means(
-    totals: FloatArray, filled: FloatArray, products: FloatArray, centre: float, level: float
+    totals: FloatArray, filled: FloatArray, products: FloatArray, centre: float
 ) -> tuple[ClusterMean, ...]:
     """Compute the groups' means of one measure, from sums and counts (2, groups) and their products over clusters."""
     n_groups = filled.size
@@ -385,7 +379,7 @@ def _compute_group_means(
         n, clusters, mean = int(totals[1, group]), int(filled[group]), float(means[group])
         low = high = None
         if clusters > 1:
-            low, high = mean_interval(mean, error(shares[group], clusters), clusters, level=level) or (mean, mean)
+            low, high = mean_interval(mean, error(shares[group], clusters), clusters) or (mean, mean)
         cluster_means.append(ClusterMean(mean if n else None, low, high, n, clusters))
     several = [group for group in range(n_groups) if filled[group] > 1]
     if len(several) > 1:

@@ -196,15 +196,14 @@ class Keywords:
     cleaned: tuple[str, ...]
 
 
-def extract_keywords(text: str, extractor: KeywordExtractor, *, dedup: bool = True) -> Keywords:
-    """Extract the keywords of a text with an extractor, and clean them as `clean_keywords` does. With `dedup`, keywords
-    that differ only in upper and lower case count once.
+def extract_keywords(text: str, extractor: KeywordExtractor) -> Keywords:
+    """Extract the keywords of a text with an extractor, and clean them as `clean_keywords` does.
 
     >>> extract_keywords("A dog chases the dog.", RuleKeywords())
     Keywords(raw=('dog', 'chases', 'dog'), cleaned=('dog', 'chases'))
     """
     raw = extractor.extract(text)
-    return Keywords(tuple(raw), tuple(clean_keywords(raw, dedup=dedup)))
+    return Keywords(tuple(raw), tuple(clean_keywords(raw)))
 
 
 def clean_keywords(raw: Sequence[str], *, dedup: bool = True) -> list[str]:

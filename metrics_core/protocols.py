@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,6 +25,10 @@ class ModelIdentity:
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for fingerprints and the database: a dict with the keys model_id, revision and params."""
         return {"model_id": self.model_id, "revision": self.revision, "params": dict(self.params)}
+
+    def add_params(self, **params: Any) -> ModelIdentity:
+        """Return the identity of this model in a use with further settings, such as the version of a prompt."""
+        return replace(self, params={**self.params, **params})
 
 
 class TextEncoder(Protocol):

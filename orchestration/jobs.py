@@ -25,44 +25,37 @@ ingest_job = dg.define_asset_job(
     "ingest_job",
     # All tables of ingest; one of them is in the group of embeddings.
     selection=dg.AssetSelection.groups("ingest").required_multi_asset_neighbors(),
-    executor_def=dg.in_process_executor,
     description="Read a manifest folder into the database.",
 )
 scoring_job = dg.define_asset_job(
     "scoring_job",
     selection=dg.AssetSelection.assets(*list_scoring_assets(METRICS)),
-    executor_def=dg.in_process_executor,
     description="Make the missing evidence and scores of a shard, and check the scores.",
 )
 facts_job = dg.define_asset_job(
     "facts_job",
     selection=dg.AssetSelection.assets(*MODEL_FREE_ASSETS),
-    executor_def=dg.in_process_executor,
     description="Describe captions and videos, and compare captions with references, without a model.",
 )
 calibration_job = dg.define_asset_job(
     "calibration_job",
     selection=dg.AssetSelection.assets(ecs_thresholds),
-    executor_def=dg.in_process_executor,
     description="Choose the thresholds of ECS on a dataset's labels; scoring_job then applies them.",
 )
 dataset_job = dg.define_asset_job(
     "dataset_job",
     selection=dg.AssetSelection.assets(*CONCLUSION_ASSETS),
-    executor_def=dg.in_process_executor,
     description="Compute thresholds and agreement with people for a dataset, and write its report.",
 )
 # A subset is no conclusion: a person must decide how much to take.
 subset_job = dg.define_asset_job(
     "subset_job",
     selection=dg.AssetSelection.assets(SUBSET_ASSET),
-    executor_def=dg.in_process_executor,
     description="Freeze the samples that the configured recipe selects from a dataset, and write them as Parquet.",
 )
 trial_job = dg.define_asset_job(
     "trial_job",
     selection=dg.AssetSelection.assets("selection_trial"),
-    executor_def=dg.in_process_executor,
     description="Train small students on a selection and on other captions, and compare them on held-out videos.",
 )
 
@@ -81,7 +74,7 @@ def prune_runs(context: dg.OpExecutionContext) -> None:
     context.log.info(f"deleted {len(superseded)} runs from before {before:%Y-%m-%d}")
 
 
-@dg.job(executor_def=dg.in_process_executor)
+@dg.job
 def prune_job() -> None:
     """Delete finished runs and ticks older than 30 days from Dagster's storage."""
     prune_runs()

@@ -29,11 +29,10 @@ from orchestration.dataset_holds import hold_dataset
 from orchestration.dead_runs import close_dead_runs
 from orchestration.installation import Installation
 from orchestration.jobs import FACT_ASSETS, MODEL_FREE_ASSETS, SUBSET_ASSET
-from orchestration.requests import group_shards_into_runs
+from orchestration.requests import FINISHED_STATUSES, group_shards_into_runs
 from orchestration.runs import FAILED_SHARDS_TAG, RunFailed, build_run_config, run_job, run_partitions
 
 SCORING_JOB = "scoring_job"
-FINISHED_STATUSES = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 FAILURE_WINDOW = timedelta(days=30)
 
 

@@ -16,6 +16,8 @@ UNFINISHED_STATUSES = [
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 ]
+FAILED_STATUSES = [dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+FINISHED_STATUSES = [dg.DagsterRunStatus.SUCCESS, *FAILED_STATUSES]
 
 
 def group_shards_into_runs(known: Iterable[str], chosen: Collection[str], wanted: Collection[str]) -> list[list[str]]:

@@ -18,9 +18,9 @@ from db.server.retention import UnneededRows, delete_evidence, list_unneeded_evi
 from db.server.urls import DAGSTER, build_sibling_url
 from metrics_core.models.revision import ModelNotFound
 from orchestration.installation import Installation
+from orchestration.requests import FINISHED_STATUSES
 
 KEEP_DAYS = 30
-_FINISHED_STATUSES = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
 _SIZES = {
     "runs": "SELECT count(*), coalesce(sum(length(run_body)), 0) FROM runs WHERE run_id = ANY(:runs)",
     "events": "SELECT count(*), coalesce(sum(length(event)), 0) FROM event_logs WHERE run_id = ANY(:runs)",
@@ -95,7 +95,7 @@ def list_superseded_runs(instance: dg.DagsterInstance, before: datetime) -> list
     materialisations has a partition, and was followed by a newer one of the same partition. Runs without
     materialisations are included.
     """
-    old = instance.get_run_ids(dg.RunsFilter(created_before=before, statuses=_FINISHED_STATUSES))
+    old = instance.get_run_ids(dg.RunsFilter(created_before=before, statuses=FINISHED_STATUSES))
     made = dg.DagsterEventType.ASSET_MATERIALIZATION
     storage = instance.event_log_storage
     newest = {

@@ -24,6 +24,7 @@ from db.schema.migrate import migrate
 from db.server.embedded import start_embedded, stop_embedded
 from db.server.engine import open_engine
 from db.server.urls import build_sibling_url
+from tests.db.builders import make_dataset
 from tests.homes import SHARED, copy_home, made_once, make_home
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -202,6 +203,12 @@ def database(shared_server: Engine, template: Template[Any]) -> Generator[URL, N
     """A database for one test, a copy of the module's template: empty and migrated unless the module has filled it."""
     with copied_database(shared_server, template.name) as url:
         yield url
+
+
+@pytest.fixture
+def clips(engine: Engine, template: Template[Any]) -> Any:
+    """What the module's `fill` returned, in the test's own copy of the filled database; without it an empty dataset."""
+    return make_dataset(engine) if template.filled is None else template.filled
 
 
 @contextmanager

@@ -120,7 +120,7 @@ def _format_aspect_table(aspect: str, rows: list[StoredAgreementRow]) -> str:
     }
     if not pooled:
         return table
-    plot = plot_intervals_png(pooled, "Kendall tau-b, pooled", aspect)
+    plot = plot_intervals_png(pooled, aspect)
     return f"{table}\n\n{format_markdown_image(plot, 'coefficients with their intervals')}"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,32 +54,27 @@ def reject_missing_target(target: str, field: str, key: str) -> Reject:
     )
 
 
-def resolve_videos(store: IngestStore, folder: Path, rows: Sequence[VideoRow]) -> list[ResolvedRow]:
-    """Return for every video row, in order, a row of table `video`, or a Reject where its file is refused. A file that
+def resolve_videos(store: IngestStore, folder: Path, rows: Sequence[VideoRow]) -> Iterator[ResolvedRow]:
+    """Yield for every video row, in order, a row of table `video`, or a Reject where its file is refused. A file that
     is new or changed since the last ingest is read and probed. folder: that of the manifest.
     """
     stored = store.load_earlier_videos([row.video_id for row in rows])
-    resolved: list[ResolvedRow] = []
     for row, media in zip(rows, inspect_videos(folder, rows, stored), strict=True):
         if isinstance(media, Reject):
-            resolved.append(media)
+            yield media
             continue
-        extra = row.extra if row.note is None else {"note": row.note, **row.extra}
         columns = {
             "dataset_id": store.dataset.dataset_id,
             "shard": store.dataset.compute_shard(row.video_id),
             "key": row.video_id,
             **media,
             **{name: getattr(row, name) for name in ORIGIN_FIELDS},
-            "extra": extra or None,
-            "row_sha256": row.content_sha256,
         }
-        resolved.append(DatabaseRow("video", columns))
-    return resolved
+        yield _build_row("video", row, columns, note=row.note)
 
 
-def resolve_captions(store: IngestStore, _folder: Path, rows: Sequence[CaptionRow]) -> list[ResolvedRow]:
-    """Return for every caption, in order, a row of table `reference` or `sample` by its role, or a Reject. A Reject
+def resolve_captions(store: IngestStore, _folder: Path, rows: Sequence[CaptionRow]) -> Iterator[ResolvedRow]:
+    """Yield for every caption, in order, a row of table `reference` or `sample` by its role, or a Reject. A Reject
     comes where the video is not stored, a caption of the other role has the id, or a segment ends over a second after
     the video.
     """
@@ -88,32 +83,44 @@ def resolve_captions(store: IngestStore, _folder: Path, rows: Sequence[CaptionRo
         "candidate": store.load_earlier_reference_keys([row.caption_id for row in rows if row.role == "candidate"]),
         "reference": store.load_earlier_caption_keys([row.caption_id for row in rows if row.role == "reference"]),
     }
-    resolved: list[ResolvedRow] = []
     for row in rows:
         video = videos.get(row.video_id)
         if video is None:
-            resolved.append(reject_missing_target("video", "video_id", row.video_id))
+            yield reject_missing_target("video", "video_id", row.video_id)
         elif row.caption_id in ids_of_other_role[row.role]:
-            resolved.append(_reject_other_role(row))
+            yield _reject_other_role(row)
         elif fault := _find_segment_fault(_segments(row), video.duration_s):
-            resolved.append(fault)
+            yield fault
         elif row.role == "reference":
-            resolved.append(DatabaseRow("reference", _build_reference_columns(store, row, video)))
+            columns = {
+                "dataset_id": store.dataset.dataset_id,
+                "video_id": video.video_id,
+                "key": row.caption_id,
+                "annotator": row.system,
+                "text": row.text,
+                "segments": _segments(row),
+                "text_sha256": hashlib.sha256(row.text.encode()).digest(),
+            }
+            yield _build_row("reference", row, columns, parse_error=row.parse_error)
         else:
-            resolved.append(DatabaseRow("sample", _build_caption_columns(store, row, video)))
-    return resolved
+            columns = {
+                **_build_sample_columns(store, video, row.caption_id, "caption", row.system, row.text),
+                "question": None,
+                "answer": None,
+                "segments": _segments(row),
+            }
+            yield _build_row("sample", row, columns, parse_error=row.parse_error)
 
 
-def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> list[ResolvedRow]:
-    """Return for every question-answer pair, in order, a row of table `sample`, or a Reject where its video is not
+def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> Iterator[ResolvedRow]:
+    """Yield for every question-answer pair, in order, a row of table `sample`, or a Reject where its video is not
     stored. The sample's text is question and answer joined by a space (EVQAScore's Concat).
     """
     videos = store.load_videos([row.video_id for row in rows])
-    resolved: list[ResolvedRow] = []
     for row in rows:
         video = videos.get(row.video_id)
         if video is None:
-            resolved.append(reject_missing_target("video", "video_id", row.video_id))
+            yield reject_missing_target("video", "video_id", row.video_id)
             continue
         columns = {
             **_build_sample_columns(
@@ -122,30 +129,26 @@ def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> list
             "question": row.question,
             "answer": row.answer,
             "segments": None,
-            "extra": ({"quality": row.quality, **row.extra} if row.quality else row.extra) or None,
-            "row_sha256": row.content_sha256,
         }
-        resolved.append(DatabaseRow("sample", columns))
-    return resolved
+        yield _build_row("sample", row, columns, quality=row.quality or None)
 
 
-def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[KeypointRow]) -> list[ResolvedRow]:
-    """Return for every keypoint, in order, a row of table `keypoint`, or a Reject. Its video must be stored, and some
+def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[KeypointRow]) -> Iterator[ResolvedRow]:
+    """Yield for every keypoint, in order, a row of table `keypoint`, or a Reject. Its video must be stored, and some
     reference of the video must have a segment of the keypoint's segment index, if it has one.
     """
     videos = store.load_videos([row.video_id for row in rows])
     segment_counts = store.count_segments([video.video_id for video in videos.values()])
-    resolved: list[ResolvedRow] = []
     for row in rows:
         video = videos.get(row.video_id)
         if video is None:
-            resolved.append(reject_missing_target("video", "video_id", row.video_id))
+            yield reject_missing_target("video", "video_id", row.video_id)
         elif row.segment_index is not None and row.segment_index >= (n := segment_counts.get(video.video_id, 0)):
             reason = (
                 f"field 'segment_index' is {row.segment_index}: the references of video {row.video_id!r} have at "
                 f"most {n} segments, counted from 0"
             )
-            resolved.append(Reject("segment_index_out_of_range", reason))
+            yield Reject("segment_index_out_of_range", reason)
         else:
             columns = {
                 "dataset_id": store.dataset.dataset_id,
@@ -154,70 +157,61 @@ def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[Keypoint
                 "dimension": row.dimension,
                 "text": row.text,
                 "segment_index": row.segment_index,
-                "extra": row.extra or None,
-                "row_sha256": row.content_sha256,
             }
-            resolved.append(DatabaseRow("keypoint", columns))
-    return resolved
+            yield _build_row("keypoint", row, columns)
 
 
-def resolve_keypoint_labels(store: IngestStore, _folder: Path, rows: Sequence[KeypointLabelRow]) -> list[ResolvedRow]:
-    """Return for every label, in order, a row of table `keypoint_label`, or a Reject. Its keypoint and its candidate
+def resolve_keypoint_labels(
+    store: IngestStore, _folder: Path, rows: Sequence[KeypointLabelRow]
+) -> Iterator[ResolvedRow]:
+    """Yield for every label, in order, a row of table `keypoint_label`, or a Reject. Its keypoint and its candidate
     caption must be stored and belong to the same video.
     """
     keypoints = store.load_keypoints([row.keypoint_id for row in rows])
     samples = store.load_samples("caption", [row.caption_id for row in rows])
-    resolved: list[ResolvedRow] = []
     for row in rows:
         keypoint, sample = keypoints.get(row.keypoint_id), samples.get(row.caption_id)
         if keypoint is None:
-            resolved.append(reject_missing_target("keypoint", "keypoint_id", row.keypoint_id))
+            yield reject_missing_target("keypoint", "keypoint_id", row.keypoint_id)
         elif sample is None:
-            resolved.append(reject_missing_target("candidate caption", "caption_id", row.caption_id))
+            yield reject_missing_target("candidate caption", "caption_id", row.caption_id)
         elif keypoint.video_id != sample.video_id:
             reason = (
                 f"keypoint {row.keypoint_id!r} and caption {row.caption_id!r} belong to different videos: "
                 "label a keypoint with captions of its own video"
             )
-            resolved.append(Reject("mismatched_video", reason))
+            yield Reject("mismatched_video", reason)
         else:
             columns = {
                 "keypoint_id": keypoint.keypoint_id,
                 "sample_id": sample.sample_id,
                 "source": MANIFEST_LABEL_SOURCE,
                 "covered": row.covered,
-                "extra": row.extra or None,
-                "row_sha256": row.content_sha256,
             }
-            resolved.append(DatabaseRow("keypoint_label", columns))
-    return resolved
+            yield _build_row("keypoint_label", row, columns)
 
 
-def resolve_ratings(store: IngestStore, _folder: Path, rows: Sequence[RatingRow]) -> list[ResolvedRow]:
-    """Return for every rating, in order, a row of table `rating`, or a Reject where its candidate caption is not
+def resolve_ratings(store: IngestStore, _folder: Path, rows: Sequence[RatingRow]) -> Iterator[ResolvedRow]:
+    """Yield for every rating, in order, a row of table `rating`, or a Reject where its candidate caption is not
     stored.
     """
     samples = store.load_samples("caption", [row.caption_id for row in rows])
-    resolved: list[ResolvedRow] = []
     for row in rows:
         sample = samples.get(row.caption_id)
         if sample is None:
-            resolved.append(reject_missing_target("candidate caption", "caption_id", row.caption_id))
+            yield reject_missing_target("candidate caption", "caption_id", row.caption_id)
             continue
         columns = {
             "sample_id": sample.sample_id,
             "rater": row.rater,
             "aspect": row.aspect,
             "value": float(row.value),
-            "extra": row.extra or None,
-            "row_sha256": row.content_sha256,
         }
-        resolved.append(DatabaseRow("rating", columns))
-    return resolved
+        yield _build_row("rating", row, columns)
 
 
-def resolve_vectors(store: IngestStore, _folder: Path, rows: Sequence[VectorRow]) -> list[ResolvedRow]:
-    """Return for every vector, in order, a row of table `video_embedding`, or a Reject. Its video must be stored, and
+def resolve_vectors(store: IngestStore, _folder: Path, rows: Sequence[VectorRow]) -> Iterator[ResolvedRow]:
+    """Yield for every vector, in order, a row of table `video_embedding`, or a Reject. Its video must be stored, and
     it must be as long as the stored vectors of its encoder; without any, as most of these rows. A vector that was
     stored for an earlier file of its video is refused too.
     """
@@ -228,11 +222,10 @@ def resolve_vectors(store: IngestStore, _folder: Path, rows: Sequence[VectorRow]
         counts = Counter(len(row.vector) for row in rows if row.encoder == name)
         lengths[name] = encoder.length or counts.most_common(1)[0][0]
         stored[name] = store.load_vector_rows(encoder.model_id, [video.video_id for video in videos.values()])
-    resolved: list[ResolvedRow] = []
     for row in rows:
         video = videos.get(row.video_id)
         if video is None:
-            resolved.append(reject_missing_target("video", "video_id", row.video_id))
+            yield reject_missing_target("video", "video_id", row.video_id)
             continue
         earlier = stored[row.encoder].get(video.video_id)
         if len(row.vector) != lengths[row.encoder]:
@@ -240,24 +233,21 @@ def resolve_vectors(store: IngestStore, _folder: Path, rows: Sequence[VectorRow]
                 f"field 'vector' has {format_count(len(row.vector), 'number')}, and other vectors of {row.encoder!r} "
                 f"have {lengths[row.encoder]:,}: embed the video with the same model, or name another encoder"
             )
-            resolved.append(Reject("vector_length", reason))
+            yield Reject("vector_length", reason)
         elif earlier and earlier.row_sha256 == row.content_sha256 and earlier.content_sha256 != video.content_sha256:
             reason = "the vector was stored for an earlier file of the video: embed the present file, or remove the row"
-            resolved.append(Reject("vector_outdated", reason))
+            yield Reject("vector_outdated", reason)
         else:
             columns = {
                 "model_id": encoders[row.encoder].model_id,
                 "video_id": video.video_id,
                 "content_sha256": video.content_sha256,
                 "embedding": Vector(row.vector),
-                "extra": row.extra or None,
-                "row_sha256": row.content_sha256,
             }
-            resolved.append(DatabaseRow("video_embedding", columns))
-    return resolved
+            yield _build_row("video_embedding", row, columns)
 
 
-Resolver = Callable[[IngestStore, Path, Sequence[Any]], list[ResolvedRow]]
+Resolver = Callable[[IngestStore, Path, Sequence[Any]], Iterator[ResolvedRow]]
 # The resolver of every kind of row.
 RESOLVERS: Mapping[str, Resolver] = {
     "video": resolve_videos,
@@ -275,33 +265,12 @@ def join_question_and_answer(row: QARow) -> str:
     return f"{row.question.strip()} {row.answer.strip()}"
 
 
-def _build_reference_columns(store: IngestStore, row: CaptionRow, video: Any) -> dict[str, Any]:
-    return {
-        "dataset_id": store.dataset.dataset_id,
-        "video_id": video.video_id,
-        "key": row.caption_id,
-        "annotator": row.system,
-        "text": row.text,
-        "segments": _segments(row),
-        "text_sha256": hashlib.sha256(row.text.encode()).digest(),
-        "extra": _extra(row),
-        "row_sha256": row.content_sha256,
-    }
-
-
-def _build_caption_columns(store: IngestStore, row: CaptionRow, video: Any) -> dict[str, Any]:
-    return {
-        **_build_sample_columns(store, video, row.caption_id, "caption", row.system, row.text),
-        "question": None,
-        "answer": None,
-        "segments": _segments(row),
-        "extra": _extra(row),
-        "row_sha256": row.content_sha256,
-    }
-
-
-def _extra(row: CaptionRow) -> dict[str, Any] | None:
-    return (row.extra if row.parse_error is None else {"parse_error": row.parse_error, **row.extra}) or None
+def _build_row(table: str, row: Any, columns: dict[str, Any], **added: Any) -> DatabaseRow:
+    """Build a row of a table from these columns and those that all tables have: the hash of the manifest row, and its
+    own fields, before which those of `added` come that are not None.
+    """
+    extra = {**{name: value for name, value in added.items() if value is not None}, **row.extra}
+    return DatabaseRow(table, {**columns, "extra": extra or None, "row_sha256": row.content_sha256})
 
 
 def _build_sample_columns(

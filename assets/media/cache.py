@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from assets.media.errors import MediaUnavailable
-from assets.media.file_locks import is_same_file, lock_file, remove_unused_file
+from assets.media.file_locks import is_same_file, remove_unused_file
 
 _COPY = re.compile(r"[0-9a-f]{64}(\.[a-z0-9]{1,8})?")
 _PART = re.compile(r"[0-9a-f]{16}\.part")
@@ -63,7 +63,7 @@ class MediaCache:
                 yield None
                 return
             with file:
-                lock_file(file, fcntl.LOCK_SH)
+                fcntl.flock(file, fcntl.LOCK_SH)
                 if not is_same_file(file, path):
                     continue  # removed between opening and locking
                 with suppress(PermissionError):  # another user's file
@@ -130,7 +130,7 @@ class MediaCache:
         with self._lock_folder():
             if not path.exists():
                 part.replace(path)
-            lock_file(stack.enter_context(path.open("rb")), fcntl.LOCK_SH)
+            fcntl.flock(stack.enter_context(path.open("rb")), fcntl.LOCK_SH)
             os.utime(path)
         return path
 
@@ -142,7 +142,7 @@ class MediaCache:
         while True:
             path = self.folder / f"{secrets.token_hex(8)}.part"
             file = path.open("x+b")
-            lock_file(file, fcntl.LOCK_SH)
+            fcntl.flock(file, fcntl.LOCK_SH)
             if is_same_file(file, path):
                 return path, file
             file.close()  # another process removed it before it was locked
@@ -169,7 +169,7 @@ class MediaCache:
     def _lock_folder(self) -> Iterator[None]:
         """Let one process at a time count, name and remove files."""
         with (self.folder / "lock").open("w") as file:
-            lock_file(file, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
     def _make_room(self, needed: int) -> bool:

@@ -9,13 +9,6 @@ from pathlib import Path
 from typing import IO, Any
 
 
-def lock_file(file: IO[Any], how: int) -> None:
-    """Take a lock on an open file: shared for `fcntl.LOCK_SH`, exclusive for `fcntl.LOCK_EX`. Waits while another
-    process holds one that excludes it.
-    """
-    fcntl.flock(file, how)
-
-
 def is_same_file(file: IO[Any], path: Path) -> bool:
     """Return whether the path still leads to this open file; False where the path is gone or leads to another file."""
     try:

@@ -136,34 +136,12 @@ PROMPT_TOKENS, ANSWER_TOKENS = 350, 50
 SUMMARY_TOKENS = 250
 
 
-@dataclass(frozen=True, slots=True)
-class InputTokens:
-    """The estimated number of tokens that one video, and one summary, adds to a request to a chat model."""
-
-    video: int
-    summary: int
-
-    @classmethod
-    def build_for_frames(cls, n_frames: int, frame_size: int) -> InputTokens:
-        """Estimate the tokens of a summary, and of a video given as n_frames square frames of frame_size pixels a side.
-        Frames of other proportions have fewer tokens.
-        """
-        return cls(n_frames * estimate_image_tokens(frame_size, frame_size), SUMMARY_TOKENS)
-
-    @classmethod
-    def build_for_notes(cls) -> InputTokens:
-        """Estimate the tokens of a summary, and of a video given as people's notes. A summary counts as 250 tokens, and
-        notes as twice as many.
-        """
-        return cls(2 * SUMMARY_TOKENS, SUMMARY_TOKENS)
-
-
-def build_forecast(role: str, model: str, calls: ModelCalls, tokens: InputTokens, prices: Prices | None) -> Forecast:
+def build_forecast(role: str, model: str, calls: ModelCalls, video_tokens: int, prices: Prices | None) -> Forecast:
     """Estimate requests, tokens and price of one role's calls to a model, if the first attempt at every call succeeds.
-    tokens: those of one video and of one summary, to which the prompt and a short answer are added. prices: None gives
-    a forecast without money.
+    video_tokens: those of one video, to which, as to a summary's, the prompt and a short answer are added. prices: None
+    gives a forecast without money.
     """
-    tokens_in = calls.video * (tokens.video + PROMPT_TOKENS) + calls.text * (tokens.summary + PROMPT_TOKENS)
+    tokens_in = calls.video * (video_tokens + PROMPT_TOKENS) + calls.text * (SUMMARY_TOKENS + PROMPT_TOKENS)
     tokens_out = (calls.video + calls.text) * ANSWER_TOKENS
     money = compute_call_usage(tokens_in, tokens_out, prices).money
     return Forecast(role, model, calls.video + calls.text, tokens_in, tokens_out, money)
@@ -300,19 +278,18 @@ class QEVAModelFactory:
 
     def _build_forecasts(self, *parts: Mapping[str, ModelCalls]) -> list[Forecast]:
         """Return a forecast for every role that a chat model has work in."""
-        settings = self._settings
-        is_seen = "video" in self._chats
-        tokens = (
-            InputTokens.build_for_frames(settings.qeva_frames, settings.qeva_frame_size)
-            if is_seen
-            else InputTokens.build_for_notes()
-        )
+        settings, size = self._settings, self._settings.qeva_frame_size
+        # Square frames, since those of other proportions have fewer tokens; notes of people are twice a summary.
+        seen = settings.qeva_frames * estimate_image_tokens(size, size)
+        video_tokens = seen if "video" in self._chats else 2 * SUMMARY_TOKENS
         calls: dict[str, ModelCalls] = {}
         for part in parts:
             for role, more in part.items():
                 calls[role] = calls.get(role, ModelCalls(0, 0)) + more
         return [
-            build_forecast(role, chat.identity.model_id, n_calls, tokens, settings.find_prices(chat.identity.model_id))
+            build_forecast(
+                role, chat.identity.model_id, n_calls, video_tokens, settings.find_prices(chat.identity.model_id)
+            )
             for role, n_calls in calls.items()
             if n_calls != ModelCalls(0, 0) and (chat := _choose_chat_model(role, self._chats))
         ]

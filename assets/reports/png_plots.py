@@ -30,7 +30,7 @@ def plot_histogram_png(
         low, high = low - 0.5, high + 0.5
         counts = [sum(counts) if place == len(counts) // 2 else 0 for place in range(len(counts))]
     width = (high - low) / len(counts)
-    figure = _make_figure(4.8, 2.4)
+    figure = _make_figure(2.4)
     axes = figure.subplots()
     left = [low + place * width for place in range(len(counts))]
     axes.bar(left, counts, width=width, align="edge", color=COLOUR, edgecolor="white", linewidth=0.4)
@@ -39,12 +39,10 @@ def plot_histogram_png(
     return _render_png(figure)
 
 
-def plot_intervals_png(limits: Mapping[str, tuple[float, float, float]], label: str, title: str) -> bytes:
-    """Plot values with their intervals (value, low, high) by name, the highest value on top, and return PNG bytes.
-    label: name of the horizontal axis.
-    """
+def plot_intervals_png(limits: Mapping[str, tuple[float, float, float]], title: str) -> bytes:
+    """Plot coefficients with their intervals (value, low, high) by name, the highest on top, and return PNG bytes."""
     order = sorted(limits, key=lambda name: limits[name][0])
-    figure = _make_figure(4.8, 0.8 + 0.32 * len(order))
+    figure = _make_figure(0.8 + 0.32 * len(order))
     axes = figure.subplots()
     for place, name in enumerate(order):
         value, low, high = limits[name]
@@ -52,7 +50,7 @@ def plot_intervals_png(limits: Mapping[str, tuple[float, float, float]], label: 
         axes.plot([value], [place], "o", color=COLOUR, markersize=5)
     axes.axvline(0, color="#999999", linewidth=0.8)
     axes.set_yticks(range(len(order)), order)
-    axes.set(xlabel=label, title=title)
+    axes.set(xlabel="Kendall tau-b, pooled", title=title)
     return _render_png(figure)
 
 
@@ -75,11 +73,11 @@ def _plot_lines(axes: Axes, lines: Mapping[str, float]) -> None:
         axes.text(value, axes.get_ylim()[1], " " + ", ".join(shared), fontsize=6, rotation=90, va="top")
 
 
-def _make_figure(width: float, height: float) -> Figure:
+def _make_figure(height: float) -> Figure:
     # The object interface draws without a display and without the global state of pyplot.
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), dpi=110, layout="constrained")
+    return Figure(figsize=(4.8, height), dpi=110, layout="constrained")
 
 
 def _render_png(figure: Figure) -> bytes:

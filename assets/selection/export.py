@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy.engine import Engine
 
-from assets.selection.export_input import Batch, ExportInput, load_batches, load_export_input
+from assets.selection.export_input import Batch, ExportInput, check_batches, load_export_input
 from assets.selection.export_target import (
     PASSPORT_SUFFIX,
     ExportFormat,
@@ -34,6 +34,7 @@ from assets.selection.partial_file import open_partial_file, remove_abandoned
 from assets.selection.partial_folder import PARTIAL_SUFFIX, open_partial_folder
 from assets.selection.passport import format_passport
 from assets.sources.base import LineWriter
+from db.selection.exports import load_export_batches
 from db.selection.recipes import SelectionError
 from metrics_core.frames import compute_content_sha256
 
@@ -50,10 +51,6 @@ class ExportResult:
     media_root: str | None
 
 
-def _ignore_line(line: str) -> None:
-    pass
-
-
 def export_selection(
     engine: Engine,
     selection_id: int,
@@ -61,7 +58,7 @@ def export_selection(
     form: ExportFormat | None = None,
     *,
     replace: bool = False,
-    tell: LineWriter = _ignore_line,
+    tell: LineWriter = lambda _: None,
     limits: ShardLimits = DEFAULT_SHARD_LIMITS,
 ) -> ExportResult:
     """Write the rows of a frozen selection in order of rank to a file or folder, complete or not at all. form: the
@@ -94,7 +91,7 @@ def _export_rows(engine: Engine, selection_id: int, target: Path, form: ExportFo
         connection.begin(),
     ):
         source = load_export_input(connection, selection_id, form.value)
-        batches = load_batches(connection, source, tell)
+        batches = check_batches(source.frozen, load_export_batches(connection, source.query), tell)
         if form is ExportFormat.PARQUET:
             with open_partial_file(target) as file:
                 write_parquet(file, source.columns, source.passport, batches)

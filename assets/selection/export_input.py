@@ -18,7 +18,6 @@ from db.selection.exports import (
     build_export_query,
     find_frozen_selection,
     find_media_root,
-    load_export_batches,
 )
 from db.selection.recipes import SelectionError
 
@@ -50,13 +49,6 @@ def load_export_input(connection: Connection, selection_id: int, form: str) -> E
     columns = tuple(build_export_columns(frozen))
     passport = make_passport(connection, frozen, columns, form)
     return ExportInput(frozen, columns, build_export_query(frozen, root), root, passport)
-
-
-def load_batches(connection: Connection, source: ExportInput, tell: LineWriter) -> Iterator[Batch]:
-    """Yield all rows of a selection in order of rank, in batches of rows in the order of its columns. tell: called with
-    a line of progress after every batch. Raises SelectionError at the end if rows are missing.
-    """
-    return check_batches(source.frozen, load_export_batches(connection, source.query), tell)
 
 
 def check_batches(

@@ -10,7 +10,8 @@ from sqlalchemy.engine import Engine
 
 from assets.sources.base import LineWriter
 from assets.sources.memo import ask_missing
-from db.evidence.embeddings import load_text_vectors, store_text_vectors
+from assets.sources.texts import embed_texts
+from db.evidence.embeddings import list_missing_texts, load_text_vectors
 from db.evidence.entailments import Entailment, Pair, load_entailments, store_entailments
 from db.evidence.models import find_model_id
 from metrics_core.protocols import (
@@ -19,7 +20,6 @@ from metrics_core.protocols import (
     ModelIdentity,
     TextEncoder,
     WholeTextWeigher,
-    count_chunks,
     find_weigher,
 )
 
@@ -109,22 +109,12 @@ class CachingEncoder:
         """
         if not texts:
             return self._encoder.encode(texts)
+        identity = self.identity.as_dict()
         with self._engine.connect() as connection:
-            model_id = find_model_id(connection, self.identity.as_dict())
-        known = {} if model_id is None else load_text_vectors(self._engine, model_id, texts)
-        ask_missing(
-            self._engine,
-            self.identity,
-            [text for text in dict.fromkeys(texts) if text not in known],
-            length=len,
-            ask=self._encoder.encode,
-            store=lambda model_id, chunk, vectors: self._store(known, model_id, chunk, vectors),
-            tell=lambda done, total: self._tell(f"{done} of {total} texts embedded"),
-        )
-        return np.stack([known[text] for text in texts])
-
-    def _store(
-        self, known: dict[str, NDArray[np.float32]], model_id: int, texts: Sequence[str], vectors: NDArray[np.float32]
-    ) -> None:
-        known.update(zip(texts, vectors, strict=True))
-        store_text_vectors(self._engine, model_id, texts, vectors, count_chunks(self._encoder, texts))
+            missing = list_missing_texts(connection, find_model_id(connection, identity), texts)
+        embed_texts(self._engine, self._encoder, missing, self._tell)
+        with self._engine.connect() as connection:
+            model_id = find_model_id(connection, identity)
+        assert model_id is not None
+        stored = load_text_vectors(self._engine, model_id, texts)
+        return np.stack([stored[text] for text in texts])

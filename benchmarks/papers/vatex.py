@@ -12,6 +12,7 @@ import numpy as np
 from benchmarks import vatex_eval
 from benchmarks.agreement import texts_of
 from benchmarks.ecs_data import require
+from benchmarks.installation import temporary_engine
 from benchmarks.papers import meteor
 from benchmarks.papers.meteor import METEOR
 from benchmarks.papers.over_raters import over_raters
@@ -54,7 +55,7 @@ def platform_scores() -> dict[str, Any]:
     source, clock = require(DATA_SET) / "vatex_eval.jsonl", vatex_eval.Clock()
     with (
         tempfile.TemporaryDirectory(prefix="reelsieve-") as temporary,
-        vatex_eval.temporary_engine(Path(temporary) / "home") as engine,
+        temporary_engine(Path(temporary) / "home") as engine,
     ):
         return {
             str(count): of_platform(engine, source, Path(temporary) / f"references_{count}", count, clock)

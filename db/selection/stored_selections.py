@@ -13,11 +13,6 @@ from db.selection.chosen_table import FROZEN_COLUMNS
 from db.selection.recipes import SelectionError
 
 
-def find_selection(connection: Connection, selection_id: int) -> RowMapping | None:
-    """Return the row of table `selection` with this number; None if there is none."""
-    return connection.execute(sa.select(selection).where(build_id_condition(selection_id))).mappings().one_or_none()
-
-
 def list_selections(connection: Connection, dataset: str | None = None) -> list[dict[str, Any]]:
     """List all selections as dicts with id, dataset, recipe, counts, cutoff, hash and time, newest first. With
     `dataset`, only those of datasets of this name. `dataset_id` is None if the dataset was dropped.
@@ -34,7 +29,7 @@ def list_selections(connection: Connection, dataset: str | None = None) -> list[
 
 def require_selection(connection: Connection, selection_id: int) -> RowMapping:
     """Return the row of table `selection` with this number. Raises SelectionError if there is none."""
-    row = find_selection(connection, selection_id)
+    row = connection.execute(sa.select(selection).where(build_id_condition(selection_id))).mappings().one_or_none()
     if row is None:
         raise SelectionError(f"there is no selection {selection_id}: run reelsieve selections to list them")
     return row

@@ -8,7 +8,6 @@ from metrics_core.agreement.coefficients import compute_coefficient
 from metrics_core.agreement.groupings import subtract_length_trend, subtract_system_means
 from metrics_core.agreement.labels import build_label_rows, cohen_kappa, count_confusion, majority_accuracy
 from metrics_core.agreement.paired_test import PermutationTest, permutation_test
-from metrics_core.agreement.pairs import TieCalibration, calibrate_ties, soft_pairwise_accuracy
 from metrics_core.agreement.preferences import (
     PreferenceComparison,
     Preferences,
@@ -16,7 +15,7 @@ from metrics_core.agreement.preferences import (
     compare_preferences,
 )
 from metrics_core.agreement.progress import Lead, RatingProgress, compute_preference_progress, compute_rating_progress
-from metrics_core.agreement.raters import AnswerConsistency, KrippendorffAlpha, compute_consistency, krippendorff_alpha
+from metrics_core.agreement.raters import AnswerConsistency, compute_consistency
 from metrics_core.agreement.row import AgreementRow
 from metrics_core.agreement.scorer_comparison import (
     MovedItem,
@@ -40,7 +39,6 @@ __all__ = [
     "AnswerConsistency",
     "BestReference",
     "Estimate",
-    "KrippendorffAlpha",
     "Lead",
     "MovedItem",
     "PeopleComparison",
@@ -49,10 +47,8 @@ __all__ = [
     "Preferences",
     "RatingProgress",
     "ScoreComparison",
-    "TieCalibration",
     "build_label_rows",
     "build_preference_rows",
-    "calibrate_ties",
     "cohen_kappa",
     "compare_preferences",
     "compare_scores",
@@ -67,10 +63,8 @@ __all__ = [
     "count_confusion",
     "count_words",
     "find_best_reference",
-    "krippendorff_alpha",
     "majority_accuracy",
     "permutation_test",
-    "soft_pairwise_accuracy",
     "subtract_length_trend",
     "subtract_system_means",
     "wilson_interval",

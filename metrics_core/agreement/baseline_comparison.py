@@ -14,7 +14,6 @@ from metrics_core.agreement.raters import RaterAndOthers, compute_mean_ratings, 
 from metrics_core.agreement.row import CHANCE, KENDALL, ONE_RATER, AgreementRow
 from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.intervals import (
-    LEVEL,
     Estimate,
     JackknifeStatistics,
     average_over_raters,
@@ -155,18 +154,15 @@ def compute_ceiling(inputs: AgreementInputs, counted: Sequence[RaterAndOthers]) 
     return average_over_raters(by_rater, [rater.n_shared for rater in counted])[KENDALL] if counted else None
 
 
-def find_strongest_baseline(
-    comparisons: AspectComparisons, kept: BoolArray, level: float = LEVEL
-) -> Coefficient | None:
+def find_strongest_baseline(comparisons: AspectComparisons, kept: BoolArray) -> Coefficient | None:
     """Find the simple score whose tau-b with people is farthest from 0, and return its coefficient with its interval; a
     negative one changes its sign. A simple score is compared on the kept items that it has a number for. None where no
-    simple score has a coefficient. kept: a mask (items,) of rated items; level: the chance that the interval covers the
-    truth.
+    simple score has a coefficient. kept: a mask (items,) of rated items.
     """
     name = _name_strongest_baseline(comparisons, kept)
     if name is None:
         return None
-    return _turn_positive(_build_coefficient(name, _compute_pooled_baseline(comparisons, name, kept), level))
+    return _turn_positive(_build_coefficient(name, _compute_pooled_baseline(comparisons, name, kept)))
 
 
 def _name_strongest_baseline(comparisons: AspectComparisons, kept: BoolArray) -> str | None:
@@ -194,7 +190,7 @@ def _turn_positive(coefficient: Coefficient) -> Coefficient:
     return replace(coefficient, value=-coefficient.value, low=low, high=high)
 
 
-def build_baseline_rows(comparisons: AspectComparisons, metric: str, level: float = LEVEL) -> Iterator[AgreementRow]:
+def build_baseline_rows(comparisons: AspectComparisons, metric: str) -> Iterator[AgreementRow]:
     """Yield the agreement rows that compare a metric with the strongest simple score and with one more rater, on the
     metric's own rated items. Each coefficient gives a row of tau-b (`KENDALL`) and a row of its p-value (`CHANCE`).
     Rows of comparisons that have no coefficient are left out.
@@ -216,24 +212,24 @@ def build_baseline_rows(comparisons: AspectComparisons, metric: str, level: floa
         yield chance_row(name, grouping, coefficient, baseline=baseline)
 
     statistics = comparisons.compute_pooled(metric, kept)
-    yield chance_row(metric, "pooled", _build_coefficient(metric, statistics, level))
+    yield chance_row(metric, "pooled", _build_coefficient(metric, statistics))
     if (strongest := _name_strongest_baseline(comparisons, kept)) is not None:
         baseline_statistics = _compute_pooled_baseline(comparisons, strongest, kept)
         yield from rows(
             strongest,
             _format_own_items(metric),
-            _build_coefficient(strongest, baseline_statistics, level),
+            _build_coefficient(strongest, baseline_statistics),
             baseline=True,
         )
         both = comparisons.compute_pooled(metric, kept & np.isfinite(comparisons.inputs.values[strongest]))
         sign = -1.0 if (baseline_statistics.values[KENDALL] or 0.0) < 0 else 1.0
-        if above := _subtract(both, baseline_statistics, strongest, level, sign):
+        if above := _subtract(both, baseline_statistics, strongest, sign):
             yield from rows(metric, f"{ABOVE}{strongest}", above)
     if ceiling := comparisons.compute_ceiling(kept):
-        yield from rows(ONE_RATER, _format_own_items(metric), _build_coefficient(ONE_RATER, ceiling, level))
+        yield from rows(ONE_RATER, _format_own_items(metric), _build_coefficient(ONE_RATER, ceiling))
         against_others = comparisons.compute_without_one_rater(metric, kept)
-        yield from rows(metric, BESIDE_RATER, _build_coefficient(metric, against_others, level))
-        if above := _subtract(against_others, ceiling, ONE_RATER, level):
+        yield from rows(metric, BESIDE_RATER, _build_coefficient(metric, against_others))
+        if above := _subtract(against_others, ceiling, ONE_RATER):
             yield from rows(metric, f"{ABOVE}{ONE_RATER}", above)
 
 
@@ -242,20 +238,20 @@ def _format_own_items(metric: str) -> str:
     return f"where {metric} has a value"
 
 
-def _build_coefficient(name: str, statistics: JackknifeStatistics, level: float) -> Coefficient:
+def _build_coefficient(name: str, statistics: JackknifeStatistics) -> Coefficient:
     value, jackknife_values = statistics.values[KENDALL], statistics.jackknife_values[KENDALL]
-    estimate = jackknife_estimate(value, jackknife_values, level)
+    estimate = jackknife_estimate(value, jackknife_values)
     return _add_p_value(name, estimate, statistics.n[KENDALL], jackknife_values)
 
 
 def _subtract(
-    statistics: JackknifeStatistics, other: JackknifeStatistics, name: str, level: float, sign: float = 1.0
+    statistics: JackknifeStatistics, other: JackknifeStatistics, name: str, sign: float = 1.0
 ) -> Coefficient | None:
     """Return by how much a metric is above a baseline or a rater, times `sign`; None where a side is undefined."""
     value, jackknife_values = statistics.subtract(other, KENDALL, sign)
     if value is None:
         return None
-    estimate = jackknife_estimate(value, jackknife_values, level, (-2.0, 2.0))
+    estimate = jackknife_estimate(value, jackknife_values, (-2.0, 2.0))
     return _add_p_value(name, estimate, statistics.n[KENDALL], jackknife_values)
 
 

@@ -89,11 +89,10 @@ def correct_comparisons(
     return corrected_comparisons, corrected[len(comparisons) :]
 
 
-def explain_agreement(metric: str, aspect: str, comparison: BaselineComparison, things: str = "captions") -> Conclusion:
+def explain_agreement(metric: str, aspect: str, comparison: BaselineComparison) -> Conclusion:
     """Conclude how well a metric orders captions by an aspect, compared with one more rater and with the strongest
-    simple score. Return a level such as "above baseline", a sentence and its short form. `metric`, `aspect` and
-    `things` (a plural, such as captions) are the words of the sentence; p-values should be corrected by
-    `correct_comparisons`.
+    simple score. Return a level such as "above baseline", a sentence and its short form. `metric` and `aspect`
+    are words of the sentence; p-values should be corrected by `correct_comparisons`.
 
     The rules, in this order:
 
@@ -112,9 +111,9 @@ def explain_agreement(metric: str, aspect: str, comparison: BaselineComparison, 
     >>> explain_agreement("ECS", "coverage", BaselineComparison(ecs, None, words, more, rater, 30)).sentence
     'ECS orders captions by coverage about as well as one more rater, and clearly better than words.'
     """
-    coefficient, does = comparison.coefficient, f"{metric} orders {things} by {aspect}"
+    coefficient, does = comparison.coefficient, f"{metric} orders captions by {aspect}"
     if coefficient.value is None:
-        why = "its values or the ratings are all equal" if coefficient.n else f"none of the rated {things} has a score"
+        why = "its values or the ratings are all equal" if coefficient.n else "none of the rated captions has a score"
         return Conclusion("undefined", f"{metric} cannot be compared by {aspect}: {why}.", f"cannot be compared: {why}")
     if few := explain_too_few_videos(comparison.n_videos):
         return Conclusion("open", f"Whether {does} is open: {few}.", f"open: {few}")
@@ -123,7 +122,7 @@ def explain_agreement(metric: str, aspect: str, comparison: BaselineComparison, 
     if coefficient.low is None or coefficient.high is None:
         return more
     if coefficient.low <= 0 <= coefficient.high:
-        nothing = f"{metric} orders {things} by {aspect} no better than chance."
+        nothing = f"{metric} orders captions by {aspect} no better than chance."
         return more if wide else Conclusion("nothing", nothing, "no better than chance")
     if coefficient.p is None or coefficient.p > MAX_P_VALUE:
         why = "open: may be chance"
@@ -131,7 +130,7 @@ def explain_agreement(metric: str, aspect: str, comparison: BaselineComparison, 
             "open", f"Whether {does} is open: with so many comparisons, such a result may be chance.", why
         )
     if coefficient.high < 0:
-        return Conclusion("against", f"{metric} goes against {aspect}: better {things} score lower.", "against people")
+        return Conclusion("against", f"{metric} goes against {aspect}: better captions score lower.", "against people")
     if wide:
         how = f"{does}, but how well is open: rate more videos."
         return Conclusion("open", how, "open: how well")

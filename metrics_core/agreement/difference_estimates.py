@@ -15,7 +15,7 @@ import numpy.typing as npt
 from metrics_core.agreement.coefficients import list_group_pairs
 from metrics_core.arrays import BoolArray, FloatArray, IntArray, number_groups
 from metrics_core.calibration.rated_search import FEWEST_VIDEOS
-from metrics_core.intervals import LEVEL, confidence_sequence
+from metrics_core.intervals import confidence_sequence
 
 FEWEST_CAPTIONS = 5
 """The least number of good captions and of other captions, both between the two thresholds and outside, for an interval
@@ -58,8 +58,6 @@ def compute_tau_difference(
     people: npt.ArrayLike,
     weights: npt.ArrayLike,
     videos: Sequence[object],
-    *,
-    level: float = LEVEL,
 ) -> DifferenceEstimate:
     """Compute by how much Kendall's tau-b of the second metric with people's ratings is above that of the first, over
     weighted captions, with its interval over videos. first, second, people, weights: finite (n,), see
@@ -82,7 +80,7 @@ def compute_tau_difference(
     # Without a video: all pairs less those with an item of it, where pairs inside it were taken twice.
     left = total[:, None] - 2 * by_video + _pair_sums_inside_videos(sides, weight, video)
     exact, jackknife_values = (_tau_difference(sums) for sums in (total, left))
-    return _build_estimate(float(exact), jackknife_values, video, (-2.0, 2.0), EXPECTED_DIFFERENCE, level)
+    return _build_estimate(float(exact), jackknife_values, video, (-2.0, 2.0), EXPECTED_DIFFERENCE)
 
 
 def _pair_sums(sides: FloatArray, weight: FloatArray) -> FloatArray:
@@ -133,8 +131,6 @@ def compute_youden_difference(
     upper: float,
     weights: npt.ArrayLike,
     videos: Sequence[object],
-    *,
-    level: float = LEVEL,
 ) -> DifferenceEstimate:
     """Compute by how much Youden's J of the threshold `upper` is above that of `lower`, over weighted captions, with
     its interval over videos. Youden's J is the share of good captions that reach the threshold less that of other
@@ -158,7 +154,7 @@ def compute_youden_difference(
     def gain(sums: FloatArray) -> FloatArray:
         return sums[..., 3] / sums[..., 1] - sums[..., 2] / sums[..., 0]
 
-    estimate = _estimate_from_sums(columns[kept], gain, video, (-1.0, 1.0), EXPECTED_DIFFERENCE, level)
+    estimate = _estimate_from_sums(columns[kept], gain, video, (-1.0, 1.0), EXPECTED_DIFFERENCE)
     cells = np.bincount(2 * between[kept] + is_good[kept], minlength=4)
     return estimate if cells.min() >= FEWEST_CAPTIONS else replace(estimate, low=None, high=None)
 
@@ -183,7 +179,6 @@ def compute_rating_difference(
     videos: Sequence[object],
     *,
     greatest_difference: float = 4.0,
-    level: float = LEVEL,
 ) -> DifferenceEstimate:
     """Compute the weighted mean of the second system's rating less the first system's rating of the same video, with
     its interval over videos. differences, weights, videos: (n,), an item for each video; see `compute_draw_weights` for
@@ -206,7 +201,6 @@ def compute_rating_difference(
         _number_videos(videos, kept),
         (-greatest_difference, greatest_difference),
         EXPECTED_DIFFERENCE * greatest_difference,
-        level,
     )
 
 
@@ -216,7 +210,6 @@ def _estimate_from_sums(
     video: IntArray,
     bounds: tuple[float, float],
     expected_difference: float,
-    level: float,
 ) -> DifferenceEstimate:
     """Compute a function of the columns' sums over the units (n, columns), with its interval over videos."""
     sums = np.zeros((int(video.max(initial=-1)) + 1, columns.shape[1]))
@@ -224,7 +217,7 @@ def _estimate_from_sums(
     total = sums.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         exact, jackknife_values = compute(total), compute(total - sums)
-    return _build_estimate(float(exact), jackknife_values, video, bounds, expected_difference, level)
+    return _build_estimate(float(exact), jackknife_values, video, bounds, expected_difference)
 
 
 def _number_videos(videos: Sequence[object], kept: BoolArray) -> IntArray:
@@ -238,9 +231,8 @@ def _build_estimate(
     video: IntArray,
     bounds: tuple[float, float],
     expected_difference: float,
-    level: float,
 ) -> DifferenceEstimate:
     estimate = confidence_sequence(
-        value if math.isfinite(value) else None, jackknife_values, expected_difference, level, bounds
+        value if math.isfinite(value) else None, jackknife_values, expected_difference, bounds
     )
     return DifferenceEstimate(estimate.value, estimate.low, estimate.high, video.size, int(video.max(initial=-1)) + 1)

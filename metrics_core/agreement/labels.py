@@ -12,7 +12,7 @@ from metrics_core.agreement.row import AgreementRow, build_agreement_rows
 from metrics_core.arithmetic import ratio
 from metrics_core.arrays import BoolArray, IntArray
 from metrics_core.calibration import Confusion
-from metrics_core.intervals import LEVEL, JackknifeStatistics, draw_blocks, jackknife
+from metrics_core.intervals import JackknifeStatistics, draw_blocks, jackknife
 
 MAJORITY, ALL_YES = "majority label", "always yes"
 
@@ -23,7 +23,6 @@ def build_label_rows(
     videos: Sequence[object],
     aspect: str = "label",
     *,
-    level: float = LEVEL,
     seed: int = 0,
 ) -> tuple[AgreementRow, ...]:
     """Build agreement rows that compare predictions of yes and no, (n,) by name, with labels (n,). Every name has a row
@@ -31,15 +30,12 @@ def build_label_rows(
     videos: (n,), the video of every label; intervals leave out videos.
 
     The baseline "majority label" always gives the label that is commoner in all the data, or yes if both are equally
-    common. n counts labels. Raises ValueError for input that `count_confusion` refuses, a name of a baseline, and a
-    level outside (0, 1).
+    common. n counts labels. Raises ValueError for input that `count_confusion` refuses and a name of a baseline.
 
     >>> rows = build_label_rows({"m": [1, 1, 0, 0]}, [1, 1, 1, 0], ["a", "a", "b", "b"])
     >>> [(row.metric, row.value, row.baseline) for row in rows if row.statistic == "accuracy"]
     [('m', 0.75, False), ('majority label', 0.75, True), ('always yes', 0.75, True)]
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level is {level}: give one inside (0, 1).")
     reserved = {MAJORITY, ALL_YES} & set(predictions)
     if reserved:
         raise ValueError(f"{min(reserved)!r} is the name of a baseline: give the predictions another name.")
@@ -51,7 +47,7 @@ def build_label_rows(
         row
         for name, predicted in {**predictions, **baselines}.items()
         for row in build_agreement_rows(
-            (name, aspect, "pooled"), _compute_statistics(predicted, truth, block), level, baseline=name in baselines
+            (name, aspect, "pooled"), _compute_statistics(predicted, truth, block), baseline=name in baselines
         )
     )
 

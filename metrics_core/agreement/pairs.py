@@ -4,14 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-import numpy.typing as npt
 
-from metrics_core.agreement.coefficients import list_group_pairs, require_finite_sides, require_group_numbers
+from metrics_core.agreement.coefficients import list_group_pairs
 from metrics_core.arrays import BoolArray, FloatArray, IntArray
 from metrics_core.intervals import BLOCKS
 
@@ -23,18 +21,6 @@ since 9,048 captions have 41 million pairs.
 """
 # Up to this many videos all flips of signs are tried.
 EXACT = 10
-
-
-@dataclass(frozen=True, slots=True)
-class TieCalibration:
-    """The epsilon with the highest pairwise accuracy, where metric differences up to epsilon count as ties. accuracy:
-    over all n_pairs pairs, in [0, 1]; it is optimistic, because epsilon was chosen on these pairs. Both are None
-    without a pair.
-    """
-
-    epsilon: float | None
-    accuracy: float | None
-    n_pairs: int
 
 
 @dataclass(frozen=True)
@@ -59,23 +45,6 @@ class CaptionPairs:
         return right
 
 
-def calibrate_ties(metric: npt.ArrayLike, people: npt.ArrayLike, groups: Sequence[object]) -> TieCalibration:
-    """Find the epsilon up to which a metric's differences should count as ties. With it the metric orders and ties most
-    pairs of items of the same group as people do. Candidates are 0 and the metric's differences; of equally good ones
-    the smallest is chosen. metric, people: finite (n,); groups: (n,).
-
-    Raises ValueError for shapes that do not fit and numbers that are not finite. An accuracy to report needs other
-    pairs: see `compute_held_out_accuracy`.
-
-    >>> calibration = calibrate_ties([0.10, 0.15, 0.50, 0.72], [1, 1, 2, 3], ["v"] * 4)
-    >>> round(calibration.epsilon, 9), calibration.accuracy
-    (0.05, 1.0)
-    """
-    left, right = require_finite_sides(metric, people)
-    pairs = build_pairs(left, right, require_group_numbers("groups", groups, left.size))
-    return find_best_epsilon(pairs, np.ones(pairs.gap.size, dtype=np.bool_))
-
-
 def build_pairs(metric: FloatArray, people: FloatArray, group: IntArray) -> CaptionPairs:
     """Build all pairs of items of the same group. metric, people: values and ratings (n,); group: (n,), the number of
     each item's group.
@@ -88,14 +57,20 @@ def build_pairs(metric: FloatArray, people: FloatArray, group: IntArray) -> Capt
     )
 
 
-def find_best_epsilon(pairs: CaptionPairs, chosen: BoolArray) -> TieCalibration:
-    """Find the epsilon, up to which metric differences count as ties, that makes most of the chosen pairs correct. Of
-    equally good ones the smallest is taken; without a chosen pair epsilon and accuracy are None. chosen: a mask
-    (pairs,).
+def find_best_epsilon(pairs: CaptionPairs, chosen: BoolArray) -> float | None:
+    """Find the epsilon, up to which metric differences count as ties, that makes most of the chosen pairs correct.
+    Candidates are 0 and the metric's differences; of equally good ones the smallest is taken. None without a chosen
+    pair. chosen: a mask (pairs,).
+
+    An accuracy to report needs other pairs: see `compute_held_out_accuracy`.
+
+    >>> pairs = build_pairs(np.array([0.10, 0.15, 0.50, 0.72]), np.array([1.0, 1, 2, 3]), np.zeros(4, np.int64))
+    >>> round(find_best_epsilon(pairs, np.full(6, True)), 9)
+    0.05
     """
     gap, tied, agreeing = pairs.gap[chosen], pairs.is_tied_by_people[chosen], pairs.is_ordered_alike[chosen]
     if gap.size == 0:
-        return TieCalibration(None, None, 0)
+        return None
     order = np.argsort(gap)
     gaps = gap[order]
     # A pair that becomes a tie gains if people tie it and loses if the metric had ordered it as they do.
@@ -104,21 +79,20 @@ def find_best_epsilon(pairs: CaptionPairs, chosen: BoolArray) -> TieCalibration:
     candidates, correct = gaps[last], gains[last]
     if gaps[0] > TOLERANCE:
         candidates, correct = np.append(0.0, candidates), np.append(0, correct)
-    best = int(np.argmax(correct))
-    return TieCalibration(float(candidates[best]), float(agreeing.sum() + correct[best]) / gap.size, gap.size)
+    return float(candidates[np.argmax(correct)])
 
 
 def compute_held_out_accuracy(
-    metric: FloatArray, people: FloatArray, video: IntArray, n_videos: int, seed: int, n_folds: int = 2
+    metric: FloatArray, people: FloatArray, video: IntArray, n_videos: int, seed: int
 ) -> FloatArray:
     """Compute each video's pairwise accuracy (n_videos,), where metric differences up to epsilon count as ties. The
-    seed deals videos to n_folds folds; a video's epsilon is the best one on the other folds. NaN for a video without a
-    pair, and where the other folds have no pair.
+    seed deals videos to two halves; a video's epsilon is the best one on the other half. NaN for a video without a
+    pair, and where the other half has no pair.
     """
     pairs = build_pairs(metric, people, video)
-    fold = np.random.default_rng(seed).permutation(n_videos) % n_folds
+    half = np.random.default_rng(seed).permutation(n_videos) % 2
     pair_video = video[pairs.first]
-    correct, known = _mark_held_out(pairs, fold[pair_video], n_folds)
+    correct, known = _mark_held_out(pairs, half[pair_video])
     total = np.bincount(pair_video, known, n_videos)
     with np.errstate(invalid="ignore"):
         return np.where(total > 0, np.bincount(pair_video, correct, n_videos) / total, np.nan)
@@ -141,7 +115,7 @@ def compute_pooled_held_out_accuracy(
         drawn = np.sort(rng.choice(metric.size, MAX_ITEMS, replace=False))
         metric, people, block, half = metric[drawn], people[drawn], block[drawn], half[drawn]
     pairs = build_pairs(metric, people, half)
-    correct, known = _mark_held_out(pairs, half[pairs.first], 2)
+    correct, known = _mark_held_out(pairs, half[pairs.first])
     if not known.all() or not known.size:
         return None, np.full(BLOCKS, np.nan)
     ends, is_inside = (block[pairs.first], block[pairs.second]), block[pairs.first] == block[pairs.second]
@@ -158,54 +132,34 @@ def compute_pooled_held_out_accuracy(
     return float(correct.mean()), np.where(is_known, n_right / np.maximum(n_left, 1), np.nan)
 
 
-def _mark_held_out(pairs: CaptionPairs, fold: IntArray, n_folds: int) -> tuple[FloatArray, FloatArray]:
-    """Mark with 1 or 0 which pairs are correct by the epsilon that is best on the pairs of other folds, and which pairs
-    have such an epsilon.
+def _mark_held_out(pairs: CaptionPairs, half: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Mark with 1 or 0 which pairs are correct by the epsilon that is best on the pairs of the other half, and which
+    pairs have such an epsilon.
     """
     correct, known = np.zeros(pairs.gap.size), np.zeros(pairs.gap.size)
-    for number in range(n_folds):
-        inside = fold == number
-        epsilon = find_best_epsilon(pairs, ~inside).epsilon
+    for number in (0, 1):
+        inside = half == number
+        epsilon = find_best_epsilon(pairs, ~inside)
         if epsilon is not None:
             correct[inside], known[inside] = pairs.mark_correct(epsilon)[inside], 1
     return correct, known
 
 
-def soft_pairwise_accuracy(
-    metric: npt.ArrayLike,
-    people: npt.ArrayLike,
-    systems: Sequence[object],
-    videos: Sequence[object],
-    *,
-    n_resamples: int = 1000,
-    seed: int = 0,
+def compute_soft_accuracy(
+    metric: FloatArray, people: FloatArray, system: IntArray, video: IntArray, n_resamples: int, seed: int
 ) -> float | None:
     """Compute how alike a metric and people judge the differences between systems, in [0, 1]. It is 1 - mean |p of
     people - p of the metric| over all pairs of systems with a common video, where p is the one-sided p-value that the
-    first system is better. None without such a pair. metric, people: finite (n,); systems, videos: (n,), of every item.
+    first system is better. None without such a pair. metric, people: finite (n,); system, video: (n,), numbers from 0.
     n_resamples: the number of random flips of signs from which p is computed.
 
     p is the share of random flips of the signs of the differences on common videos whose sum reaches the observed sum.
     People and metric share the flips; up to EXACT videos all flips are tried. A system's captions of one video are
-    averaged. Raises ValueError for shapes that do not fit and numbers that are not finite.
+    averaged.
 
-    >>> metric, people = [0.9, 0.4, 0.6, 0.5, 0.5, 0.5], [3, 4, 5, 2, 3, 5]
-    >>> soft_pairwise_accuracy(metric, people, ["a"] * 3 + ["b"] * 3, [1, 2, 3] * 2)
+    >>> metric, people = np.array([0.9, 0.4, 0.6, 0.5, 0.5, 0.5]), np.array([3.0, 4, 5, 2, 3, 5])
+    >>> compute_soft_accuracy(metric, people, np.repeat([0, 1], 3), np.tile([0, 1, 2], 2), 1000, 0)
     0.875
-    """
-    left, right = require_finite_sides(metric, people)
-    system, video = (
-        require_group_numbers("systems", systems, left.size),
-        require_group_numbers("videos", videos, left.size),
-    )
-    return compute_soft_accuracy(left, right, system, video, n_resamples, seed)
-
-
-def compute_soft_accuracy(
-    metric: FloatArray, people: FloatArray, system: IntArray, video: IntArray, n_resamples: int, seed: int
-) -> float | None:
-    """Compute the soft pairwise accuracy, as `soft_pairwise_accuracy` does, of finite values and ratings (n,). system,
-    video: (n,), numbers from 0. None without two systems that have a common video.
     """
     sums = [sum_by_video_and_system(side, system, video) for side in (metric, people, np.ones(metric.size))]
     with np.errstate(invalid="ignore"):

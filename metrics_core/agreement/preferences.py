@@ -13,7 +13,7 @@ from metrics_core.agreement.pairs import TOLERANCE
 from metrics_core.agreement.row import ONE_RATER, AgreementRow, build_agreement_rows
 from metrics_core.arithmetic import correct_defined_p_values
 from metrics_core.arrays import BoolArray, FloatArray, IntArray, number_groups
-from metrics_core.intervals import LEVEL, Estimate, JackknifeStatistics, draw_blocks, jackknife, jackknife_estimate
+from metrics_core.intervals import Estimate, JackknifeStatistics, draw_blocks, jackknife, jackknife_estimate
 
 SIDE_BY_SIDE = "side by side"
 """The grouping named in agreement rows about preferences."""
@@ -124,7 +124,6 @@ def build_preference_rows(
     preferences: Preferences,
     aspect: str,
     *,
-    level: float = LEVEL,
     seed: int = 0,
 ) -> tuple[AgreementRow, ...]:
     """Build the agreement rows of one aspect's preferences: a row for each metric, then for each baseline, then for the
@@ -145,7 +144,7 @@ def build_preference_rows(
     return tuple(
         row
         for name, statistics in accuracies.items()
-        for row in build_agreement_rows((name, aspect, SIDE_BY_SIDE), statistics, level, baseline=name in baselines)
+        for row in build_agreement_rows((name, aspect, SIDE_BY_SIDE), statistics, baseline=name in baselines)
     )
 
 

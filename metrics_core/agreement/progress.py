@@ -177,7 +177,7 @@ def _estimate_if_enough(statistics: JackknifeStatistics, statistic: str) -> Esti
 def _build_lead(
     first: str, second: str, value: float | None, jackknife_values: FloatArray, n: int, n_videos: int
 ) -> Lead:
-    difference = jackknife_estimate(value, jackknife_values, LEVEL, (-2.0, 2.0))
+    difference = jackknife_estimate(value, jackknife_values, (-2.0, 2.0))
     n_more = compute_items_needed(value, jackknife_values, n)
     state: LeadState = "open"
     if difference.low is None or difference.high is None:

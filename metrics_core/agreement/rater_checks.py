@@ -22,7 +22,7 @@ from metrics_core.agreement.raters import (
 from metrics_core.agreement.row import KENDALL, ONE_RATER
 from metrics_core.arithmetic import correct_defined_p_values
 from metrics_core.arrays import FloatArray
-from metrics_core.intervals import LEVEL, jackknife_p_value
+from metrics_core.intervals import jackknife_p_value
 
 FAR_SHARE = 0.5
 """A rater is far from the others where their coefficient is below this share of the others' coefficient without
@@ -86,7 +86,7 @@ def _complete_check(
     statistics = compute_pooled(
         inputs.select_items(rater_sides.ratings, rater_sides.other_means, rater_sides.is_shared), (KENDALL,)
     )
-    estimate = statistics.compute_estimate(KENDALL, LEVEL)
+    estimate = statistics.compute_estimate(KENDALL)
     coefficient = Coefficient(ONE_RATER, estimate.value, estimate.low, estimate.high, statistics.n[KENDALL])
     ceiling = _compute_ceiling_value(others)
     check = replace(check, coefficient=coefficient, ceiling_without_rater=ceiling)

@@ -32,36 +32,6 @@ MOST_VALUES = 500
 
 
 @dataclass(frozen=True, slots=True)
-class KrippendorffAlpha:
-    """Krippendorff's alpha of ratings (`value`): 1 is full agreement, 0 chance, below 0 worse than chance. It is None
-    without two ratings of one item, and where all ratings are equal. level: the scale of the ratings. n_items: items
-    with two or more ratings; n_pairable: the ratings of these items.
-    """
-
-    level: RatingScale
-    value: float | None
-    n_pairable: int
-    n_items: int
-
-
-def krippendorff_alpha(ratings: npt.ArrayLike, level: RatingScale = "ordinal") -> KrippendorffAlpha:
-    """Compute Krippendorff's alpha of ratings (items, raters), NaN where a rater gave none, with the numbers of items
-    and ratings that it uses. level: the scale, "nominal", "ordinal" or "interval". Raises ValueError for another shape,
-    infinite ratings and an unknown scale.
-
-    >>> round(krippendorff_alpha([[1, 1], [1, 0], [0, 0], [0, 0]], "nominal").value, 6)
-    0.533333
-    """
-    if level not in RATING_SCALES:
-        raise ValueError(f"level is {level!r}: give one of {', '.join(RATING_SCALES)}.")
-    values, counts = _rating_counts(require_ratings(ratings))
-    pairable = counts.sum(axis=1)
-    return KrippendorffAlpha(
-        level, _alpha(values, _coincidences(counts), level), int(pairable.sum()), int((pairable > 0).sum())
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class AnswerConsistency:
     """How often a rater gave the same answer again, on n things that they judged twice without knowing it. share: of
     equal answers, in [0, 1], with Wilson's interval from `low` to `high`. mean_difference: the mean absolute difference
@@ -95,11 +65,16 @@ def compute_consistency(first: npt.ArrayLike, again: npt.ArrayLike) -> AnswerCon
 
 
 def compute_alphas(ratings: FloatArray, block: IntArray) -> JackknifeStatistics:
-    """Compute Krippendorff's alpha of ratings (items, raters) on every scale, and again without each block of videos.
-    The names are krippendorff_nominal, krippendorff_ordinal and krippendorff_interval. block: (items,). n counts the
-    ratings of items with two or more, n_undefined the other ratings.
+    """Compute Krippendorff's alpha of ratings (items, raters), NaN where a rater gave none, on every scale, and again
+    without each block of videos. 1 is full agreement, 0 chance, below 0 worse than chance. It is None without two
+    ratings of one item, and where all ratings are equal. The names are krippendorff_nominal, krippendorff_ordinal and
+    krippendorff_interval. block: (items,). n counts the ratings of items with two or more, n_undefined the others.
 
     Ratings with more than MOST_VALUES different values have no values without blocks, so no interval.
+
+    >>> found = compute_alphas(np.array([[1.0, 1], [1, 0], [0, 0], [0, 0]]), np.arange(4))
+    >>> round(found.values["krippendorff_nominal"], 6)
+    0.533333
     """
     values, counts = _rating_counts(ratings)
     together = _coincidences(counts)

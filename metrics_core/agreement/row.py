@@ -63,17 +63,16 @@ class AgreementRow:
 def build_agreement_rows(
     names: tuple[str, str, str],
     statistics: JackknifeStatistics,
-    level: float,
     *,
     n_rated: int | None = None,
     baseline: bool = False,
 ) -> Iterator[AgreementRow]:
     """Yield an agreement row for every statistic of one comparison, in the order of `statistics.values`. names: metric,
-    aspect and grouping. level: the chance that an interval covers the truth. n_rated: how many items people rated; a
-    pooled row then has n_rated - n as n_undefined. baseline: whether the rows belong to a simple score.
+    aspect and grouping. n_rated: how many items people rated; a pooled row then has n_rated - n as n_undefined.
+    baseline: whether the rows belong to a simple score.
     """
     for statistic in statistics.values:
-        estimate, n = statistics.compute_estimate(statistic, level), statistics.n[statistic]
+        estimate, n = statistics.compute_estimate(statistic), statistics.n[statistic]
         n_undefined = statistics.n_undefined[statistic]
         if n_rated is not None and names[2].startswith("pooled"):
             n_undefined = n_rated - n

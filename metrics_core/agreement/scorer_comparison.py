@@ -18,7 +18,7 @@ from metrics_core.agreement.inputs import AgreementInputs, build_inputs
 from metrics_core.agreement.paired_test import permutation_test
 from metrics_core.arithmetic import correct_defined_p_values
 from metrics_core.arrays import FloatArray
-from metrics_core.intervals import LEVEL, Estimate, draw_blocks, jackknife_estimate, jackknife_means
+from metrics_core.intervals import Estimate, draw_blocks, jackknife_estimate, jackknife_means
 
 STATISTICS = ("spearman", "kendall_b", "pearson")
 
@@ -83,7 +83,6 @@ def compare_scores(
     videos: Sequence[object],
     *,
     n_moved: int = 5,
-    level: float = LEVEL,
     seed: int = 0,
 ) -> ScoreComparison:
     """Compare two scorers' values (n,) of the same items. Return their correlations and mean difference with intervals
@@ -107,8 +106,8 @@ def compare_scores(
     return ScoreComparison(
         left.size,
         int(video.max(initial=-1)) + 1,
-        {name: statistics.compute_estimate(name, level) for name in STATISTICS},
-        jackknife_estimate(mean, jackknife_means(difference, block), level, unbounded),
+        {name: statistics.compute_estimate(name) for name in STATISTICS},
+        jackknife_estimate(mean, jackknife_means(difference, block), unbounded),
         up,
         down,
     )
@@ -146,7 +145,6 @@ def compare_with_people(
     videos: Sequence[object],
     baselines: Mapping[str, npt.ArrayLike] | None = None,
     *,
-    level: float = LEVEL,
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[PeopleComparison, ...]:
@@ -163,17 +161,17 @@ def compare_with_people(
     (0.684, 0.125)
     """
     inputs = build_inputs({"first": first, "second": second}, ratings, videos, baselines=baselines, seed=seed)
-    comparisons = [_compare_aspect(inputs, aspect, level, n_resamples) for aspect in inputs.ratings]
+    comparisons = [_compare_aspect(inputs, aspect, n_resamples) for aspect in inputs.ratings]
     corrected = correct_defined_p_values([comparison.p for comparison in comparisons])
     return tuple(replace(comparison, p_holm=p) for comparison, p in zip(comparisons, corrected, strict=True))
 
 
-def _compare_aspect(inputs: AgreementInputs, aspect: str, level: float, n_resamples: int) -> PeopleComparison:
+def _compare_aspect(inputs: AgreementInputs, aspect: str, n_resamples: int) -> PeopleComparison:
     """Compare both scorers with people by one aspect, without correcting the p-value."""
     comparisons, sides = AspectComparisons(inputs, aspect), (inputs.values["first"], inputs.values["second"])
     kept = comparisons.is_rated & np.isfinite(sides[0]) & np.isfinite(sides[1])
     both = [compute_pooled(inputs.select_items(side, comparisons.people, kept), STATISTICS) for side in sides]
-    first, second = ({name: side.compute_estimate(name, level) for name in STATISTICS} for side in both)
+    first, second = ({name: side.compute_estimate(name) for name in STATISTICS} for side in both)
     test = permutation_test(
         sides[0][kept],
         sides[1][kept],
@@ -189,7 +187,7 @@ def _compare_aspect(inputs: AgreementInputs, aspect: str, level: float, n_resamp
         int((~np.isnan(comparisons.ratings[kept])).any(axis=0).sum()),
         first,
         second,
-        {name: jackknife_estimate(*both[1].subtract(both[0], name), level, (-2.0, 2.0)) for name in STATISTICS},
-        find_strongest_baseline(comparisons, kept, level),
+        {name: jackknife_estimate(*both[1].subtract(both[0], name), (-2.0, 2.0)) for name in STATISTICS},
+        find_strongest_baseline(comparisons, kept),
         test.p,
     )

@@ -37,7 +37,7 @@ from metrics_core.agreement.row import (
     build_agreement_rows,
 )
 from metrics_core.arrays import BoolArray, FloatArray
-from metrics_core.intervals import BLOCKS, LEVEL, JackknifeStatistics, average_over_raters
+from metrics_core.intervals import BLOCKS, JackknifeStatistics, average_over_raters
 
 
 def compute_agreement_rows(
@@ -48,7 +48,6 @@ def compute_agreement_rows(
     *,
     lengths: npt.ArrayLike | None = None,
     baselines: Mapping[str, npt.ArrayLike] | None = None,
-    level: float = LEVEL,
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[AgreementRow, ...]:
@@ -58,15 +57,13 @@ def compute_agreement_rows(
     video and system of every item; None is an unknown system.
 
     A metric is compared on the items that it has a value for. lengths (n,): of the texts, for partial correlations.
-    level: the chance that an interval covers the truth. n_resamples: the random flips of soft pairwise accuracy; seed:
-    of the flips, of the videos' blocks, and of the halves on which ties are calibrated. The cost grows with n log n of
-    the items.
+    n_resamples: the random flips of soft pairwise accuracy; seed: of the flips, of the videos' blocks, and of the
+    halves on which ties are calibrated. The cost grows with n log n of the items.
 
     Soft pairwise accuracy is computed from resamples itself and has no interval; with a single video nothing has one.
     Intervals of partial correlations take the systems' means and the line over lengths as known.
 
-    Raises ValueError for shapes that do not fit, infinite numbers, a name used twice, a level outside (0, 1) and fewer
-    than 1 resample.
+    Raises ValueError for shapes that do not fit, infinite numbers, a name used twice and fewer than 1 resample.
 
     >>> rows = compute_agreement_rows({"m": [1, 2, 3, 4]}, {"quality": [[1], [2], [2], [5]]}, ["a", "a", "b", "b"])
     >>> [(row.grouping, row.value, row.n) for row in rows if row.statistic == "kendall_b"][1]
@@ -74,21 +71,19 @@ def compute_agreement_rows(
     """
     options = {"n_resamples": n_resamples, "seed": seed}
     inputs = build_inputs(metrics, ratings, videos, systems, lengths, baselines, **options)
-    if not 0 < level < 1 or n_resamples < 1:
-        raise ValueError(
-            f"level is {level}, n_resamples {n_resamples}: give a level inside (0, 1) and 1 resample or more."
-        )
-    return tuple(row for aspect in inputs.ratings for row in _compute_aspect_rows(inputs, aspect, level))
+    if n_resamples < 1:
+        raise ValueError(f"n_resamples is {n_resamples}: give 1 or more.")
+    return tuple(row for aspect in inputs.ratings for row in _compute_aspect_rows(inputs, aspect))
 
 
-def _compute_aspect_rows(inputs: AgreementInputs, aspect: str, level: float) -> Iterator[AgreementRow]:
+def _compute_aspect_rows(inputs: AgreementInputs, aspect: str) -> Iterator[AgreementRow]:
     """Yield the agreement rows of one aspect."""
     comparisons = AspectComparisons(inputs, aspect)
     n_rated = int(comparisons.is_rated.sum())
 
     def rows(name: str, grouping: str, statistics: JackknifeStatistics) -> Iterator[AgreementRow]:
         return build_agreement_rows(
-            (name, aspect, grouping), statistics, level, n_rated=n_rated, baseline=name in inputs.baselines
+            (name, aspect, grouping), statistics, n_rated=n_rated, baseline=name in inputs.baselines
         )
 
     for name, values in inputs.values.items():
@@ -112,12 +107,10 @@ def _compute_aspect_rows(inputs: AgreementInputs, aspect: str, level: float) -> 
         yield from rows(ONE_RATER, grouping, statistics)
     for name in inputs.values if counted else ():
         yield from rows(name, WITHOUT_ONE_RATER, comparisons.compute_without_one_rater(name, comparisons.is_rated))
-    yield from build_agreement_rows(
-        (RATERS, aspect, "pooled"), compute_alphas(comparisons.ratings, inputs.block), level
-    )
+    yield from build_agreement_rows((RATERS, aspect, "pooled"), compute_alphas(comparisons.ratings, inputs.block))
     for name in inputs.values:
         if name not in inputs.baselines:
-            yield from build_baseline_rows(comparisons, name, level)
+            yield from build_baseline_rows(comparisons, name)
 
 
 def compute_groupings(

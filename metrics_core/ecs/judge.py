@@ -84,8 +84,7 @@ class ChatJudge:
     @property
     def identity(self) -> ModelIdentity:
         """The identity of the chat model, with the version of the prompt among its parameters."""
-        model = self.chat_model.identity
-        return ModelIdentity(model.model_id, model.revision, {**model.params, "prompt": PROMPT_VERSION})
+        return self.chat_model.identity.add_params(prompt=PROMPT_VERSION)
 
     def label_keypoints(self, captions: Sequence[CaptionKeypoints]) -> list[CaptionLabels]:
         """Return the labels on the keypoints of every caption, in order; without valid labels, a status and a reason.
@@ -187,8 +186,7 @@ def _split_keypoints(caption: CaptionKeypoints) -> list[CaptionKeypoints]:
 def _parse_reply(reply: ChatReply, caption: CaptionKeypoints) -> CaptionLabels:
     """Return the labels of a reply; without labels, the status "refused" or "failed" with the reason."""
     if reply.status != "ok" or reply.data is None:
-        reason = reply.reason or f"the model gave no answer (status {reply.status})"
-        return CaptionLabels((), "refused" if reply.status == "refused" else "failed", reason)
+        return CaptionLabels((), "refused" if reply.status == "refused" else "failed", reply.explain_failure())
     try:
         return CaptionLabels(parse_labels(reply.data, len(caption.keypoints), len(caption.sentences)))
     except InvalidLabels as error:

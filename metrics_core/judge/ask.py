@@ -54,8 +54,7 @@ class ChatJudge:
     @property
     def identity(self) -> ModelIdentity:
         """The identity of the vision model, with the version of the prompt among its parameters."""
-        model = self.chat_model.identity
-        return ModelIdentity(model.model_id, model.revision, {**model.params, "prompt": PROMPT_VERSION})
+        return self.chat_model.identity.add_params(prompt=PROMPT_VERSION)
 
     def judge_texts(self, texts: Sequence[JudgedText]) -> list[JudgeAnswer]:
         """Return one answer for every text, in order, from one batch of the chat model. A text without an answer has a
@@ -72,9 +71,7 @@ def parse_judge_reply(reply: ChatReply, text: str) -> JudgeAnswer:
     """
     data = reply.data
     if reply.status != "ok" or data is None:
-        return JudgeAnswer(
-            status=_choose_status(reply), reason=reply.reason or f"the model gave no answer (status {reply.status})"
-        )
+        return JudgeAnswer(status=_choose_status(reply), reason=reply.explain_failure())
     score, expected = int(data["score"]), data.get(build_expected_name("score"))
     return JudgeAnswer(
         score,

@@ -64,8 +64,7 @@ class ChatKeywordExtractor:
     @property
     def identity(self) -> ModelIdentity:
         """The chat model's name and revision, and its parameters together with the version of the keyword prompt."""
-        model = self.chat_model.identity
-        return ModelIdentity(model.model_id, model.revision, {**model.params, "prompt": PROMPT_VERSION})
+        return self.chat_model.identity.add_params(prompt=PROMPT_VERSION)
 
     def extract(self, text: str) -> list[str]:
         """Ask the chat model for the keywords of one text, and return them in the model's order; [] if the text has
@@ -96,5 +95,4 @@ def build_keyword_request(text: str) -> ChatRequest:
 def _build_extraction(reply: ChatReply) -> KeywordExtraction:
     if reply.status == "ok" and reply.data is not None:
         return KeywordExtraction(tuple(reply.data["keywords"]))
-    reason = reply.reason or f"the model gave no answer (status {reply.status})"
-    return KeywordExtraction((), "refused" if reply.status == "refused" else "failed", reason)
+    return KeywordExtraction((), "refused" if reply.status == "refused" else "failed", reply.explain_failure())

@@ -11,13 +11,8 @@ from metrics_core.models.errors import PackageMissing, convert_load_errors
 from metrics_core.models.revision import find_model_revision, split_model_name
 from metrics_core.protocols import ModelIdentity, SentenceSplitter
 
-
-@lru_cache
-def _read_version(package: str) -> str:
-    """Return the version of an installed package. Kept, since reading it parses a file and identities are asked for
-    often.
-    """
-    return metadata.version(package)
+# Kept, since reading a version parses a file and identities are asked for often.
+_read_version = lru_cache(metadata.version)
 
 
 class RuleSplitter:

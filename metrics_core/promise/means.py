@@ -56,14 +56,12 @@ def estimate_mean(
     cheap_mean: float | None = None,
     *,
     size: int,
-    level: float = LEVEL,
     seed: int = 0,
 ) -> MeanEstimate:
     """Estimate the mean of an expensive value over all `size` items from a simple random sample of n of them, corrected
     by a cheap value. dear: (n,), the expensive values of the part, finite. cheap: (n,), its cheap values, finite;
-    cheap_mean: their mean over all items. Without them the plain mean is returned. level: the chance with which the
-    interval holds the true mean. seed: of the two halves and of the bootstrap. Raises ValueError for arrays that do not
-    fit, and for more answers than items.
+    cheap_mean: their mean over all items. Without them the plain mean is returned. seed: of the two halves and of the
+    bootstrap. Raises ValueError for arrays that do not fit, and for more answers than items.
 
     The interval is by Student's t on n - 1 degrees of freedom, by a studentised bootstrap below BOOTSTRAP_BELOW (200)
     answers, or by Clopper and Pearson's, without correction, where fewer than FEWEST_OTHERS (15) answers differ
@@ -93,20 +91,20 @@ def estimate_mean(
     if not is_exact and _count_off(residuals) < FEWEST_OTHERS:
         slopes, residuals = np.zeros(n), values
     if n_others is not None and n_others < FEWEST_OTHERS and not is_exact:
-        low, high = _compute_rare_limits(values, size, level) if n >= FEWEST_ANSWERS else (None, None)
+        low, high = _compute_rare_limits(values, size) if n >= FEWEST_ANSWERS else (None, None)
         return MeanEstimate(plain, low, high, n, size, 0.0, plain, 1.0, None)
     value, spread = float(residuals.mean()), 0.0 if is_exact else float(residuals.std(ddof=1)) if n > 1 else None
     low = high = None
     if n >= FEWEST_ANSWERS and spread is not None:
         error = spread * math.sqrt((1 - n / size) / n)
-        below, above = _find_quantiles(residuals, level, seed)
+        below, above = _find_quantiles(residuals, seed)
         low, high = value - above * error, value - below * error
     of_plain = float(values.std(ddof=1)) if n > 1 else 0.0
     gain = (of_plain / spread) ** 2 if spread else None
     return MeanEstimate(value, low, high, n, size, float(slopes.mean()), plain, gain, spread)
 
 
-def count_further_answers(estimate: MeanEstimate, half_width: float, level: float = LEVEL) -> int | None:
+def count_further_answers(estimate: MeanEstimate, half_width: float) -> int | None:
     """Count how many more answers an interval of this half width would probably need; 0 where it is as narrow already,
     None where the estimate has no spread to compute it from. Raises ValueError for a half width that is not above 0.
 
@@ -120,7 +118,7 @@ def count_further_answers(estimate: MeanEstimate, half_width: float, level: floa
         raise ValueError(f"the half width is {half_width}: give a number above 0.")
     if estimate.spread is None:
         return None
-    variance = (float(ndtri((1 + level) / 2)) * estimate.spread) ** 2
+    variance = (float(ndtri((1 + LEVEL) / 2)) * estimate.spread) ** 2
     needed = estimate.size * variance / (estimate.size * half_width**2 + variance)
     return max(0, math.ceil(needed) - estimate.n)
 
@@ -152,7 +150,7 @@ def _count_off(residuals: FloatArray) -> int:
     return int((distances > max(float(distances.max()) / 4, _ROUNDING)).sum())
 
 
-def _compute_rare_limits(values: FloatArray, size: int, level: float) -> tuple[float, float] | tuple[None, None]:
+def _compute_rare_limits(values: FloatArray, size: int) -> tuple[float, float] | tuple[None, None]:
     """Compute limits of the mean of values most of which are equal, in a finite population, by Clopper and Pearson.
 
     Differences z from the frequent value count as (sum z)^2 / sum z^2 events of the size sum z^2 / sum z. With values 0
@@ -173,14 +171,14 @@ def _compute_rare_limits(values: FloatArray, size: int, level: float) -> tuple[f
         return None, None
     effective = n / (1 - n / size)
     events = effective * float(differences.mean()) / scale
-    tail = (1 - level) / 2
+    tail = (1 - LEVEL) / 2
     low = float(betaincinv(events, effective - events + 1, tail)) if events > 0 else 0.0
     high = float(betaincinv(events + 1, effective - events, 1 - tail))
     ends = usual + scale * low, usual + scale * high
     return min(ends), max(ends)
 
 
-def _find_quantiles(residuals: FloatArray, level: float, seed: int) -> tuple[float, float]:
+def _find_quantiles(residuals: FloatArray, seed: int) -> tuple[float, float]:
     """Return the lower and upper quantile of the studentised mean: of Student's t, or of a bootstrap for few items.
 
     The bootstrap only widens: a limit is never nearer than that of Student's t.
@@ -188,12 +186,12 @@ def _find_quantiles(residuals: FloatArray, level: float, seed: int) -> tuple[flo
     from scipy.special import stdtrit
 
     n = residuals.size
-    t = float(stdtrit(n - 1, (1 + level) / 2))
+    t = float(stdtrit(n - 1, (1 + LEVEL) / 2))
     if n >= BOOTSTRAP_BELOW or float(np.ptp(residuals)) < _ROUNDING:
         return -t, t
     drawn = residuals[np.random.default_rng(seed).integers(0, n, (_RESAMPLES, n))]
     spread = drawn.std(axis=1, ddof=1)
     is_defined = spread > _ROUNDING
     statistics = (drawn.mean(axis=1) - residuals.mean())[is_defined] / (spread[is_defined] / math.sqrt(n))
-    below, above = np.quantile(statistics, [(1 - level) / 2, (1 + level) / 2])
+    below, above = np.quantile(statistics, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return min(-t, float(below)), max(t, float(above))

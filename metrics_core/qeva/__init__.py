@@ -12,9 +12,6 @@ from metrics_core.qeva.by_chat.answerers import ChatAnswerer, ChatMatcher
 from metrics_core.qeva.by_chat.examiners import ChatSummaryExaminer, ChatVideoExaminer
 from metrics_core.qeva.by_chat.model_calls import (
     ModelCalls,
-    count_all_calls,
-    count_calls_per_summary,
-    count_calls_per_video,
 )
 from metrics_core.qeva.by_chat.requests import PROMPT_VERSION
 from metrics_core.qeva.chronology import build_chronology_questions
@@ -57,9 +54,6 @@ __all__ = [
     "compute_dimension_score",
     "compute_empty_summary_score",
     "compute_summary_score",
-    "count_all_calls",
-    "count_calls_per_summary",
-    "count_calls_per_video",
     "decide_question",
     "filter_questions",
     "find_question_shortage",

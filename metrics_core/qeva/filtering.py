@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from metrics_core.qeva.records import (
     Answerer,
@@ -75,9 +75,6 @@ def judge_outcomes(
     ]
 
 
-FilterFailure: TypeAlias = Failure
-
-
 @dataclass(frozen=True, slots=True)
 class FilterMark:
     """The decision of filtering on one question ("keep", "trivial", "low_quality" or "error"), with the outcomes that
@@ -92,7 +89,7 @@ class FilterMark:
     open_book: AnswerOutcome | None
     decision: Decision
     reason: str | None = None
-    failure: FilterFailure | None = None
+    failure: Failure | None = None
 
 
 def is_nontrivial(closed_book: Sequence[AnswerOutcome]) -> bool:

@@ -69,9 +69,7 @@ class MissedDuplicates:
     high: float
 
 
-def estimate_missed(
-    units: Rows, keep: Mask, least_cosine: float, n_sampled: int = 5000, seed: int = 0
-) -> MissedDuplicates | None:
+def estimate_missed(units: Rows, keep: Mask, least_cosine: float, n_sampled: int = 5000) -> MissedDuplicates | None:
     """Estimate how many near-duplicates `drop_near_duplicates` missed, by comparing some kept rows with all earlier
     ones; None where its search is exact. units, least_cosine: as it got them; keep: (n,), the mask that it returned.
     """
@@ -80,7 +78,7 @@ def estimate_missed(
     if len(units) <= EXACT_UP_TO:
         return None
     (kept,) = np.nonzero(keep)
-    drawn = np.sort(np.random.default_rng(seed).choice(kept, min(n_sampled, len(kept)), replace=False))
+    drawn = np.sort(np.random.default_rng(0).choice(kept, min(n_sampled, len(kept)), replace=False))
     limit, heads, missed = least_cosine - TOLERANCE, _compute_heads(units), np.zeros(len(drawn), dtype=np.bool_)
     for first in range(0, len(kept), _OTHERS):
         others = kept[first : first + _OTHERS]

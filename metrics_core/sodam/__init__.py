@@ -10,7 +10,6 @@ from metrics_core.sodam.score import (
     compute_system_score,
     compute_temporal_score,
     count_covered_keypoints,
-    count_verifier_passes,
     score_alignment,
 )
 from metrics_core.sodam.spans import SodamWarning, compute_span_iou, merge_spans, merge_texts
@@ -30,7 +29,6 @@ __all__ = [
     "compute_system_score",
     "compute_temporal_score",
     "count_covered_keypoints",
-    "count_verifier_passes",
     "merge_spans",
     "merge_texts",
     "score_alignment",

@@ -69,18 +69,6 @@ def compute_coverage(counts: CoverageCounts, average: Average = "micro") -> floa
     return sum(covered for covered, _ in filled) / sum(total for _, total in filled)
 
 
-def count_verifier_passes(n_keypoints: int, n_sentences: int, r: int | None = None) -> int:
-    """Return the number of passes, or (sentence, keypoint) pairs, that verifying keypoints on one text costs. Every
-    keypoint is verified on its best r sentences, or on all with r=None. Raises ValueError for r below 1.
-
-    >>> [count_verifier_passes(3, n_sentences, r=2) for n_sentences in (5, 1, 0)], count_verifier_passes(3, 5)
-    ([6, 3, 0], 15)
-    """
-    if r is not None and r < 1:
-        raise ValueError(f"r is {r}: give at least 1 sentence for each keypoint, or None for all of them.")
-    return n_keypoints * (n_sentences if r is None else min(r, n_sentences))
-
-
 def score_alignment(
     alignment: Alignment,
     counts: Sequence[CoverageCounts],

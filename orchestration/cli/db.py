@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,10 +30,13 @@ def start(
     as_json: AsJson = False,
 ) -> None:
     """Start the embedded Postgres if it is not running, and print its URL."""
+    from db.server.urls import format_url
+
     _refuse_foreign_server(installation, "start")
     if listen is not None:
         _set_listening(installation, listen)
-    _print_hidden_url(installation, as_json)
+    shown = format_url(installation.database_url)
+    _print_answer({"url": shown}, shown, as_json)
 
 
 def _set_listening(installation: Installation, is_wanted: bool) -> None:
@@ -54,10 +57,7 @@ def stop(installation: Installation, as_json: AsJson = False) -> None:
 
     _refuse_foreign_server(installation, "stop")
     stopped = stop_embedded(installation.home)
-    if as_json:
-        print_json({"stopped": stopped})
-    else:
-        console.print("stopped" if stopped else "the server was not running")
+    _print_answer({"stopped": stopped}, "stopped" if stopped else "the server was not running", as_json)
 
 
 @db.command()
@@ -71,15 +71,15 @@ def url(
     """Print the database's URL, for psql or a notebook; its password is hidden unless a role is named."""
     from db.server.access import format_owner_url
     from db.server.reader import format_reader_url
+    from db.server.urls import format_url
 
     if reader and owner:
         raise RequestRefused("--reader and --owner exclude each other: give one of them")
     if reader:
-        _print_url(format_reader_url(installation.engine.url), as_json)
-    elif owner:
-        _print_url(format_owner_url(installation.database_url), as_json)
+        shown = format_reader_url(installation.engine.url)
     else:
-        _print_hidden_url(installation, as_json)
+        shown = (format_owner_url if owner else format_url)(installation.database_url)
+    _print_answer({"url": shown}, shown, as_json)
 
 
 @db.command()
@@ -90,10 +90,7 @@ def migrate(installation: Installation, as_json: AsJson = False) -> None:
     from db.schema.migrate import migrate as run_migrations
 
     revision = run_migrations(installation.database_url, METRIC_INPUTS, SOURCE_TABLES)
-    if as_json:
-        print_json({"revision": revision})
-    else:
-        console.print(f"the schema is at revision {revision}")
+    _print_answer({"revision": revision}, f"the schema is at revision {revision}", as_json)
 
 
 @db.command()
@@ -110,10 +107,7 @@ def dump(
     url = installation.engine.url
     with show_progress() as tell:
         written = write_backup(url, folder, REVISION, tell)
-    if as_json:
-        print_json({"path": str(written)})
-    else:
-        console.print(f"written to {written}", markup=False)
+    _print_answer({"path": str(written)}, f"written to {written}", as_json)
 
 
 @db.command()
@@ -141,23 +135,15 @@ def restore(
     elif left_out:
         names = ", ".join(left_out)
         print_error(f"note: tables left out, since no installed package has them: {names}")
+    _print_answer({"revision": REVISION}, f"restored; the schema is at revision {REVISION}", as_json)
+
+
+def _print_answer(value: dict[str, Any], sentence: str, as_json: bool) -> None:
+    """Print a value as JSON, or else a sentence that says the same."""
     if as_json:
-        print_json({"revision": REVISION})
+        print_json(value)
     else:
-        console.print(f"restored; the schema is at revision {REVISION}")
-
-
-def _print_hidden_url(installation: Installation, as_json: bool) -> None:
-    from db.server.urls import format_url
-
-    _print_url(format_url(installation.database_url), as_json)
-
-
-def _print_url(shown: str, as_json: bool) -> None:
-    if as_json:
-        print_json({"url": shown})
-    else:
-        console.print(shown, soft_wrap=True, markup=False)
+        console.print(sentence, soft_wrap=True, markup=False)
 
 
 def _refuse_foreign_server(installation: Installation, verb: str) -> None:

@@ -18,6 +18,7 @@ from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import RequestRefused
 
 if TYPE_CHECKING:
+    from db.manifest.datasets import Dataset
     from orchestration.installation import Installation
 
 DATASET = DEMO_DATASET
@@ -63,8 +64,8 @@ def demo(
     results = stored or {**run_conclusions(installation, DATASET), **run_subset(installation, DATASET, recipe)}
     if stored:
         console.print("concluded: the stored conclusions are up to date")
-    _show_systems(installation, metrics)
-    _show_best_and_worst(installation, metrics[0])
+    _show_systems(installation, dataset, metrics)
+    _show_best_and_worst(installation, dataset, metrics[0])
     subset = results["training_subset"]
     query = (
         "SELECT system, avg(vcs) AS vcs, avg(evqa) AS evqa, min(evqa_models) AS evqa_by FROM sample_scores "
@@ -112,12 +113,10 @@ def _calibrate(installation: Installation) -> bool:
     return True
 
 
-def _show_systems(installation: Installation, metrics: Sequence[str]) -> None:
-    from assets.datasets import require_dataset
+def _show_systems(installation: Installation, dataset: Dataset, metrics: Sequence[str]) -> None:
     from assets.reports.labels import load_metric_label
     from db.scores.store import find_active_scorer, load_values_by_system
 
-    dataset = require_dataset(installation.engine, DATASET)
     means: dict[str, dict[str, float]] = {}
     with installation.engine.connect() as connection:
         labels = {metric: load_metric_label(connection, metric) for metric in metrics}
@@ -132,20 +131,14 @@ def _show_systems(installation: Installation, metrics: Sequence[str]) -> None:
     print_rows(rows, empty="no sample has a score")
 
 
-def _show_best_and_worst(installation: Installation, metric: str, n: int = 4) -> None:
-    from assets.datasets import require_dataset
+def _show_best_and_worst(installation: Installation, dataset: Dataset, metric: str) -> None:
     from assets.reports.tables import shorten_text
     from db.scores.store import find_active_scorer, list_best_and_worst
 
-    dataset = require_dataset(installation.engine, DATASET)
     with installation.engine.connect() as connection:
         scorer_id = find_active_scorer(connection, metric)
-        samples = (
-            list_best_and_worst(connection, scorer_id, dataset.dataset_id, "caption", n)
-            if scorer_id is not None
-            else []
-        )
-    console.print(f"\n[bold]the {n} best and {n} worst captions by {metric}[/bold]")
+        samples = list_best_and_worst(connection, scorer_id, dataset.dataset_id, "caption", 4) if scorer_id else []
+    console.print(f"\n[bold]the 4 best and 4 worst captions by {metric}[/bold]")
     rows = [
         {"sample": sample.key, "system": sample.system, metric: sample.value, "text": shorten_text(sample.text, 60)}
         for sample in samples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -47,7 +47,7 @@ def print_selections(
             **(
                 {"n": row["n"], "n_eligible": row["n_eligible"]}
                 if as_json
-                else {"n": _format_size(row["n"], row["n_eligible"])}
+                else {"n": f"{row['n']} of {row['n_eligible']}"}
             ),
             "cutoff": row["cutoff"],
             "made": row["created_at"].strftime("%Y-%m-%d %H:%M"),
@@ -117,11 +117,6 @@ def _print_change(change: str, rows: Sequence[Difference]) -> None:
             console.print(f"and {len(alike) - _SHOWN} more: --json lists all of them")
 
 
-def _format_size(n: int, n_eligible: int) -> str:
-    """Return how many samples a selection holds, and of how many eligible ones."""
-    return f"{n} of {n_eligible}"
-
-
 def format_recipe_file(selection: Mapping[str, Any]) -> str:
     """Return the recipe of a stored selection as YAML, with its size, ties and score hash as comments before it.
     selection: its row in table `selection`. Characters that a terminal would obey are escaped.
@@ -130,36 +125,24 @@ def format_recipe_file(selection: Mapping[str, Any]) -> str:
     """
     import yaml
 
+    from assets.promise.sentences import explain_promise
     from db.selection.recipes import convert_rule
 
-    number, spec = selection["selection_id"], selection["spec"]
-    size = _format_size(selection["n"], selection["n_eligible"])
+    spec, size = selection["spec"], f"{selection['n']} of {selection['n_eligible']} samples"
     lines = [
-        f"selection {number}: {size} samples, score hash {selection['score_hash'][:16]}…",
+        f"selection {selection['selection_id']}: {size}, score hash {selection['score_hash'][:16]}…",
         *explain_choice({**selection, "cuts": spec.get("cuts", {})}, spec),
-        *_explain_promise(selection),
-        *_explain_encoder(spec),
     ]
+    if promise := selection.get("promise"):
+        lines.append(explain_promise(promise, selection["n"]))
+    if encoder := spec.get("encoder"):
+        lines.append(f"texts compared by {encoder['model_id']}, revision {encoder['revision'][:19]}")
     comments = "".join(f"# {escape_controls(' '.join(line.split()))}\n" for line in lines)
     recipe, escaped = (
         str(yaml.safe_dump(convert_rule(spec), sort_keys=False, width=math.inf, allow_unicode=allow_unicode))
         for allow_unicode in (True, False)
     )
     return comments + (recipe if escape_controls(recipe) == recipe else escaped)
-
-
-def _explain_promise(selection: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line with what is promised about a selection, if something is."""
-    from assets.promise.sentences import explain_promise
-
-    if promise := selection.get("promise"):
-        yield explain_promise(promise, selection["n"])
-
-
-def _explain_encoder(spec: dict[str, Any]) -> Iterator[str]:
-    """Yield a line that names the encoder whose vectors the selection compared, if there was one."""
-    if encoder := spec.get("encoder"):
-        yield f"texts compared by {encoder['model_id']}, revision {encoder['revision'][:19]}"
 
 
 def _format_recipe(recipe: dict[str, object]) -> str:

@@ -32,14 +32,12 @@ def stress(
     The metric's models are asked about every rewrite. The outcome is stored for the report, in place of the scorer's
     earlier one.
     """
-    from assets.datasets import require_dataset
-    from assets.leases import hold_datasets
     from assets.stress.stress import stress_metric
+    from orchestration.dataset_holds import hold_dataset
 
     (chosen,) = choose_metrics(installation, [metric])
     engine, scorer = installation.engine, installation.curation.scorers[chosen]
-    with hold_datasets(engine, dataset), show_progress() as tell:
-        of = require_dataset(engine, dataset)
+    with hold_dataset(engine, dataset) as of, show_progress() as tell:
         result = stress_metric(engine, of, scorer, n_drawn=draw, seed=seed, n_shown=show, tell=tell)
     if as_json:
         print_json(result.as_dict())

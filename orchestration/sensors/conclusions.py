@@ -4,7 +4,6 @@ Dagster's automation conditions cannot do this: `tests/orchestration/test_automa
 """
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
 
 import dagster as dg
 
@@ -13,7 +12,7 @@ from assets.partitions import DATASET
 from assets.scores.registry import SCORERS, build_score_asset_name
 from db.manifest.datasets import list_datasets
 from db.scores.quality import has_good_score
-from orchestration.attempts import MAX_RUN_ATTEMPTS, Attempts
+from orchestration.attempts import find_due_attempt
 from orchestration.conclusions import compute_newest_id, load_newest_materialization_ids
 from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import CONCLUSION_ASSETS, dataset_job
@@ -50,15 +49,11 @@ def conclusions(
             if not has_good_score(connection, dataset.dataset_id):
                 continue
             tags = {NEWEST_EVENT_TAG: f"{dataset.name}:{latest}"}
-            attempts = Attempts.load(context.instance, dataset_job.name, tags)
-            if attempts.n_failed >= MAX_RUN_ATTEMPTS:
-                context.log.warning(
-                    f"conclusions of {dataset.name} failed {MAX_RUN_ATTEMPTS} times: they are tried again "
-                    "after newer scores"
-                )
-            if attempts.is_due(datetime.now(timezone.utc)):
+            work, until = f"conclusions of {dataset.name}", "they are tried again after newer scores"
+            n_failed = find_due_attempt(context, dataset_job.name, tags, work, until)
+            if n_failed is not None:
                 asked = True
-                key = f"{dataset.name}:{latest}:{attempts.n_failed}"
+                key = f"{dataset.name}:{latest}:{n_failed}"
                 yield dg.RunRequest(run_key=key, partition_key=dataset.name, tags={**tags, DATASET: dataset.name})
     if not asked:
         yield dg.SkipReason("no dataset has scores that are newer than its conclusions")

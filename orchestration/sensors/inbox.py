@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Iterator
-from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from assets.ingest.origin import ORIGIN_FILE
 from assets.ingest.rejects import ManifestError
 from assets.ingest.scales import SCALES_FILE
 from assets.partitions import DATASET, DATASETS
-from orchestration.attempts import MAX_RUN_ATTEMPTS, Attempts
+from orchestration.attempts import find_due_attempt
 from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import ingest_job
 
@@ -55,18 +54,15 @@ def inbox(
         if time.time() - changed < SETTLED_AFTER_S:
             continue
         tags = {FOLDER_STATE_TAG: f"{folder.name}:{digest}"}
-        attempts = Attempts.load(context.instance, ingest_job.name, tags)
-        if attempts.n_failed >= MAX_RUN_ATTEMPTS:
-            context.log.warning(
-                f"the ingest of inbox folder {folder.name!r} failed {MAX_RUN_ATTEMPTS} times: it is tried again once a "
-                "file in the folder has changed"
-            )
-        if attempts.is_due(datetime.now(timezone.utc)):
+        work = f"the ingest of inbox folder {folder.name!r}"
+        until = "it is tried again once a file in the folder has changed"
+        n_failed = find_due_attempt(context, ingest_job.name, tags, work, until)
+        if n_failed is not None:
             asked = True
             context.instance.add_dynamic_partitions(str(DATASETS.name), [folder.name])
             yield dg.RunRequest(
                 # Dagster starts no second run of a key, so every attempt has its own.
-                run_key=f"{folder.name}:{digest}:{attempts.n_failed}",
+                run_key=f"{folder.name}:{digest}:{n_failed}",
                 partition_key=folder.name,
                 run_config={"ops": {"ingest": {"config": {"folder": str(folder)}}}},
                 tags={**tags, DATASET: folder.name},

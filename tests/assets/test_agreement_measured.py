@@ -58,11 +58,6 @@ def ids_of(engine: Engine, dataset: Dataset) -> set[int]:
 
 
 @pytest.fixture
-def clips(engine: Engine) -> Dataset:
-    return make_dataset(engine)
-
-
-@pytest.fixture
 def samples(engine: Engine, clips: Dataset) -> list[int]:
     """Two systems' captions of four videos, rated by two people."""
     ids = []

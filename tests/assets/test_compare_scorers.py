@@ -33,11 +33,6 @@ NEW = [0.5, 0.4, 0.1, 0.9, 0.6, 0.2, 0.8, 0.3]
 
 
 @pytest.fixture
-def clips(engine: Engine) -> Dataset:
-    return make_dataset(engine)
-
-
-@pytest.fixture
 def samples(engine: Engine, clips: Dataset) -> list[int]:
     """Two captions of each of four videos, not rated."""
     videos = [add_video(engine, clips, f"v{i}") for i in range(4)]

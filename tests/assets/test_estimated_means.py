@@ -28,7 +28,7 @@ from db.selection.promises import list_selected_ids
 from db.selection.recipes import parse_recipe
 from metrics_core.promise import count_further_answers
 from tests.assets.reporting import rate
-from tests.conftest import Template, filled_template
+from tests.conftest import filled_template
 from tests.db.builders import activate, add_sample, add_video, make_dataset, set_scores
 
 SQL_PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
@@ -53,11 +53,6 @@ def fill(engine: Engine) -> Dataset:
 
 
 template = filled_template(fill)
-
-
-@pytest.fixture
-def clips(engine: Engine, template: Template[Dataset]) -> Dataset:
-    return template.filled
 
 
 def list_drawn(engine: Engine, dataset: Dataset) -> list[tuple[int, str]]:

@@ -17,7 +17,7 @@ from db.scores.thresholds import ScoreThreshold, store_score_thresholds
 from db.selection.diff import compare_selections
 from db.selection.freeze import Selection
 from db.selection.recipes import SelectionError, convert_rule, parse_recipe
-from db.selection.stored_selections import find_selection, load_selection_rows
+from db.selection.stored_selections import load_selection_rows, require_selection
 from tests.db.builders import TWO_METRICS, activate, add_sample, add_video, make_dataset, set_scores
 from tests.db.freezing import never
 
@@ -85,8 +85,7 @@ def test_a_selection_is_of_one_kind(
     assert keys(module_engine, chosen) == expected
     assert (chosen.kind, chosen.n_others) == (kind, n_others)
     with module_engine.connect() as connection:
-        stored = find_selection(connection, chosen.selection_id)
-    assert stored is not None
+        stored = require_selection(connection, chosen.selection_id)
     assert stored["spec"]["kind"] == kind
     again = make(module_engine, clips, **convert_rule(stored["spec"]))
     assert again.score_hash == chosen.score_hash
@@ -116,8 +115,7 @@ def test_a_stored_rule_without_a_kind_makes_what_it_made(module_engine: Engine, 
 
 def stored_spec(engine: Engine, chosen: Selection) -> dict[str, Any]:
     with engine.connect() as connection:
-        found = find_selection(connection, chosen.selection_id)
-    assert found is not None
+        found = require_selection(connection, chosen.selection_id)
     return dict(found["spec"])
 
 

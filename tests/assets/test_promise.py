@@ -28,7 +28,7 @@ from db.selection.exports import find_frozen_selection
 from db.selection.promises import Attempt
 from db.selection.recipes import Recipe, SelectionError
 from metrics_core.protocols import TextEncoder
-from tests.conftest import Template, filled_template
+from tests.conftest import filled_template
 from tests.db.builders import activate, add_sample, add_video, make_dataset, ok, register, set_scores, write_fresh
 
 N = 240
@@ -49,11 +49,6 @@ def fill(engine: Engine) -> Dataset:
 
 
 template = filled_template(fill)
-
-
-@pytest.fixture
-def clips(engine: Engine, template: Template[Dataset]) -> Dataset:
-    return template.filled
 
 
 def no_encoder() -> TextEncoder:

@@ -21,7 +21,7 @@ from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.selection.freeze import Selection
 from db.selection.recipes import Recipe, SelectionError, parse_recipe
-from db.selection.stored_selections import find_selection, load_selection_rows
+from db.selection.stored_selections import load_selection_rows, require_selection
 from orchestration.cli.selections import format_recipe_file
 from tests.assets.verifying import HashEncoder
 from tests.db.builders import TWO_METRICS, add_sample, add_video, change, make_dataset, set_scores
@@ -283,8 +283,7 @@ def test_a_recipe_takes_what_a_plain_walk_takes(engine: Engine, seed: int, tmp_p
         assert [(row["kind"], row["sample"]) for row in found] == [(row.kind, row.key) for row, _ in wanted], said
         assert [row["value"] for row in found] == pytest.approx([float(number) for _, number in wanted]), said
         with engine.connect() as connection:
-            stored = find_selection(connection, chosen.selection_id)
-        assert stored is not None
+            stored = require_selection(connection, chosen.selection_id)
         (tmp_path / "again.yaml").write_text(format_recipe_file(dict(stored)), encoding="utf-8")
         again = make(read_recipe(tmp_path / "again.yaml"))
         assert (again.selection_id, again.score_hash) == (chosen.selection_id, chosen.score_hash), said

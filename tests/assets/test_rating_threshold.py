@@ -28,7 +28,7 @@ from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.selection.freeze import Selection
 from db.selection.recipes import SelectionError, convert_rule, parse_recipe
-from db.selection.stored_selections import find_selection, load_selection_rows
+from db.selection.stored_selections import load_selection_rows, require_selection
 from metrics_core.agreement.raters import compute_mean_ratings
 from metrics_core.calibration import BaselineYouden, RatedThreshold, YoudenEstimate, calibrate_rated_threshold
 from tests.assets.reporting import add_captions, rate, report_on
@@ -44,13 +44,6 @@ FIRST = np.clip(np.round(3 + VALUES + RNG.normal(size=N) / 2), 1, 5)
 SECOND = np.clip(np.round(3 + VALUES + RNG.normal(size=N) / 2), 1, 5)
 MEANS = (FIRST + SECOND) / 2
 VIDEOS = [place // len(SYSTEMS) for place in range(N)]
-
-
-@pytest.fixture
-def clips(engine: Engine) -> Dataset:
-    with engine.begin() as connection:
-        create_views(connection, METRIC_INPUTS)
-    return make_dataset(engine)
 
 
 @pytest.fixture
@@ -179,8 +172,7 @@ def test_a_recipe_takes_what_the_cut_keeps_and_its_passport_says_which_cut(
     path = export_selection(engine, chosen.selection_id, tmp_path / "later.parquet").path
     assert json.loads(pq.read_schema(path).metadata[b"reelsieve"])["recipe"]["cuts"] == {"vcs": made_with}
     with engine.connect() as connection:
-        stored_rule = find_selection(connection, chosen.selection_id)
-    assert stored_rule is not None
+        stored_rule = require_selection(connection, chosen.selection_id)
     assert convert_rule(stored_rule["spec"]) == {"by": "vcs", "at_least": {"vcs": row.at_least}, "kind": "caption"}
     with pytest.raises(SelectionError, match="stored for 'clips' are 'good coverage'"):
         make(engine, clips, "good style")

@@ -15,8 +15,8 @@ from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.selection.freeze import Selection
 from db.selection.recipes import SelectionError, parse_recipe
-from db.selection.stored_selections import find_selection, load_selection_rows
-from tests.conftest import Template, filled_template
+from db.selection.stored_selections import load_selection_rows, require_selection
+from tests.conftest import filled_template
 from tests.db.builders import (
     TWO_METRICS,
     add_sample,
@@ -54,11 +54,6 @@ def fill(engine: Engine) -> Dataset:
 template = filled_template(fill)
 
 
-@pytest.fixture
-def clips(engine: Engine, template: Template[Dataset]) -> Dataset:
-    return template.filled
-
-
 def make(engine: Engine, dataset: Dataset, **said: Any) -> Selection:
     recipe = parse_recipe({"by": "vcs", **said})
     return make_selection(engine, dataset, recipe, lambda: pytest.fail("no text is compared"), lambda _: None)
@@ -78,9 +73,8 @@ def test_a_metric_that_makes_the_strata_decides(engine: Engine, clips: Dataset) 
     per = {"per": "evqa", "bands": [0.2], "quotas": {"*": 1}}
     chosen = make(engine, clips, **per)
     with engine.connect() as connection:
-        stored = find_selection(connection, chosen.selection_id)
+        stored = require_selection(connection, chosen.selection_id)
         first = connection.scalar(sa.select(schema.sample.c.sample_id).where(schema.sample.c.key == "s0"))
-    assert stored is not None
     assert list(stored["spec"]["scorers"]) == ["vcs", "evqa"]
     assert first is not None
     change_text(engine, first, "another text")
@@ -140,8 +134,7 @@ def test_words_within_texts_are_no_columns(engine: Engine, clips: Dataset) -> No
     assert keys(engine, clips, where="text != 'evqa of extra_field and rating_x'", keep=0.5) == ["s3", "s2"]
     chosen = make(engine, clips, where="text != 'evqa'", keep=0.5)
     with engine.connect() as connection:
-        stored = find_selection(connection, chosen.selection_id)
-    assert stored is not None
+        stored = require_selection(connection, chosen.selection_id)
     assert "evqa" not in str(stored["spec"]["scorer"])
     assert "scorers" not in stored["spec"]
 

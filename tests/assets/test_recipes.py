@@ -24,7 +24,7 @@ from db.selection.conditions import FilterError
 from db.selection.diff import compare_selections
 from db.selection.freeze import Selection
 from db.selection.recipes import SelectionError, SizeMissing, convert_rule, parse_recipe
-from db.selection.stored_selections import find_selection, load_selection_rows
+from db.selection.stored_selections import load_selection_rows, require_selection
 from metrics_core.protocols import ModelIdentity
 from tests.db.builders import TWO_METRICS, activate, add_sample, add_video, make_dataset, set_scores, store_threshold
 from tests.db.freezing import never
@@ -149,8 +149,7 @@ def test_what_a_recipe_takes(module_engine: Engine, clips: Dataset, said: Mappin
     again = make(module_engine, clips, **said)
     assert (again.selection_id, again.is_new) == (chosen.selection_id, False)
     with module_engine.connect() as connection:
-        stored = find_selection(connection, chosen.selection_id)
-    assert stored is not None
+        stored = require_selection(connection, chosen.selection_id)
     # What is stored makes it again.
     once_more = make(module_engine, clips, **convert_rule(stored["spec"]))
     assert once_more.score_hash == chosen.score_hash
@@ -161,8 +160,7 @@ def test_every_scorer_that_decides_is_named(module_engine: Engine, clips: Datase
     for said in ({"where": "EVQA > 0.1"}, {"at_least": {"evqa": 0.1}}, {"by": {"vcs": 1, "evqa": 1}}):
         chosen = make(module_engine, clips, **{"by": "vcs", "keep": 1.0, **said})
         with module_engine.connect() as connection:
-            stored = find_selection(connection, chosen.selection_id)
-        assert stored is not None
+            stored = require_selection(connection, chosen.selection_id)
         assert list(stored["spec"]["scorers"]) == ["vcs", "evqa"]
 
 
@@ -175,8 +173,7 @@ def test_near_duplicates_go_and_the_better_stays(module_engine: Engine, clips: D
     assert keys(module_engine, worst_first) == "gfed"
     assert encoder.asked[6:] == ["text g 0.5"], "every text is embedded once"
     with module_engine.connect() as connection:
-        stored = find_selection(connection, chosen.selection_id)
-    assert stored is not None
+        stored = require_selection(connection, chosen.selection_id)
     assert stored["spec"]["encoder"] == encoder.identity.as_dict()
 
 

@@ -13,7 +13,7 @@ from assets.promise.terms import JUDGE
 from db.manifest.datasets import Dataset
 from db.selection.draws import Draw, list_wanted_samples, take_draw
 from tests.assets.reporting import add_captions, rate, report_on
-from tests.conftest import Template, filled_template
+from tests.conftest import filled_template
 from tests.db.builders import activate, make_dataset, set_scores
 
 SYSTEMS = ("good", "poor")
@@ -35,11 +35,6 @@ def fill(engine: Engine) -> tuple[Dataset, list[int]]:
 
 
 template = filled_template(fill)
-
-
-@pytest.fixture
-def clips(engine: Engine, template: Template[tuple[Dataset, list[int]]]) -> tuple[Dataset, list[int]]:
-    return template.filled
 
 
 def draw_judge(engine: Engine, dataset: Dataset, n: int) -> list[int]:

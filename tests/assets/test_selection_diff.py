@@ -12,19 +12,25 @@ from assets.selection.select import make_selection
 from db import schema
 from db.manifest.datasets import Dataset
 from db.manifest.removal import drop_dataset
-from db.schema.views import create_views
 from db.selection.diff import compare_selections
 from db.selection.recipes import parse_recipe
-from tests.db.builders import TWO_METRICS, add_sample, add_video, change, change_text, make_dataset, remove, set_scores
+from tests.conftest import filled_template
+from tests.db.builders import (
+    TWO_METRICS,
+    add_sample,
+    add_video,
+    change,
+    change_text,
+    make_dataset,
+    make_dataset_of_two_metrics,
+    remove,
+    set_scores,
+)
 
 SAME_RULE = "selection {} took others by the same rule, since scores or samples were different when it was made"
 
 
-@pytest.fixture
-def clips(engine: Engine) -> Dataset:
-    with engine.begin() as connection:
-        create_views(connection, TWO_METRICS)
-    return make_dataset(engine)
+template = filled_template(make_dataset_of_two_metrics)
 
 
 def add(engine: Engine, dataset: Dataset, values: dict[str, float]) -> dict[str, int]:

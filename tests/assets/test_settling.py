@@ -26,7 +26,7 @@ from db.reports.agreement import list_judged_samples, list_ratings
 from db.reports.summary import count_excluded_ratings
 from db.schema import rating_scale
 from tests.assets.reporting import rate
-from tests.conftest import Template, filled_template
+from tests.conftest import filled_template
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 
 N = 60
@@ -47,11 +47,6 @@ def fill(engine: Engine) -> Dataset:
 
 
 template = filled_template(fill)
-
-
-@pytest.fixture
-def clips(engine: Engine, template: Template[Dataset]) -> Dataset:
-    return template.filled
 
 
 def value_of(sample_id: int) -> float:

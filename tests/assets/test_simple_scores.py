@@ -37,12 +37,12 @@ from db.scores.sample_scores import SIMPLE_SCORES, list_dataset_metrics, list_da
 from db.scores.scorers import load_scorer_values
 from db.selection.freeze import Selection
 from db.selection.recipes import SelectionError, parse_recipe
-from db.selection.stored_selections import find_selection, load_selection_rows
+from db.selection.stored_selections import load_selection_rows, require_selection
 from reelsieve import ReelsieveError, metric
 from tests.assets.reporting import agree, rate, report_on
 from tests.assets.test_shard_thresholds import materialised
 from tests.assets.verifying import HashEncoder, make_sources, score_simply
-from tests.conftest import Template, filled_template
+from tests.conftest import filled_template
 from tests.db.builders import add_reference, add_sample, add_video, change, change_text, make_dataset, set_scores
 
 WORDS = [
@@ -83,11 +83,6 @@ def fill(engine: Engine) -> Dataset:
 
 
 template = filled_template(fill)
-
-
-@pytest.fixture
-def clips(engine: Engine, template: Template[Dataset]) -> Dataset:
-    return template.filled
 
 
 def rows_of(engine: Engine) -> dict[str, Any]:
@@ -286,8 +281,7 @@ def test_a_recipe_ranks_filters_and_cuts_by_them(engine: Engine, clips: Dataset,
     assert [row["value"] for row in taken] == sorted(values.values(), reverse=True)[:5]
     assert [row[name] for row in taken] == [row["value"] for row in taken]
     with engine.connect() as connection:
-        frozen = find_selection(connection, best.selection_id)
-    assert frozen is not None
+        frozen = require_selection(connection, best.selection_id)
     assert frozen["metrics"] == [*METRICS, name], "other simple scores are not frozen"
     wanted = {key for key, value in values.items() if value >= least}
     for said in ({"where": f"{name} >= {least!r}"}, {"at_least": {name: least}}):
@@ -302,8 +296,7 @@ def test_a_recipe_that_names_none_freezes_none(engine: Engine, clips: Dataset) -
         ids = list_shard_samples(connection, clips.dataset_id, 0)
         set_scores(engine, dict.fromkeys(ids, 0.5))
         chosen = make(engine, clips, by="vcs", kind="all", keep=1.0)
-        frozen = find_selection(connection, chosen.selection_id)
-    assert frozen is not None
+        frozen = require_selection(connection, chosen.selection_id)
     assert frozen["metrics"] == list(METRICS)
 
 

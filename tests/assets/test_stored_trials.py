@@ -31,7 +31,7 @@ from db.selection.trials import (
 )
 from tests.assets.reporting import add_captions, report_on
 from tests.assets.trials import build_trial
-from tests.db.builders import make_dataset, set_scores
+from tests.db.builders import set_scores
 
 BETTER: dict[str, Any] = {
     "difference": 0.1,
@@ -69,11 +69,6 @@ def make_trial(selection_id: int) -> Trial:
 def no_encoder() -> Any:
     """No recipe here compares texts."""
     pytest.fail("a recipe without vectors made an encoder")
-
-
-@pytest.fixture
-def clips(engine: Engine) -> Dataset:
-    return make_dataset(engine, "clips")
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from db.reports.sample_query_sql import build_sql
 from db.schema import rating
 from db.schema.facts import TEXT_FACTS
 from db.selection.conditions import FilterError
-from tests.conftest import Template, filled_template
+from tests.conftest import filled_template
 from tests.db.builders import add_sample, add_video, change_text, make_dataset, set_scores
 
 SYSTEMS = ["alpha", "o'brien <b>", "gamma"]
@@ -65,11 +65,6 @@ def fill(engine: Engine) -> tuple[Dataset, dict[int, Row]]:
 
 
 template = filled_template(fill)
-
-
-@pytest.fixture
-def clips(engine: Engine, template: Template[tuple[Dataset, dict[int, Row]]]) -> tuple[Dataset, dict[int, Row]]:
-    return template.filled
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from db.evidence.entailments import (
     pair_sha256,
     store_entailments,
 )
-from db.evidence.models import find_model_id, register_model
+from db.evidence.models import register_model
 from tests.db.builders import empty
 
 IDENTITY = {"model_id": "tiny-nli", "revision": "0", "params": {"dtype": "float32", "length": 256}}
@@ -34,23 +34,6 @@ def new_verifier(engine: Engine, **change: object) -> int:
 def n_stored(engine: Engine) -> int:
     with engine.connect() as connection:
         return connection.scalar(sa.select(sa.func.count()).select_from(schema.entailment)) or 0
-
-
-def test_a_verifier_is_found_by_its_whole_identity(engine: Engine) -> None:
-    with engine.connect() as connection:
-        assert find_model_id(connection, IDENTITY) is None
-    first = new_verifier(engine)
-    assert new_verifier(engine, params={"length": 256, "dtype": "float32"}) == first
-    others = [
-        new_verifier(engine, model_id="small-nli"),
-        new_verifier(engine, revision="1"),
-        new_verifier(engine, params={"dtype": "float16", "length": 256}),
-    ]
-    assert len({first, *others}) == 4
-    with engine.connect() as connection:
-        assert find_model_id(connection, IDENTITY) == first
-        row = connection.execute(sa.select(schema.model).where(schema.model.c.model_id == first)).one()
-    assert (row.name, row.revision, row.params) == ("tiny-nli", "0", IDENTITY["params"])
 
 
 def test_the_key_of_a_pair_hashes_each_text_first() -> None:

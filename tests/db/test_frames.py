@@ -15,7 +15,7 @@ from db import schema
 from db.evidence.frames import FrameCounts, count_frames, list_pending_videos, load_frames, store_frames
 from db.evidence.models import register_model
 from db.manifest.datasets import Dataset
-from tests.db.builders import add_video, make_dataset, wait_for_lock
+from tests.db.builders import add_video, wait_for_lock
 
 IDENTITY = {"model_id": "tiny", "revision": "1", "params": {"every": 30}}
 
@@ -33,11 +33,6 @@ def frames_of(video_id: int, content: bytes = b"one", n: int = 2, *, value: floa
 
 def without_frames(video_id: int, status: str, error: str) -> dict[str, Any]:
     return {**frames_of(video_id, n=0), "status": status, "error": error, "n_frames": None, "reader": None}
-
-
-@pytest.fixture
-def clips(engine: Engine) -> Dataset:
-    return make_dataset(engine)
 
 
 @pytest.fixture

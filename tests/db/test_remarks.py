@@ -51,11 +51,6 @@ def fill(engine: Engine) -> None:
 template = filled_template(fill)
 
 
-@pytest.fixture
-def clips(engine: Engine) -> Dataset:
-    return make_dataset(engine)
-
-
 def ids(connection: Connection, dataset: Dataset) -> list[int]:
     query = sa.text("SELECT sample_id FROM sample WHERE dataset_id = :id ORDER BY key")
     return list(connection.scalars(query, {"id": dataset.dataset_id}))

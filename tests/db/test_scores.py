@@ -43,11 +43,6 @@ from tests.db.builders import (
 
 
 @pytest.fixture
-def clips(engine: Engine) -> Dataset:
-    return make_dataset(engine)
-
-
-@pytest.fixture
 def samples(engine: Engine, clips: Dataset) -> list[int]:
     video_id = add_video(engine, clips, "v")
     return [add_sample(engine, clips, video_id, f"s{i}", f"caption {i}") for i in range(4)]

@@ -24,9 +24,9 @@ from db.scores.sample_scores import list_dataset_metrics, list_scores
 from db.selection.conditions import FilterError
 from db.selection.freeze import Selection
 from db.selection.recipes import SelectionError, parse_recipe
-from db.selection.stored_selections import find_selection, load_selection_rows
+from db.selection.stored_selections import load_selection_rows, require_selection
 from metrics_core.selection.strata import count_in_share
-from tests.conftest import Template, filled_template
+from tests.conftest import filled_template
 from tests.db.builders import (
     add_sample,
     add_video,
@@ -43,11 +43,6 @@ NUMBERS = "duration_s, evqa, fps, height, n_characters, n_frames, shard, vcs, wi
 
 
 template = filled_template(make_dataset_of_two_metrics)
-
-
-@pytest.fixture
-def clips(engine: Engine, template: Template[Dataset]) -> Dataset:
-    return template.filled
 
 
 def add_scored(engine: Engine, dataset: Dataset, values: dict[str, float | None], **columns: Any) -> dict[str, int]:
@@ -101,8 +96,7 @@ def test_more_than_a_twentieth_of_ties_at_the_cut_is_refused(engine: Engine, cli
     assert (chosen.n, chosen.cutoff, chosen.n_tied, chosen.n_tied_left) == (20, -19.0, 1, 1)
     assert keys(engine, chosen)[-1] == "s19"
     with engine.connect() as connection:
-        found = find_selection(connection, chosen.selection_id)
-    assert found is not None
+        found = require_selection(connection, chosen.selection_id)
     assert (found["n_tied"], found["n_tied_left"]) == (1, 1)
     empty(engine)
     clips = make_dataset(engine, clips.name)
@@ -184,8 +178,8 @@ def test_another_scorer_is_another_rule(engine: Engine, clips: Dataset) -> None:
     assert new.selection_id != old.selection_id
     assert new.score_hash == old.score_hash
     with engine.connect() as connection:
-        stored = [find_selection(connection, chosen.selection_id) for chosen in (old, new)]
-    assert len({row["spec"]["scorer"] for row in stored if row}) == 2
+        stored = [require_selection(connection, chosen.selection_id) for chosen in (old, new)]
+    assert len({row["spec"]["scorer"] for row in stored}) == 2
 
 
 def test_frozen_rows_outlive_every_change(engine: Engine, clips: Dataset) -> None:
@@ -261,10 +255,10 @@ def test_what_is_stored_with_a_selection(engine: Engine, clips: Dataset) -> None
     add_scored(engine, clips, {"a": 0.1, "b": 0.9})
     chosen = freeze(engine, clips, 0.5, "vcs > -1")
     with engine.connect() as connection:
-        stored = find_selection(connection, chosen.selection_id)
+        stored = require_selection(connection, chosen.selection_id)
         fingerprint = connection.scalar(sa.select(schema.scorer.c.fingerprint))
-        assert find_selection(connection, chosen.selection_id + 1) is None
-    assert stored is not None
+        with pytest.raises(SelectionError, match=f"there is no selection {chosen.selection_id + 1}"):
+            require_selection(connection, chosen.selection_id + 1)
     rule = {"by": "vcs", "keep": 0.5, "where": "vcs > -1", "scorer": fingerprint, "kind": "caption"}
     assert stored["spec"] == rule
     assert (stored["n"], stored["cutoff"], stored["score_hash"]) == (1, 0.9, chosen.score_hash)

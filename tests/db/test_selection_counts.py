@@ -10,7 +10,7 @@ from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
 from db.selection.recipes import parse_recipe
-from db.selection.stored_selections import find_selection
+from db.selection.stored_selections import require_selection
 from tests.db.builders import activate, add_sample, add_video, make_dataset, ok, undefined, write_fresh
 from tests.db.freezing import freeze_recipe
 
@@ -32,8 +32,7 @@ def dataset(engine: Engine) -> Dataset:
 
 def counts(engine: Engine, selection_id: int) -> tuple[Any, ...]:
     with engine.connect() as connection:
-        found = find_selection(connection, selection_id)
-    assert found is not None
+        found = require_selection(connection, selection_id)
     return tuple(found[name] for name in COUNTS)
 
 

@@ -42,11 +42,6 @@ NONE = StressEffect(
 MADE_AT = datetime(2026, 1, 31, 23, 59, 58, 123456, tzinfo=timezone.utc)
 
 
-@pytest.fixture
-def clips(engine: Engine) -> Dataset:
-    return make_dataset(engine)
-
-
 def make_stress(scorer_id: int, *effects: StressEffect, metric: str = "vcs") -> Stress:
     return Stress(metric, scorer_id, 7, 70, 4, 3, 63, 21, 0.03125, MADE_AT, effects)
 

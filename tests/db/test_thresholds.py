@@ -22,11 +22,6 @@ SHARD = LabelThreshold("shard", 1, "events", "f1", 0.5, 10, 4, {"ci": [0.25, Non
 
 
 @pytest.fixture
-def clips(engine: Engine) -> Dataset:
-    return make_dataset(engine)
-
-
-@pytest.fixture
 def scorer_id(engine: Engine) -> int:
     return activate(engine, "ecs")
 

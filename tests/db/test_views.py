@@ -23,7 +23,7 @@ from db.schema.views import VIEWS, create_views, explain_refused_metrics, has_cu
 from db.scores.pending import load_samples
 from db.scores.sample_scores import FACT_COLUMNS, list_columns_without_metrics
 from db.scores.store import ScoreRow
-from tests.conftest import Template, filled_template
+from tests.conftest import filled_template
 from tests.db.builders import (
     INPUT,
     TWO_METRICS,
@@ -58,11 +58,6 @@ OF_METRICS = SAMPLE_SCORES.index("vcs")
 
 
 template = filled_template(make_dataset_of_two_metrics)
-
-
-@pytest.fixture
-def clips(engine: Engine, template: Template[Dataset]) -> Dataset:
-    return template.filled
 
 
 def rows(engine: Engine, query: str) -> list[dict[str, Any]]:

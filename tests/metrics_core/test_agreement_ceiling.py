@@ -18,7 +18,6 @@ from metrics_core.agreement.rater_checks import compare_raters, find_pattern
 from metrics_core.agreement.raters import FEWEST_SHARED, mark_ceiling_raters
 from metrics_core.agreement.row import ONE_RATER, WITHOUT_ONE_RATER, build_agreement_rows
 from metrics_core.arrays import FloatArray
-from metrics_core.intervals import LEVEL
 
 RNG = np.random.default_rng(32)
 
@@ -38,7 +37,7 @@ def on_same_items(metric: FloatArray, ratings: FloatArray, videos: list[int]) ->
     """How a metric stands beside raters on its own items, without the rest of the agreement table."""
     once = AspectComparisons(build_inputs({"m": metric}, {"q": ratings}, videos), "q")
     found = once.compute_pooled("m", np.isfinite(metric) & once.is_rated)
-    rows = [*build_agreement_rows(("m", "q", "pooled"), found, LEVEL), *build_baseline_rows(once, "m")]
+    rows = [*build_agreement_rows(("m", "q", "pooled"), found), *build_baseline_rows(once, "m")]
     return build_baseline_comparisons(rows)["q", "m"]
 
 

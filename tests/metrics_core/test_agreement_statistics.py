@@ -9,26 +9,32 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from metrics_core.agreement import (
-    KrippendorffAlpha,
-    calibrate_ties,
     compute_agreement_rows,
     compute_words_in_common,
     correct_p_values,
     count_words,
-    krippendorff_alpha,
     permutation_test,
-    soft_pairwise_accuracy,
     subtract_length_trend,
     subtract_system_means,
 )
 from metrics_core.agreement.coefficients import compute_coefficient, compute_coefficients
-from metrics_core.agreement.pairs import compute_held_out_accuracy, compute_pooled_held_out_accuracy
+from metrics_core.agreement.pairs import (
+    build_pairs,
+    compute_held_out_accuracy,
+    compute_pooled_held_out_accuracy,
+    compute_soft_accuracy,
+    find_best_epsilon,
+)
+from metrics_core.agreement.raters import compute_alphas, require_ratings
+from metrics_core.arrays import FloatArray
+from metrics_core.intervals import JackknifeStatistics
 
 NAN = math.nan
 Q9 = [[1, 2, 3, 3, 2, 1, 4, 1, 2, NAN], [1, 2, 3, 3, 2, 2, 4, 1, 2, 5]]
@@ -73,10 +79,14 @@ def q8_accuracy(epsilon: float) -> float:
     return right / 6
 
 
+def best_epsilon(metric: list[float], people: list[float], video: list[int]) -> float | None:
+    pairs = build_pairs(np.array(metric, dtype=float), np.array(people, dtype=float), np.array(video))
+    return find_best_epsilon(pairs, np.ones(pairs.gap.size, dtype=np.bool_))
+
+
 def test_tie_calibration_by_hand() -> None:
     assert [q8_accuracy(epsilon) for epsilon in (0, 0.05, 0.22)] == [5 / 6, 1, 5 / 6]
-    found = calibrate_ties([0.10, 0.15, 0.50, 0.72], [1, 1, 2, 3], ["v"] * 4)
-    assert (found.epsilon, found.accuracy, found.n_pairs) == (pytest.approx(0.05), 1.0, 6)
+    assert best_epsilon([0.10, 0.15, 0.50, 0.72], [1, 1, 2, 3], [0] * 4) == pytest.approx(0.05)
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3), st.integers(0, 1)), min_size=1, max_size=12))
@@ -88,13 +98,8 @@ def test_tie_calibration_is_the_best_of_all(items: list[tuple[int, int, int]]) -
         gaps = [(metric[i] - metric[j], people[i] - people[j]) for i, j in pairs]
         return sum((0 if abs(gap) <= epsilon else np.sign(gap)) == np.sign(wanted) for gap, wanted in gaps)
 
-    found = calibrate_ties(metric, people, video)
-    if not pairs:
-        assert (found.epsilon, found.accuracy, found.n_pairs) == (None, None, 0)
-        return
     best = max(range(7), key=lambda epsilon: (right(epsilon), -epsilon))
-    assert found.epsilon == best
-    assert found.accuracy == pytest.approx(right(best) / len(pairs))
+    assert best_epsilon(metric, people, video) == (best if pairs else None)
 
 
 def acc_eq(gaps: list[tuple[float, float]], epsilon: float) -> float:
@@ -160,9 +165,15 @@ def test_one_video_cannot_hold_out_another() -> None:
 # Soft pairwise accuracy
 
 
+def soft_accuracy(metric: FloatArray, people: FloatArray, n_resamples: int = 1000) -> float | None:
+    """The soft pairwise accuracy of values and ratings by system and video."""
+    system, video = (index.ravel() for index in np.indices(metric.shape))
+    return compute_soft_accuracy(metric.ravel(), people.ravel(), system, video, n_resamples, seed=0)
+
+
 def test_soft_pairwise_accuracy_by_hand() -> None:
-    systems, videos = ["a"] * 3 + ["b"] * 3, [1, 2, 3] * 2
-    assert soft_pairwise_accuracy([0.9, 0.4, 0.6, 0.5, 0.5, 0.5], [3, 4, 5, 2, 3, 5], systems, videos) == 0.875
+    metric, people = np.array([[0.9, 0.4, 0.6], [0.5, 0.5, 0.5]]), np.array([[3, 4, 5], [2, 3, 5]])
+    assert soft_accuracy(metric, people) == 0.875
 
 
 def p_by_hand(first: list[float], second: list[float]) -> float:
@@ -178,22 +189,20 @@ def test_soft_pairwise_accuracy_of_three_systems() -> None:
         abs(p_by_hand(people[i], people[j]) - p_by_hand(metric[i], metric[j]))
         for i, j in itertools.combinations(range(3), 2)
     ]
-    systems, videos = np.repeat(["a", "b", "c"], 5).tolist(), list(range(5)) * 3
-    found = soft_pairwise_accuracy(metric.ravel(), people.ravel(), systems, videos)
-    assert found == pytest.approx(1 - np.mean(gaps), abs=1e-12)
+    assert soft_accuracy(metric, people) == pytest.approx(1 - np.mean(gaps), abs=1e-12)
 
 
 def test_soft_pairwise_accuracy_by_sampling_is_near_the_exact_one() -> None:
     rng = np.random.default_rng(2)
     metric, people = rng.normal(size=(2, 12)), rng.normal(size=(2, 12))
     exact = 1 - abs(p_by_hand(people[0], people[1]) - p_by_hand(metric[0], metric[1]))
-    args = (metric.ravel(), people.ravel(), ["a"] * 12 + ["b"] * 12, list(range(12)) * 2)
-    assert soft_pairwise_accuracy(*args, n_resamples=20000) == pytest.approx(exact, abs=0.02)
+    assert soft_accuracy(metric, people, n_resamples=20000) == pytest.approx(exact, abs=0.02)
 
 
 def test_systems_without_a_common_video_have_no_soft_accuracy() -> None:
-    assert soft_pairwise_accuracy([1, 2], [1, 2], ["a", "b"], [1, 2]) is None
-    assert soft_pairwise_accuracy([1, 2], [1, 2], ["a", "a"], [1, 2]) is None
+    sides = np.array([1.0, 2]), np.array([1.0, 2])
+    assert compute_soft_accuracy(*sides, np.array([0, 1]), np.array([0, 1]), 1000, seed=0) is None
+    assert compute_soft_accuracy(*sides, np.array([0, 0]), np.array([0, 1]), 1000, seed=0) is None
 
 
 # Tests
@@ -245,12 +254,19 @@ def test_holm_steps(p_values: list[float]) -> None:
 # Raters
 
 
+ALPHAS = ("krippendorff_nominal", "krippendorff_ordinal", "krippendorff_interval")
+
+
+def alphas(ratings: npt.ArrayLike) -> JackknifeStatistics:
+    rated = require_ratings(ratings)
+    return compute_alphas(rated, np.arange(len(rated)))
+
+
 def test_alpha_by_hand() -> None:
-    found = {level: krippendorff_alpha(np.transpose(Q9), level) for level in ("nominal", "ordinal", "interval")}
-    expected = {"nominal": 0.852174, "ordinal": 0.922902, "interval": 0.942761}
-    assert {level: alpha.value for level, alpha in found.items()} == pytest.approx(expected, abs=1e-6)
-    assert (found["ordinal"].n_pairable, found["ordinal"].n_items) == (18, 9)
-    assert krippendorff_alpha([[1, 1], [1, 0], [0, 0], [0, 0]], "nominal").value == pytest.approx(8 / 15)
+    found = alphas(np.transpose(Q9))
+    assert [found.values[name] for name in ALPHAS] == pytest.approx([0.852174, 0.922902, 0.942761], abs=1e-6)
+    assert found.n["krippendorff_ordinal"] == 18
+    assert alphas([[1, 1], [1, 0], [0, 0], [0, 0]]).values["krippendorff_nominal"] == pytest.approx(8 / 15)
 
 
 def alpha_by_pairs(ratings: list[list[float]], level: str) -> float | None:
@@ -276,15 +292,16 @@ def alpha_by_pairs(ratings: list[list[float]], level: str) -> float | None:
 @given(RATINGS)
 def test_alpha_pair_by_pair(level: Any, ratings: list[list[float]]) -> None:
     expected = alpha_by_pairs(ratings, level)
-    found = krippendorff_alpha(ratings, level).value
+    found = alphas(ratings).values[f"krippendorff_{level}"]
     assert found == (None if expected is None else pytest.approx(expected, abs=1e-9))
 
 
 def test_alpha_without_pairs_is_undefined() -> None:
-    assert krippendorff_alpha([[1, NAN], [NAN, 2]]) == KrippendorffAlpha("ordinal", None, 0, 0)
-    assert krippendorff_alpha([[3, 3], [3, 3]]).value is None
+    without = alphas([[1, NAN], [NAN, 2]])
+    assert (set(without.values.values()), set(without.n.values())) == ({None}, {0})
+    assert set(alphas([[3, 3], [3, 3]]).values.values()) == {None}
     with pytest.raises(ValueError, match="a column for each rater"):
-        krippendorff_alpha([1, 2])
+        require_ratings([1, 2])
 
 
 # Partial correlations

@@ -22,12 +22,6 @@ FAKES = "tests.metrics_core.frames_fakes"
 REAL_CLIPS = ["coloured_eggs.mp4", "eye_makeup.avi", "testcard_av1.mkv", "keyboard_rotated90.mov", "tiny_unordered.mov"]
 
 
-@pytest.fixture(scope="module")
-def worker() -> Iterator[DecodingWorker]:
-    with DecodingWorker() as worker:
-        yield worker
-
-
 def check_one_pass(worker: DecodingWorker, path: Path, **sampling: Any) -> DecodedFrames:
     """Compare one pass with two, bit for bit, and return its frames."""
     measurement, frames = worker.measure_and_read(path, **sampling)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import av
@@ -42,12 +41,6 @@ REAL_CLIPS = {
     "counter_h265.mp4": (1.0, 10, 10, 128, 128, "hevc"),
     "testpattern_10bit.mp4": (1.0, 30, 30, 200, 200, "h264"),
 }
-
-
-@pytest.fixture(scope="module")
-def worker() -> Iterator[DecodingWorker]:
-    with DecodingWorker() as worker:
-        yield worker
 
 
 @pytest.mark.parametrize("name", REAL_CLIPS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -36,12 +35,6 @@ REAL_CLIPS = [
     *("lobby_fern.mp4", "pancake_flip.mkv", "pool_cleaning.mp4", "traffic_bangkok.mp4", "eye_makeup.avi"),
     *("tiny_unordered.mov", "keyboard_rotated90.mov"),
 ]
-
-
-@pytest.fixture(scope="module")
-def worker() -> Iterator[DecodingWorker]:
-    with DecodingWorker() as worker:
-        yield worker
 
 
 def numbers(frames: DecodedFrames) -> list[int]:

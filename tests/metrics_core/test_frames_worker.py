@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,12 +20,6 @@ from tests.metrics_core.frames_clips import encode, encode_sound, shown_number
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return encode(tmp_path_factory.mktemp("clips") / "clip.mp4", 40)
-
-
-@pytest.fixture(scope="module")
-def worker() -> Iterator[DecodingWorker]:
-    with DecodingWorker() as worker:
-        yield worker
 
 
 def process_of(worker: DecodingWorker, clip: Path) -> int:

@@ -37,8 +37,8 @@ def test_more_videos_are_dealt_evenly_and_alike_for_equal_seeds() -> None:
 def test_the_interval_of_a_mean_is_students() -> None:
     values = np.random.default_rng(0).normal(size=7)
     left_out = jackknife_means(values, np.arange(7) + 3)
-    found = jackknife_estimate(float(values.mean()), left_out, 0.9, (-9, 9))
-    assert (found.low, found.high) == pytest.approx(stats.t.interval(0.9, 6, values.mean(), stats.sem(values)))
+    found = jackknife_estimate(float(values.mean()), left_out, (-9, 9))
+    assert (found.low, found.high) == pytest.approx(stats.t.interval(0.95, 6, values.mean(), stats.sem(values)))
     assert jackknife_p_value(float(values.mean()), left_out) == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
 
 

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from metrics_core.arithmetic import wilson_interval
 from metrics_core.qeva.by_chat.model_calls import (
     ModelCalls,
-    count_all_calls,
-    count_calls_per_summary,
-    count_calls_per_video,
+    count_answer_calls,
+    count_factuality_calls,
+    count_video_calls,
+    sum_calls,
 )
 from metrics_core.qeva.filtering import AnswerOutcome, FilterMark
 from metrics_core.qeva.records import Decision, Dimension, Question, QuestionSet
@@ -198,7 +199,13 @@ def test_marks_and_outcomes_must_fit() -> None:
 
 
 def test_the_calls_of_the_papers_benchmark() -> None:
-    assert (count_calls_per_video(), count_calls_per_summary()) == (ModelCalls(32, 40), ModelCalls(10, 51))
-    assert count_all_calls(200, 200 * 4) == ModelCalls(14_400, 48_800)
-    assert count_calls_per_video(5, votes=3) == ModelCalls(3 * 5 + 2, 2 * 5 * 3 + 5 * 3 + 5)
-    assert count_calls_per_summary(10, votes=3) == ModelCalls(10, 1 + 10 * 3 + 10 + 10 + 10 + 10)
+    def count(n: int, votes: int) -> tuple[ModelCalls, ModelCalls]:
+        """The calls for a video and for a summary."""
+        of_summary = sum_calls(count_factuality_calls(n, votes)) + sum_calls(count_answer_calls(n, n, is_open=True))
+        return sum_calls(count_video_calls(n, votes, is_open=True)), of_summary
+
+    video, summary = count(10, votes=1)
+    assert (video, summary) == (ModelCalls(32, 40), ModelCalls(10, 51))
+    assert video.multiply(200) + summary.multiply(200 * 4) == ModelCalls(14_400, 48_800)
+    assert count(5, votes=3)[0] == ModelCalls(3 * 5 + 2, 2 * 5 * 3 + 5 * 3 + 5)
+    assert count(10, votes=3)[1] == ModelCalls(10, 1 + 10 * 3 + 10 + 10 + 10 + 10)

@@ -100,7 +100,7 @@ def test_a_mean_per_system_leaves_out_each_video() -> None:
     for video in range(30):
         kept = np.array(videos) != video
         left_out.append(float(np.average(moved[kept], weights=weights[kept])))
-    expected = confidence_sequence(float(np.average(moved, weights=weights)), np.array(left_out), 0.4, 0.95, (-4, 4))
+    expected = confidence_sequence(float(np.average(moved, weights=weights)), np.array(left_out), 0.4, (-4, 4))
     assert (found.value, found.low, found.high) == pytest.approx((expected.value, expected.low, expected.high))
 
 

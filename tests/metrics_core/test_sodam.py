@@ -25,7 +25,6 @@ from metrics_core.sodam import (
     compute_system_score,
     compute_temporal_score,
     count_covered_keypoints,
-    count_verifier_passes,
     merge_spans,
     merge_texts,
     score_alignment,
@@ -129,17 +128,6 @@ def test_case_d() -> None:
     official = align(references, predictions, compat="official")
     assert (official.anchors, official.groups, official.orphans) == (((0, 0),), {0: (0, 1)}, ())
     assert score_alignment(official, counts, compat="official").f1 == pytest.approx(2 / 3)
-
-
-def test_case_f_passes() -> None:
-    assert [count_verifier_passes(3, 5, r=2), count_verifier_passes(3, 5), count_verifier_passes(3, 1, r=2)] == [
-        6,
-        15,
-        3,
-    ]
-    assert count_verifier_passes(3, 0, r=2) == count_verifier_passes(3, 0) == count_verifier_passes(0, 5) == 0
-    with pytest.raises(ValueError, match="r is 0: give at least 1"):
-        count_verifier_passes(3, 5, r=0)
 
 
 def test_case_g_micro_and_macro() -> None:

@@ -81,6 +81,10 @@ class ChatReply:
     is_cached: bool = False
     is_cut: bool = False
 
+    def explain_failure(self) -> str:
+        """Return the reason why the reply has no answer."""
+        return self.reason or f"the model gave no answer (status {self.status})"
+
 
 class ChatModel(Protocol):
     """A model that answers requests with JSON objects. Reading its identity asks no server and loads nothing."""

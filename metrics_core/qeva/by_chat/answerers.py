@@ -35,10 +35,7 @@ def build_identity(chat: ChatModel, **settings: Any) -> ModelIdentity:
     """Build the identity of a chat model that is asked with this package's prompts: its own parameters, the prompts'
     version, and `settings` as further parameters.
     """
-    model = chat.identity
-    return ModelIdentity(
-        model.model_id, model.revision, {**model.params, "prompts": requests.PROMPT_VERSION, **settings}
-    )
+    return chat.identity.add_params(prompts=requests.PROMPT_VERSION, **settings)
 
 
 def build_empty_set(dimension: Dimension, n: int, reply: ChatReply | None) -> QuestionSet:
@@ -50,7 +47,7 @@ def build_empty_set(dimension: Dimension, n: int, reply: ChatReply | None) -> Qu
             dimension, (), n, reason="the video or text has nothing to ask about, no frame, note or word"
         )
     status: Literal["refused", "error"] = "refused" if reply.status == "refused" else "error"
-    return QuestionSet(dimension, (), n, status=status, reason=explain_missing_answer(reply))
+    return QuestionSet(dimension, (), n, status=status, reason=reply.explain_failure())
 
 
 def build_unanswered_reply(reply: ChatReply | None) -> Reply:
@@ -59,7 +56,7 @@ def build_unanswered_reply(reply: ChatReply | None) -> Reply:
     """
     if reply is None:
         return Reply("abstain", reason="the video or text has nothing to answer from, no frame, note or word")
-    return Reply(choose_failure(reply), reason=explain_missing_answer(reply))
+    return Reply(choose_failure(reply), reason=reply.explain_failure())
 
 
 def parse_judgement(reply: ChatReply) -> AnswerJudgement:
@@ -68,9 +65,7 @@ def parse_judgement(reply: ChatReply) -> AnswerJudgement:
     """
     data = find_reply_data(reply)
     if data is None:
-        return AnswerJudgement(
-            None, choose_failure(reply), f"the answer was not judged: {explain_missing_answer(reply)}"
-        )
+        return AnswerJudgement(None, choose_failure(reply), f"the answer was not judged: {reply.explain_failure()}")
     return AnswerJudgement(bool(data["same"]))
 
 
@@ -79,11 +74,6 @@ def choose_failure(reply: ChatReply) -> Failure:
     is an "error", because asking again may help.
     """
     return reply.status if reply.status in ("malformed", "refused") else "error"
-
-
-def explain_missing_answer(reply: ChatReply) -> str:
-    """Return the reason why a chat reply has no answer."""
-    return reply.reason or f"the model gave no answer (status {reply.status})"
 
 
 class ChatAnswerer:

@@ -66,35 +66,3 @@ def multiply_calls(calls: Mapping[str, ModelCalls], n: int) -> dict[str, ModelCa
 def sum_calls(by_role: Mapping[str, ModelCalls]) -> ModelCalls:
     """Return the calls of all roles added up, 0 without a role."""
     return sum(by_role.values(), ModelCalls(0, 0))
-
-
-def count_calls_per_video(n_questions: int = 10, votes: int = 1) -> ModelCalls:
-    """Return the most calls that writing and filtering the questions about one video take, which all its summaries
-    share. n_questions: on coverage, and as many on chronology. votes: answers without a context to every question.
-
-    >>> count_calls_per_video()
-    ModelCalls(video=32, text=40)
-    """
-    return sum_calls(count_video_calls(n_questions, votes, is_open=True))
-
-
-def count_calls_per_summary(n_questions: int = 10, votes: int = 1) -> ModelCalls:
-    """Return the most calls that one summary takes: its factuality questions, and the answers to all questions about
-    it. n_questions: for every dimension. votes: answers without a context to every factuality question.
-
-    >>> count_calls_per_summary()
-    ModelCalls(video=10, text=51)
-    """
-    questions = count_factuality_calls(n_questions, votes)
-    return sum_calls(questions) + sum_calls(count_answer_calls(n_questions, n_questions, is_open=True))
-
-
-def count_all_calls(n_videos: int, n_summaries: int, n_questions: int = 10, votes: int = 1) -> ModelCalls:
-    """Return the most calls that n_summaries summaries of n_videos videos take, all of them together. n_questions: for
-    every dimension. votes: answers without a context to every question that is written.
-
-    >>> count_all_calls(n_videos=200, n_summaries=800)
-    ModelCalls(video=14400, text=48800)
-    """
-    videos = count_calls_per_video(n_questions, votes).multiply(n_videos)
-    return videos + count_calls_per_summary(n_questions, votes).multiply(n_summaries)
