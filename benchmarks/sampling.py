@@ -127,7 +127,7 @@ def of_systems(captions: Captions, people: FloatArray, first: int, second: int) 
     moved = people[places[:, 1]] - people[places[:, 0]]
 
     def paired(rows: IntArray, weights: FloatArray) -> DifferenceEstimate:
-        return compute_rating_difference(moved[rows], weights, rows.tolist())
+        return compute_rating_difference(moved[rows], weights, rows.tolist(), greatest_difference=4.0)
 
     def alone(rows: IntArray, weights: FloatArray) -> DifferenceEstimate:
         return _apart(captions, people, rows[weights > 0], first, second)

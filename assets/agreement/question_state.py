@@ -9,6 +9,8 @@ import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.questions import BadQuestion, QuestionDraw, SettleQuestion, draw_for_question, parse_question
+from assets.agreement.scales import load_scale
+from assets.ingest.scales import Scale
 from assets.reports.labels import format_goodness
 from assets.reports.text import format_count
 from assets.settings import read_settings
@@ -123,12 +125,15 @@ def compute_question_state(connection: Connection, dataset: Dataset, aspect: str
         last_key = max(last_key, float(drawn.keys[row]) if current_marks else 0.0)
         n_other += len(question_marks) - len(current_marks)
     rated = np.flatnonzero(np.isfinite(ratings) & (drawn.keys <= last_key))
-    answer = _compute_answer(drawn, ratings, rated, aspect) if rated.size else None
+    scale = load_scale(connection, dataset, aspect)
+    answer = _compute_answer(drawn, ratings, rated, aspect, scale) if rated.size else None
     goodness = format_goodness(aspect, load_turned_aspects(connection, dataset.dataset_id))
     return QuestionState(drawn.question, aspect, answer, n_other, goodness)
 
 
-def _compute_answer(drawn: QuestionDraw, ratings: FloatArray, rated: IntArray, aspect: str) -> DifferenceEstimate:
+def _compute_answer(
+    drawn: QuestionDraw, ratings: FloatArray, rated: IntArray, aspect: str, scale: Scale
+) -> DifferenceEstimate:
     """Compute the answer from the rated captions, weighed by their chance to be drawn."""
     question, videos = drawn.question, drawn.captions.video_ids[rated].tolist()
     weights = compute_draw_weights(drawn.keys[rated], drawn.shares[rated])
@@ -147,8 +152,13 @@ def _compute_answer(drawn: QuestionDraw, ratings: FloatArray, rated: IntArray, a
     pairs = np.array([(rows[0], rows[1]) for rows in by_unit.values() if len(rows) == 2], dtype=np.int64)
     pairs = pairs.reshape(-1, 2)
     differences = ratings[rated][pairs[:, 1]] - ratings[rated][pairs[:, 0]]
+    # Real numbers have no ends: those of the ratings so far are the nearest.
+    ends = ratings[rated] if scale.least is None or scale.most is None else np.array([scale.least, scale.most])
     return compute_rating_difference(
-        differences, weights[pairs[:, 0]], [videos[place] for place in pairs[:, 0].tolist()]
+        differences,
+        weights[pairs[:, 0]],
+        [videos[place] for place in pairs[:, 0].tolist()],
+        greatest_difference=float(np.ptp(ends)) or 1.0,
     )
 
 

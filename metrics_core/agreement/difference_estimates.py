@@ -178,13 +178,14 @@ def compute_rating_difference(
     weights: npt.ArrayLike,
     videos: Sequence[object],
     *,
-    greatest_difference: float = 4.0,
+    greatest_difference: float,
 ) -> DifferenceEstimate:
     """Compute the weighted mean of the second system's rating less the first system's rating of the same video, with
     its interval over videos. differences, weights, videos: (n,), an item for each video; see `compute_draw_weights` for
-    the weights, where 0 leaves out a video. greatest_difference: the greatest one that the scale of the ratings allows.
+    the weights, where 0 leaves out a video. greatest_difference: the ratings' highest less their lowest possible value;
+    it bounds the interval.
 
-    >>> estimate = compute_rating_difference([1.0, 0.0, 2.0], [1.0, 1.0, 2.0], "abc")
+    >>> estimate = compute_rating_difference([1.0, 0.0, 2.0], [1.0, 1.0, 2.0], "abc", greatest_difference=4.0)
     >>> estimate.value, estimate.n
     (1.25, 3)
     """

@@ -24,7 +24,7 @@ from db.manifest.rating import Rater, find_next_caption, store_rating
 from db.manifest.rating_draws import DRAW_FIELD, load_drawable_captions
 from db.reports.agreement import list_judged_samples, list_ratings
 from db.reports.summary import count_excluded_ratings
-from db.schema import rating_scale
+from db.schema import rating, rating_scale
 from tests.assets.reporting import rate
 from tests.conftest import filled_template
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
@@ -177,6 +177,25 @@ def test_cuts_and_systems(engine: Engine, clips: Dataset) -> None:
     assert turned.answer is not None
     assert turned.answer.value == pytest.approx(poor - good)
     assert "the mean of 6 − fun of good minus that of poor is" in turned.explain()
+
+
+def test_a_difference_of_systems_may_be_as_great_as_the_scale(engine: Engine, clips: Dataset) -> None:
+    systems = drawn(engine, clips, "poor:good")
+    rows = [(i, systems.find_row(i)) for i in rate_drawn(engine, clips, systems, 60, "bob")]
+    place = {i: int(systems.captions.system_places[row]) for i, row in rows if row is not None}
+    for name, ends in (("0-100", {"least": 0, "most": 100}), ("real", {})):
+        with engine.begin() as connection:
+            connection.execute(sa.delete(rating_scale))
+            scale = {"dataset_id": clips.dataset_id, "aspect": "fun", "scale": name, "lowest_is_best": False}
+            connection.execute(sa.insert(rating_scale).values(**scale, **ends))
+            for i, side in place.items():
+                changed = sa.update(rating).where(rating.c.sample_id == i)
+                connection.execute(changed.values(value=90.0 * side + i % 3))
+        answer = state(engine, clips, systems).answer
+        assert answer is not None
+        assert answer.low is not None
+        assert answer.high is not None
+        assert 80 < answer.low < 90 < answer.high <= 100
 
 
 def test_statistics_read_only_what_is_a_random_sample(engine: Engine, clips: Dataset) -> None:

@@ -95,7 +95,7 @@ def test_equal_weights_give_plain_tau_b_and_its_interval_leaves_out_each_video()
 def test_a_mean_per_system_leaves_out_each_video() -> None:
     rng = np.random.default_rng(4)
     moved, weights, videos = rng.normal(1.0, 1.0, 60), rng.uniform(1, 2, 60), (np.arange(60) // 2).tolist()
-    found = compute_rating_difference(moved, weights, videos)
+    found = compute_rating_difference(moved, weights, videos, greatest_difference=4.0)
     left_out = []
     for video in range(30):
         kept = np.array(videos) != video
@@ -194,12 +194,12 @@ def test_a_cut_is_better_by_what_it_does_between_both() -> None:
 
 def test_nothing_drawn_and_few_videos_settle_nothing() -> None:
     assert compute_tau_difference([], [], [], [], []) == DifferenceEstimate(None, None, None, 0, 0)
-    assert compute_rating_difference([], [], []).winner is None
+    assert compute_rating_difference([], [], [], greatest_difference=4.0).winner is None
     few = FEWEST_VIDEOS - 1
     moved = 1.0 + 0.01 * np.arange(few + 1)
-    assert compute_rating_difference(moved[:few], np.ones(few), range(few)).winner is None
-    assert compute_rating_difference(moved, np.ones(few + 1), range(few + 1)).winner == 1
-    assert compute_rating_difference(-moved, np.ones(few + 1), range(few + 1)).winner == 0
+    assert compute_rating_difference(moved[:few], np.ones(few), range(few), greatest_difference=4.0).winner is None
+    assert compute_rating_difference(moved, np.ones(few + 1), range(few + 1), greatest_difference=4.0).winner == 1
+    assert compute_rating_difference(-moved, np.ones(few + 1), range(few + 1), greatest_difference=4.0).winner == 0
 
 
 def test_the_middle_rating_is_weighted() -> None:
