@@ -33,6 +33,8 @@ TEXT_EVERY_S = 2.0
 # So much sound is heard however short the pictures are. An hour takes 20 s, and the time limit of a video is a minute
 # and four times the length of its pictures.
 LONGEST_SOUND_S = 600.0
+# The share of a sound track that decodes at least. The first packets of a whole one often give no sound.
+LEAST_DECODED = 0.9
 
 
 class FrameMeasurer:
@@ -139,13 +141,24 @@ def measure_speech_share(path: Path, shown_s: float) -> float | None:
     minute. Needs the extra `facts`.
     """
     from metrics_core.facts.speech import measure_speech
-    from metrics_core.frames.sound import SoundDamaged, decode_sound
+    from metrics_core.frames.sound import decode_sound
 
-    try:
-        speech_s, sound_s = measure_speech(decode_sound(path, max(shown_s, LONGEST_SOUND_S)))
-    except SoundDamaged:
-        return None
-    return speech_s / max(sound_s, shown_s) if sound_s else None
+    heard_s = max(shown_s, LONGEST_SOUND_S)
+    speech_s, sound_s = measure_speech(decode_sound(path, heard_s))
+    is_damaged = sound_s < LEAST_DECODED * min(heard_s, sum_sound_packets(path))
+    return speech_s / max(sound_s, shown_s) if sound_s and not is_damaged else None
+
+
+def sum_sound_packets(path: Path) -> float:
+    """Return the seconds that the packets of a video file's sound track claim, decoded or not, since decoders do not
+    report all that they drop; 0 without a sound track.
+    """
+    from metrics_core.frames.container import open_video, read_packets
+
+    with open_video(path) as (container, _):
+        stream = container.streams.best("audio")
+        packets = [] if stream is None else read_packets(container, stream)
+        return sum(float(one.duration * one.time_base) for one in packets if one.duration and one.time_base)
 
 
 def measure_video(path: Path, *, with_models: bool = False) -> VideoMeasurement:
