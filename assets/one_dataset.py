@@ -21,6 +21,7 @@ from assets.selection.assets import make_training_subset
 from assets.sources.assets import add_counts
 from assets.sources.base import MissingEvidence
 from assets.sources.pool import MODEL_POOL
+from assets.step_errors import explain_failure
 from assets.steps import Step, run_step
 from db.manifest.removal import count_dataset_rows
 from db.selection.recipes import Recipe
@@ -57,6 +58,7 @@ class _DatasetAssetBuilder:
         @dg.asset(
             **self._build_asset_options(SAMPLES, "postgres"), description=f"Captions of the dataset {self.dataset}."
         )
+        @explain_failure
         def samples(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
             tell = throttle_lines(context.log.info)
             with hold_datasets(curation.engine, self.dataset):
@@ -83,6 +85,7 @@ class _DatasetAssetBuilder:
             pool=MODEL_POOL,
             description=kind.description,
         )
+        @explain_failure
         def evidence(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
             counts: dict[str, dict[str, Any]] = {metric: {} for metric in resting}
             for metric, made in run_step(
@@ -105,6 +108,7 @@ class _DatasetAssetBuilder:
             check_specs=build_check_specs(metric, key),
             description=f"Scores of the dataset {self.dataset} by {metric}.",
         )
+        @explain_failure
         def scores(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
             step = self._build_step(build_score_asset_name(metric), (metric,), context, curation)
             n_written = 0
@@ -127,6 +131,7 @@ class _DatasetAssetBuilder:
             deps=[self._build_key(build_score_asset_name(metric)) for metric in self.metrics],
             description=f"Captions of the dataset {self.dataset} that a recipe selects, frozen and written as Parquet.",
         )
+        @explain_failure
         def subset(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
             with hold_datasets(curation.engine, self.dataset):
                 return make_training_subset(

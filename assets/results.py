@@ -17,6 +17,12 @@ class CheckFailed(RuntimeError):
     plain = True
 
 
+class ShardsFailed(RuntimeError):
+    """Raised at the end of an asset some of whose shards failed; the errors are in the run's RunResults."""
+
+    plain = True
+
+
 R = TypeVar("R")
 
 

@@ -171,7 +171,7 @@ class Installation:
             return dg.DagsterInstance.get()
         except Exception as error:
             # Imported late: with it come the drivers of the database.
-            from orchestration.cli.errors import explain_user_error
+            from db.server.user_errors import explain_user_error
 
             if not theirs or explain_user_error(error) is not None:
                 raise

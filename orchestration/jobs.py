@@ -8,6 +8,7 @@ import dagster as dg
 
 from assets.ecs.assets import ecs_thresholds
 from assets.scores.registry import METRICS, SCORERS, build_score_asset_name, list_scoring_assets
+from assets.step_errors import explain_failure
 from db.scores.sample_scores import SIMPLE_SCORES
 from orchestration.retention import KEEP_DAYS, delete_runs_and_ticks, list_superseded_runs
 
@@ -68,6 +69,7 @@ trial_job = dg.define_asset_job(
 
 # The resource takes the run's lease, so that the run does not look dead.
 @dg.op(required_resource_keys={"curation"})
+@explain_failure
 def prune_runs(context: dg.OpExecutionContext) -> None:
     """Delete finished runs and ticks older than 30 days from Dagster's storage; scores and selections are not touched.
 

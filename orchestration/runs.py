@@ -19,7 +19,7 @@ from dagster_postgres.utils import DagsterPostgresException
 
 from assets.home_files import keep_files_private
 from assets.partitions import build_range_tags, format_tagged_partitions
-from assets.results import RunResults
+from assets.results import RunResults, ShardsFailed
 from assets.scores.registry import list_source_classes
 from assets.sources.pool import MODEL_POOL
 from db.server.leases import Leases, hold_lease
@@ -113,7 +113,7 @@ def run_partitions(
     failed = results.collect_errors()
     if failed:
         installation.instance.add_run_tags(run_id, {FAILED_SHARDS_TAG: ",".join(failed)})
-    unforeseen = [error for error in errors if not (failed and isinstance(error, dg.Failure | dg.DagsterError))]
+    unforeseen = [error for error in errors if not (failed and isinstance(error, ShardsFailed | dg.DagsterError))]
     if unforeseen:
         raise unforeseen[0]
     if not done.success and not errors:

@@ -37,7 +37,7 @@ def raise_reelsieve_errors(function: Callable[P, R]) -> Callable[P, R]:
             raise
         except Exception as error:
             # Imported late: with it come the drivers of the database.
-            from orchestration.cli.errors import explain_user_error
+            from db.server.user_errors import explain_user_error
             from orchestration.passwords import hide_passwords
 
             sentence = explain_user_error(error)

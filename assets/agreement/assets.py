@@ -15,6 +15,7 @@ from assets.reports.png_plots import format_markdown_image, plot_intervals_png
 from assets.reports.tables import format_markdown_table
 from assets.reports.text import format_name, format_number
 from assets.scores.registry import SCORERS, build_score_asset_name
+from assets.step_errors import explain_failure
 from metrics_core.agreement.preferences import PREFERENCE_ACCURACY, SIDE_BY_SIDE
 from metrics_core.agreement.row import KENDALL
 
@@ -40,6 +41,7 @@ SHOWN_GROUPINGS = ("pooled", "per_video", "per_system", "within_system")
     ],
     kinds={"postgres"},
 )
+@explain_failure
 def agreement(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """Agreement with people's ratings, labels and preferences: coefficients of every metric, simple score and rater,
     with intervals over videos; and means of ratings and of the judge, estimated from a part. Replaces the dataset's

@@ -20,6 +20,7 @@ from assets.progress import throttle_lines
 from assets.reports.labels import format_models
 from assets.reports.tables import format_markdown_table
 from assets.reports.text import format_count, format_number, format_page_cell
+from assets.step_errors import explain_failure
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
 from db.manifest.datasets import Dataset
 from metrics_core.calibration.result import Objective
@@ -68,6 +69,7 @@ class CalibrationConfig(dg.Config):
         )
     ],
 )
+@explain_failure
 def ecs_thresholds(
     context: dg.AssetExecutionContext, config: CalibrationConfig, curation: dg.ResourceParam[Curation]
 ) -> dg.MaterializeResult:

@@ -15,6 +15,7 @@ from assets.partitions import SHARDS
 from assets.progress import throttle_lines
 from assets.shards import load_run_shards
 from assets.sources.base import LineWriter
+from assets.step_errors import explain_failure
 from db.manifest.datasets import Dataset
 from metrics_core.facts.models import find_fact_models
 
@@ -28,6 +29,7 @@ _ASSET_OPTIONS: dict[str, Any] = {
 
 
 @dg.asset(deps=["sample"], **_ASSET_OPTIONS)
+@explain_failure
 def text_fact(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """Facts about each distinct text: words, sentences, repetition, stock phrases, digits, names and language. A run
     measures and stores them for the texts of its shards that have none by the present rules.
@@ -36,6 +38,7 @@ def text_fact(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
 
 
 @dg.asset(deps=["video"], **_ASSET_OPTIONS)
+@explain_failure
 def video_fact(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """Facts about the pictures of each video: motion, change, sharpness, light, cuts, bars, repeats and sound, and with
     the extra `facts`, text on screen and speech. A run measures and stores them for the videos of its shards whose file

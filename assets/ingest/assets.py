@@ -17,6 +17,7 @@ from assets.progress import throttle_lines
 from assets.reports.text import format_name
 from assets.results import CheckFailed
 from assets.settings import read_settings
+from assets.step_errors import explain_failure
 from db.manifest.datasets import Dataset
 from db.manifest.removal import count_dataset_rows
 
@@ -82,6 +83,7 @@ class IngestConfig(dg.Config):
         )
     ],
 )
+@explain_failure
 def ingest(
     context: dg.AssetExecutionContext, config: IngestConfig, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:

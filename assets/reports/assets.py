@@ -14,6 +14,7 @@ from assets.reports.report import choose_report_folder, write_stored_report
 from assets.reports.tables import escape_markdown
 from assets.scores.asset_metadata import load_mean_metadata
 from assets.scores.registry import SCORERS, build_score_asset_name
+from assets.step_errors import explain_failure
 from db.scores.sample_scores import list_dataset_metrics
 
 PROMISE_CHECK = "promise_holds"
@@ -41,6 +42,7 @@ PROMISE_CHECK = "promise_holds"
         )
     ],
 )
+@explain_failure
 def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """Page of a dataset: what is in it, which systems are best, which metrics agree with people, and samples to look
     at. Written with its numbers to folder `reports/DATASET` of the home, in place of the earlier ones.

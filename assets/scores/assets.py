@@ -11,11 +11,13 @@ from assets.datasets import SHARDS_PER_GROUP
 from assets.lineage import build_score_lineage, list_input_assets
 from assets.partitions import SHARDS
 from assets.reports.text import format_count, format_name
+from assets.results import ShardsFailed
 from assets.scores.asset_metadata import build_shard_metadata
 from assets.scores.registry import SCORERS, build_score_asset_name, list_source_classes
 from assets.scores.sentences import INTERVAL_NOTE
 from assets.shards import load_run_shards
 from assets.sources.base import MissingEvidence
+from assets.step_errors import explain_failure
 from assets.steps import Step, StepAbandoned, run_step
 from db.scores.quality import StatusCount
 from db.scores.sample_scores import SIMPLE_SCORES
@@ -28,7 +30,7 @@ _EXPECTED_STATUSES = ("ok", "not_applicable", NOT_DRAWN)
 def build_score_asset(metric: str) -> dg.AssetsDefinition:
     """Build the Dagster asset METRIC_score, which has a partition for every shard, for the metric of this name. The
     asset scores the samples of its shards that lack a current score, and stores the scores. If shards failed, it
-    raises dagster.Failure at its end; the scores of the other shards are kept.
+    raises ShardsFailed at its end; the scores of the other shards are kept.
 
     A run that was interrupted goes on where it stopped, and a run with nothing left to score writes no score.
     """
@@ -45,6 +47,7 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
         description=f"{_format_subject(metric)} A run scores every sample of the shard that has no score or whose "
         f"inputs changed. A score lies between {low:g} and {high:g}. {INTERVAL_NOTE}",
     )
+    @explain_failure
     def score(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
         refusals: list[StatusCount] = []
         metadata_by_shard: dict[str, dict[str, Any]] = {}
@@ -69,8 +72,7 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
             curation.results.add_errors(asset, failed)
             for key, metadata in metadata_by_shard.items():
                 context.log_event(dg.AssetMaterialization(asset, partition=key, metadata=metadata))
-            # Dagster shows the sentence of its own Failure, and of any other error a traceback.
-            raise dg.Failure(_format_failures(failed), allow_retries=False)
+            raise ShardsFailed(_format_failures(failed))
         for key, metadata in metadata_by_shard.items():
             context.add_asset_metadata(metadata, partition_key=key)
         return dg.MaterializeResult()

@@ -14,6 +14,7 @@ from assets.scores.registry import SCORERS, build_score_asset_name
 from assets.scores.sentences import choose_kind_name
 from assets.shards import build_check_result, load_run_shards
 from assets.sources.base import LineWriter
+from assets.step_errors import explain_failure
 from db.scores.quality import ShardQuality, count_shard_scores, find_first_failure
 
 # Fewer defined scores than this may well be equal by chance.
@@ -41,6 +42,7 @@ def build_score_checks(metric: str) -> dg.AssetChecksDefinition:
     @dg.multi_asset_check(
         name=f"{metric}_score_checks", specs=build_check_specs(metric, dg.AssetKey(build_score_asset_name(metric)))
     )
+    @explain_failure
     def checks(
         context: dg.AssetCheckExecutionContext, curation: dg.ResourceParam[Curation]
     ) -> Iterator[dg.AssetCheckResult]:

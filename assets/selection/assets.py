@@ -19,6 +19,7 @@ from assets.selection.select import make_selection
 from assets.selection.vectors import find_text_encoder
 from assets.selection.wording import explain_thresholds, explain_ties
 from assets.sources.base import LineWriter
+from assets.step_errors import explain_failure
 from db.manifest.datasets import Dataset
 from db.selection.candidates import NothingToSelect
 from db.selection.recipes import Recipe, parse_recipe
@@ -44,6 +45,7 @@ class SelectionConfig(dg.Config):
     ],
     kinds={"postgres", "parquet"},
 )
+@explain_failure
 def training_subset(
     context: dg.AssetExecutionContext, config: SelectionConfig, curation: dg.ResourceParam[Curation]
 ) -> dg.MaterializeResult:

@@ -19,6 +19,7 @@ from assets.scores.registry import build_score_asset_name, list_source_classes
 from assets.shards import build_check_result, load_run_shards
 from assets.sources.base import Order, Source, sort_source_classes, walk_sources
 from assets.sources.pool import MODEL_POOL
+from assets.step_errors import explain_failure
 from assets.steps import Step, StepAbandoned, run_step
 
 
@@ -39,6 +40,7 @@ def build_source_asset(source_class: type[Source[Any]]) -> dg.AssetsDefinition:
         description=source_class.description,
         config_schema={name: dg.Field(bool, default_value=default) for name, default in source_class.options.items()},
     )
+    @explain_failure
     def source(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
         options = context.op_execution_context.op_config or {}
         metrics = [
@@ -89,6 +91,7 @@ def build_source_checks(source_class: type[Source[Any]]) -> dg.AssetChecksDefini
     ]
 
     @dg.multi_asset_check(name=f"{source_class.asset}_checks", specs=specs)
+    @explain_failure
     def checks(
         context: dg.AssetCheckExecutionContext, curation: dg.ResourceParam[Curation]
     ) -> Iterator[dg.AssetCheckResult]:

@@ -19,6 +19,7 @@ from assets.scores.asset_metadata import load_mean_metadata
 from assets.scores.registry import SCORERS, build_score_asset_name
 from assets.scores.sentences import KIND_NAMES, REASON_WIDTH
 from assets.settings import read_settings
+from assets.step_errors import explain_failure
 from assets.thresholds.ratings import (
     RatingThreshold,
     explain_rating_threshold,
@@ -59,6 +60,7 @@ ALIKE_CHECK = "shards_alike"
         )
     ],
 )
+@explain_failure
 def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """For every score the lowest value of the best half, quarter, eighth and sixteenth, of the dataset and of every
     shard. Replaces the earlier thresholds by share of the dataset in table `score_threshold`.
@@ -153,6 +155,7 @@ def _format_distribution(scores: str, dataset: Dataset, distribution: Distributi
     deps=["rating", "keypoint_label", *[depend_on_all_partitions(build_score_asset_name(name)) for name in SCORERS]],
     kinds={"postgres"},
 )
+@explain_failure
 def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """For every score and aspect the value that best separates samples that people rate as good from the others.
     Replaces the earlier thresholds by ratings of the dataset in table `score_threshold`. Good is a mean rating of at

@@ -8,6 +8,7 @@ from assets.datasets import require_dataset
 from assets.partitions import DATASETS
 from assets.progress import throttle_lines
 from assets.reports.tables import escape_markdown
+from assets.step_errors import explain_failure
 from assets.trial.parts import TooFewTestVideos
 from assets.trial.sentences import explain_trial
 from assets.trial.setup import N_SEEDS, TrialRequest
@@ -31,6 +32,7 @@ class TrialConfig(dg.Config):
     deps=["training_subset", "sample", "reference", "rating"],
     kinds={"pytorch", "postgres"},
 )
+@explain_failure
 def selection_trial(
     context: dg.AssetExecutionContext, config: TrialConfig, curation: dg.ResourceParam[Curation]
 ) -> dg.MaterializeResult:

@@ -17,7 +17,7 @@ from assets.dataset_changes import DatasetChanged, report_dataset_changes
 from assets.datasets import UnknownDataset
 from assets.reports.page import make_template_environment
 from db.reports.sample_query import TIMEOUT_S
-from orchestration.cli.errors import explain_user_error
+from db.server.user_errors import explain_user_error
 from orchestration.cli.fault_log import write_fault_log
 
 CANCELLED = "57014"

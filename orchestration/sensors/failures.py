@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 from assets.partitions import format_tagged_partitions
+from assets.step_errors import StepRefused
 from orchestration.passwords import hide_passwords
 from orchestration.settings import get_settings
 
@@ -99,8 +100,9 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _find_error_message(event: dg.DagsterEvent) -> str:
-    error, failure = event.step_failure_data.error, event.step_failure_data.user_failure_data
-    if failure is not None and failure.description:
-        return failure.description
+    error = event.step_failure_data.error
     # The asset's own error; the one around it is Dagster's.
-    return "" if error is None else (error.cause or error).message
+    error = error and (error.cause or error)
+    if error is None:
+        return ""
+    return error.message.partition(": ")[2] if error.cls_name == StepRefused.__name__ else error.message

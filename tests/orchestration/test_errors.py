@@ -16,8 +16,9 @@ import pytest
 import sqlalchemy as sa
 
 from assets.datasets import UnknownDataset
+from db.server.user_errors import explain_user_error
 from metrics_core.models.errors import PackageMissing
-from orchestration.cli.errors import FAULT, MISTAKE, USAGE, explain_user_error, report_error
+from orchestration.cli.errors import FAULT, MISTAKE, USAGE, report_error
 from orchestration.cli.refusals import UsageError
 from orchestration.settings import get_settings
 

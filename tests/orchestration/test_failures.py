@@ -98,6 +98,40 @@ def failed_ingest(folder: Path) -> str:
     return done.run_id
 
 
+def find_sentence(done: dg.ExecuteInProcessResult) -> str:
+    """The sentence of the only failed step, whose event must have no traceback that Dagster's page shows."""
+    (failed,) = [event.step_failure_data for event in done.all_events if event.is_step_failure]
+    name, _, sentence = failed.error.cause.message.partition(": ")
+    assert (name, failed.error.cause.stack) == ("assets.step_errors.StepRefused", [])
+    assert 'File "' not in failed.error_display_string
+    return sentence.strip()
+
+
+def test_every_asset_check_and_op_explains_its_failure() -> None:
+    nodes = {node.name: node for job in get_definitions().resolve_all_job_defs() for node in job.nodes}
+    assert {"ingest", "vcs_score", "vcs_score_checks", "qeva_question_checks", "prune_runs"} < nodes.keys()
+    operations = {name: node.definition for name, node in nodes.items() if isinstance(node.definition, dg.OpDefinition)}
+    assert operations.keys() == nodes.keys()
+    unwrapped = {name for name, op in operations.items() if not hasattr(op.compute_fn.decorated_fn, "__wrapped__")}
+    assert unwrapped == set()
+
+
+def test_a_wrong_recipe_fails_with_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "videos.jsonl").write_text('{"video_id": "v"}\n')
+    (tmp_path / "captions.jsonl").touch()
+    ingest_folder(get_installation().engine, tmp_path, "wrong")
+    instance = get_installation().instance
+    instance.add_dynamic_partitions("dataset", ["wrong"])
+    done = (
+        get_definitions()
+        .resolve_job_def("subset_job")
+        .execute_in_process(
+            {"ops": {"training_subset": {"config": {"recipe": {"by": "vsc"}}}}}, instance, "wrong", raise_on_error=False
+        )
+    )
+    assert find_sentence(done).startswith("the recipe's by: there is no column 'vsc': choose one of cosine, ")
+
+
 def test_a_failed_run_is_told_to_command_and_url(tmp_path: Path) -> None:
     heard_by_command = tmp_path / "heard.json"
     program = f"import sys; open({str(heard_by_command)!r}, 'w').write(sys.stdin.read())"
@@ -112,7 +146,7 @@ def test_a_failed_run_is_told_to_command_and_url(tmp_path: Path) -> None:
         assert len(server.heard) == 1, "once"
     assert json.loads(heard_by_command.read_text()) == told
     assert (told["run_id"], told["job"], told["partitions"]) == (run_id, "ingest_job", "failing")
-    assert "no such folder" in told["error"]
+    assert told["error"].endswith("/no such folder: no such folder: give the folder that holds the manifest's tables")
     assert told["text"].startswith("Reelsieve: ingest_job of failing failed: ")
 
 
@@ -141,14 +175,12 @@ def test_a_score_without_its_evidence_fails_with_one_sentence_that_names_the_job
         )
         assert not done.success
         tick(cursor)
-    (failed,) = [event.step_failure_data for event in done.all_events if event.is_step_failure]
-    sentence = failed.user_failure_data.description
+    sentence = find_sentence(done)
     assert re.fullmatch(
         r"All \d+ texts have no vector of \S+: materialise text_embedding for this shard first, or launch "
         "scoring_job, which makes both",
         sentence,
     )
-    assert failed.error.cause is None
     assert json.loads((tmp_path / "heard.json").read_text())["error"] == sentence
 
 

@@ -18,7 +18,7 @@ from assets.ingest.write import BATCH_SIZE
 from assets.scores.registry import list_scoring_assets
 from db.server.embedded import stop_embedded
 from db.server.urls import DAGSTER, build_sibling_url
-from orchestration.cli.errors import explain_user_error
+from db.server.user_errors import explain_user_error
 from tests.homes import copy_home
 from tests.orchestration.survival import (
     N_VIDEOS,
