@@ -27,6 +27,7 @@ class PageView:
     conditions, set on histograms. sort: a column, "" for the order of ingest. show: the columns of cards and
     histograms. after: the place after which the page begins, as `format_place` writes it; "" for the first page.
     compared: the text that a sample's is compared with, "reference:NUMBER" or "system:NAME"; "" for none.
+    is_from_video: whether a sample was opened from the page of its video, to which Escape then leads back.
     """
 
     where: str = ""
@@ -36,6 +37,7 @@ class PageView:
     show: tuple[str, ...] = ()
     after: str = ""
     compared: str = ""
+    is_from_video: bool = False
 
     @classmethod
     def parse(cls, parameters: QueryParams, columns: Sequence[str], sort: str) -> PageView:
@@ -51,19 +53,22 @@ class PageView:
             show=tuple(dict.fromkeys(filter(None, show))),
             after=parameters.get("after", ""),
             compared=parameters.get("compared", ""),
+            is_from_video=parameters.get("from") == "video",
         )
 
     def format_query(self, **changes: Any) -> str:
         """Return the query string of this view, beginning with `?`, after changes of fields by name. A changed or
-        unchanged view begins at its first page, unless `after` is among the changes.
+        unchanged view begins at its first page and is not from a video's page, unless `after` and `is_from_video` are
+        among the changes.
         """
-        changed = replace(self, **{"after": "", **changes})
+        changed = replace(self, **{"after": "", "is_from_video": False, **changes})
         # One empty name means that no column is shown; without any name those that are shown first are.
         pairs = [("where", changed.where)] if changed.where else []
         pairs += [("only", text) for text in changed.only]
         pairs += [("sort", changed.sort), ("order", "desc" if changed.descending else "asc")]
         pairs += [("show", name) for name in changed.show or ("",)]
         pairs += [(name, text) for name in ("after", "compared") if (text := getattr(changed, name))]
+        pairs += [("from", "video")] * changed.is_from_video
         return f"?{urlencode(pairs)}"
 
     def list_other_conditions(self, column: str) -> tuple[str, ...]:

@@ -217,6 +217,36 @@ def test_keys_lead_from_sample_to_sample_and_back_to_its_card(page: Page, shown:
     assert page.evaluate("document.activeElement.id") == f"s{order[6]}"
 
 
+def test_escape_leads_back_to_all_systems_of_a_video_and_then_to_the_cards(page: Page, shown: Shown) -> None:
+    page.goto(f"/look/clips?where={quote('vcs is not null')}")
+    page.get_by_role("link", name="All systems on video").first.click()
+    page.wait_for_url("**/video/**")
+    video, cards = page.url, keys(page)
+    sample = walk_to_card(page, len(cards) - 1)
+    # A comparison of words leads to the same sample; it changes nothing about where Escape leads.
+    with page.expect_navigation():
+        page.get_by_role("link", name="Compare words with").first.click()
+    assert sample_of(page) == sample
+    page.keyboard.press("Escape")
+    page.wait_for_url(f"{video.partition('?')[0]}?**")
+    assert keys(page) == cards
+    assert page.evaluate("document.activeElement.id") == f"s{sample}"
+    # The next sample is one of the cards, perhaps of another video.
+    walk_to_card(page, 0)
+    walk(page, "j" if page.get_by_role("link", name="Next").count() else "k")
+    assert page.locator(".back").all_inner_texts() == ["clips"]
+    page.goto(video)
+    page.keyboard.press("Escape")
+    page.wait_for_url("**/look/clips?where=**")
+
+
+def walk_to_card(page: Page, number: int) -> int:
+    """Open the sample of a card, and return it."""
+    with page.expect_navigation():
+        page.locator(".card .open").nth(number).click()
+    return sample_of(page)
+
+
 def test_where_nothing_is_scored_facts_come_first(page: Page, shown: Shown) -> None:
     page.goto("/look/texts")
     assert page.locator(".card").first.locator("dt").all_inner_texts() == [

@@ -107,7 +107,7 @@ addEventListener("error", async event => {
   if (answer.ok && media.dataset.frames) film.before(Object.assign(new Image(), {src: media.dataset.frames, alt: "Frames"}));
 }, true);
 
-// j and k go from card to card, and with the arrows from sample to sample; Escape leads back to the cards.
+// j and k go from card to card, and with the arrows from sample to sample; Escape leads back to where one came from.
 const WALK = {j: "next", ArrowRight: "next", k: "prev", ArrowLeft: "prev"};
 const isTyping = event => event.target.matches("input:not([type=checkbox]), select, textarea, video, .table");
 addEventListener("keydown", event => {
