@@ -20,7 +20,7 @@ SCALES_FILE = "scales.json"
 _MAX_BYTES = 2**20
 _LOWEST = ", lowest is best"
 _RANGE = re.compile(r"(-?[0-9]{1,9})-(-?[0-9]{1,9})")
-_WORDS = {"yes": True, "true": True, "no": False, "false": False}
+YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
 
 
 class Scale(NamedTuple):
@@ -49,7 +49,7 @@ class Scale(NamedTuple):
         """
         where = f"field 'value' is {format_value(value)}"
         if self.is_yes_no and not is_mean and isinstance(value, str):
-            value = _WORDS.get(value.lower(), value)
+            value = YES_OR_NO.get(value.lower(), value)
         if isinstance(value, bool) and self.is_yes_no and not is_mean:
             return int(value)
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):

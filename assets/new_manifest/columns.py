@@ -11,7 +11,7 @@ from assets.ingest import hygiene, strict_json
 from assets.ingest.hygiene import is_blank_text
 from assets.ingest.rejects import CODES
 from assets.ingest.rows import CaptionRow
-from assets.ingest.scales import Scale, parse_scale
+from assets.ingest.scales import YES_OR_NO, Scale, parse_scale
 from assets.new_manifest.extract import MediaBytes
 from assets.new_manifest.findings import Caption, Findings, NoManifest, Rating, parse_id
 from assets.new_manifest.header_words import KNOWN_HEADERS, normalise_header
@@ -352,9 +352,15 @@ def _build_ratings(
 
 
 def _list_numbers(value: Any) -> list[float]:
-    """List the numbers of a cell that holds nothing else; empty for any other cell."""
+    """List the numbers of a cell that holds nothing else; empty for any other cell. A cell of yes and no, also as true
+    and false, has the ends of their scale, 0 and 1.
+    """
     values = value if isinstance(value, list) else [value]
-    return values if all(isinstance(number, int | float) and not isinstance(number, bool) for number in values) else []
+    if all(isinstance(number, int | float) and not isinstance(number, bool) for number in values):
+        return values
+    if all(isinstance(answer, bool) or (isinstance(answer, str) and answer.lower() in YES_OR_NO) for answer in values):
+        return [0, 1]
+    return []
 
 
 def _parse_role(

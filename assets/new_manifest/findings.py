@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from assets.ingest.rejects import CODES, Code, Reject
 from assets.ingest.rows import MAX_ID, RawRow
-from assets.ingest.scales import NO_SCALES, Scale
+from assets.ingest.scales import DEFAULT_SCALE, NO_SCALES, Scale
 from assets.ingest.validate import validate_row
 
 # The system of a caption whose source names none.
@@ -17,6 +18,8 @@ UNNAMED_SYSTEM = "captions"
 # Characters of a thing's name that are shown: paths may have thousands.
 _SHOWN = 200
 _DIGITS = 16
+# On which people rate, the likeliest first.
+_SCALES = ((1, 5), (1, 7), (0, 5), (1, 10), (0, 10), (0, 100))
 
 
 class NoManifest(ValueError):
@@ -140,13 +143,19 @@ class Findings:
             self.possible_ratings[column] = (min(least, *numbers), max(most, *numbers), are_whole)
 
     @property
-    def columns_for_ratings(self) -> list[str]:
-        """The columns that may hold ratings and whose numbers are whole and from 1 to 5, in the order of the source."""
-        return [column for column, numbers in self.possible_ratings.items() if _is_rating_scale(*numbers)]
+    def rating_options(self) -> list[str]:
+        """The values of the option --rating for the columns whose numbers lie on a usual scale of people, in the order
+        of the source, such as "score" for whole numbers from 1 to 5, "score=0-100" and "mos=1-5, mean of 3".
+        """
+        return [
+            _format_rating_option(column, *numbers)
+            for column, numbers in self.possible_ratings.items()
+            if _guess_scale(*numbers) != "real"
+        ]
 
     def explain_possible_ratings(self) -> list[str]:
-        """List a sentence for every column that may hold ratings: its range, and the option that makes them ratings.
-        Where they are no whole numbers from 1 to 5, the sentence shows how a scale and means are named.
+        """List a sentence for every column that may hold ratings: its range, and the option that makes them ratings. It
+        names what the numbers do not show: a scale other than the usual one, and how many raters a mean is of.
         """
         return [
             f"column {column!r} holds numbers from {numbers[0]:g} to {numbers[1]:g}: "
@@ -184,17 +193,32 @@ class Findings:
         return [{"left out": reason, "n": things.n, "first": things.first} for reason, things in self.left_out.items()]
 
 
-def _is_rating_scale(least: float, most: float, are_whole: bool) -> bool:
-    return are_whole and least >= 1 and most <= 5
+def _guess_scale(least: float, most: float, are_whole: bool) -> str:
+    """Return the name of the first usual scale that has these numbers, "real" where none has: fractions up to 1 are
+    more often a model's than people's.
+    """
+    if least >= 0 and most <= 1 and (not are_whole or least == 0):
+        return "yes-no" if are_whole else "real"
+    return next((f"{first}-{last}" for first, last in _SCALES if first <= least and most <= last), "real")
+
+
+def _format_rating_option(column: str, least: float, most: float, are_whole: bool) -> str:
+    """Return the value of the option --rating that reads a column of such numbers."""
+    scale = _guess_scale(least, most, are_whole)
+    if scale == DEFAULT_SCALE.name and are_whole:
+        return column
+    return f"{column}={scale}" + (", mean of 3" if not are_whole and scale != "real" else "")
 
 
 def _explain_rating_option(column: str, least: float, most: float, are_whole: bool) -> str:
     """Return how the option --rating reads a column of such numbers."""
-    if _is_rating_scale(least, most, are_whole):
-        return f"--rating {column} makes them ratings of people, of aspect {column!r} on the scale from 1 to 5"
-    if least < 1 or most > 5:
-        return f"--rating '{column}=0-100' makes them ratings of people; name the scale that people had for 0-100"
-    return f"--rating '{column}=1-5, mean of 3' makes them mean ratings of people; name the number of raters for 3"
+    scale = _guess_scale(least, most, are_whole)
+    option = f"--rating {shlex.quote(_format_rating_option(column, least, most, are_whole))}"
+    if scale == DEFAULT_SCALE.name and are_whole:
+        return f"{option} makes them ratings of people, of aspect {column!r} on the scale from 1 to 5"
+    if are_whole or scale == "real":
+        return f"{option} makes them ratings of people; if their scale was another one, name it in place of {scale}"
+    return f"{option} makes them mean ratings of people; name the number of raters in place of 3"
 
 
 def shorten_id(wanted: str) -> str:

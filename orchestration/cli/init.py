@@ -74,9 +74,9 @@ def offer_ratings(progress: Progress, findings: Findings) -> bool:
     """Name the columns that may hold ratings of people, and return whether to write the manifest without them: asked
     on a terminal, else True.
     """
-    if not (columns := findings.columns_for_ratings):
+    if not findings.rating_options:
         return True
-    options = " ".join(f"--rating {shlex.quote(column)}" for column in columns)
+    options = " ".join(f"--rating {shlex.quote(option)}" for option in findings.rating_options)
     sentence = f"ratings: no number counts as a rating of people, unless you give {options}"
     return progress.confirm(sentence, "Write the manifest without these ratings?")
 

@@ -110,8 +110,54 @@ def test_a_csv_loses_no_column(tmp_path: Path) -> None:
     assert left_out(made) == {"a column without a name": 1}
     assert made.findings.explain_possible_ratings() == [
         "column 'score' holds numbers from 2.5 to 4: --rating 'score=1-5, mean of 3' makes them mean ratings of "
-        "people; name the number of raters for 3"
+        "people; name the number of raters in place of 3"
     ]
+
+
+@pytest.mark.parametrize(
+    ("cells", "option", "explained"),
+    [
+        (["1", "5"], "score", "of aspect 'score' on the scale from 1 to 5"),
+        (["1", "1"], "score", "of aspect 'score' on the scale from 1 to 5"),
+        (["2", "6"], "score=1-7", "if their scale was another one, name it in place of 1-7"),
+        (["0", "4"], "score=0-5", "in place of 0-5"),
+        (["1", "9"], "score=1-10", "in place of 1-10"),
+        (["0", "10"], "score=0-10", "in place of 0-10"),
+        (["0", "87"], "score=0-100", "in place of 0-100"),
+        (["0", "1"], "score=yes-no", "in place of yes-no"),
+        (["yes", "No"], "score=yes-no", "in place of yes-no"),
+        (["TRUE", "TRUE"], "score=yes-no", "in place of yes-no"),
+        (["3.5", "4"], "score=1-5, mean of 3", "name the number of raters in place of 3"),
+        (["66.7", "4"], "score=0-100, mean of 3", "name the number of raters in place of 3"),
+        (["0.25", "1"], None, "--rating score=real makes them ratings of people"),
+        (["-1", "1"], None, "name it in place of real"),
+        (["4", "101"], None, "name it in place of real"),
+        (["good", "bad"], None, None),
+    ],
+)
+def test_a_scale_is_guessed_for_a_column_that_may_hold_ratings(
+    tmp_path: Path, cells: list[str], option: str | None, explained: str | None
+) -> None:
+    source = put(
+        tmp_path,
+        {
+            "t.csv": "".join(
+                f"{row}\n" for row in ("video,caption,score", *(f"v,A dog {cell}.,{cell}" for cell in cells))
+            )
+        },
+    )
+    findings = create_manifest(source, is_trial=True).findings
+    assert findings.rating_options == ([] if option is None else [option])
+    assert [explained in sentence for sentence in findings.explain_possible_ratings()] == [True] * bool(explained)
+    if option is None:
+        return
+    names, rules = parse_rating_columns([option])
+    made = create_manifest(source, column_names=ColumnNames(ratings=names, rating_rules=rules))
+    assert made.holdings.ratings == len(cells), "the option that is offered reads the column"
+    has_scale = "=" in option
+    assert (made.folder / "scales.json").exists() == has_scale
+    if has_scale:
+        assert json.loads((made.folder / "scales.json").read_text()) == {"score": option[6:].partition(",")[0]}
 
 
 def test_means_and_other_scales_become_ratings_as_they_are(tmp_path: Path, engine: Engine) -> None:
@@ -120,8 +166,8 @@ def test_means_and_other_scales_become_ratings_as_they_are(tmp_path: Path, engin
     )
     offered = create_manifest(source, is_trial=True).findings.explain_possible_ratings()
     assert offered == [
-        "column 'mos' holds numbers from 4.5 to 6: --rating 'mos=0-100' makes them ratings of people; name the scale "
-        "that people had for 0-100"
+        "column 'mos' holds numbers from 4.5 to 6: --rating 'mos=1-7, mean of 3' makes them mean ratings of people; "
+        "name the number of raters in place of 3"
     ]
     names, rules = parse_rating_columns(["mos=1-5, mean of 3", "slips=0-20, lowest is best", "old"])
     made = create_manifest(source, column_names=ColumnNames(ratings=names, rating_rules=rules))

@@ -426,7 +426,7 @@ def test_a_manifest_that_is_not_approved_is_not_written(tmp_path: Path) -> None:
     asked: list[list[str]] = []
 
     def refuse(findings: Findings) -> bool:
-        asked.append(findings.columns_for_ratings)
+        asked.append(findings.rating_options)
         return False
 
     with pytest.raises(NoManifest, match="no manifest was written, as you wished"):

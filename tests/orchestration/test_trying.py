@@ -276,6 +276,14 @@ def test_ratings_are_named_before_the_manifest_is_written(folder: Path) -> None:
     (source / "t.csv").write_text("video,caption,score\na,A dog runs.,4\nb,A cat.,2\n")
     done = run("init", "rated")
     assert done.stderr.startswith("ratings: no number counts as a rating of people, unless you give --rating score\n")
+    other = folder / "rated_otherwise"
+    other.mkdir()
+    (other / "t.csv").write_text("video,caption,score,mos\na,A dog runs.,yes,4.5\nb,A cat.,no,5\n")
+    tried = run("init", "rated_otherwise")
+    assert tried.stderr.startswith(
+        "ratings: no number counts as a rating of people, unless you give --rating score=yes-no --rating 'mos=1-5, "
+        "mean of 3'\n"
+    )
     wrong = run_command("init", "rated", "--column", "referense=x")
     assert (wrong.returncode, "write FIELD=COLUMN, where FIELD is one of video, caption" in wrong.stderr) == (2, True)
 
