@@ -20,6 +20,7 @@ from db.schema import (
     selection_item,
     video,
 )
+from db.schema.marks import lock_shards
 from db.scores.imported_scores import list_imported_scorers
 from db.scores.store import activate_scorer, find_active_scorer
 
@@ -101,6 +102,7 @@ def drop_dataset(connection: Connection, target: Dataset) -> None:
     with a score becomes active.
     """
     _lock(connection, target)
+    lock_shards(connection, target.dataset_id)
     imported = list_imported_scorers(connection, target.dataset_id)
     # From the leaves on, every table at once: cascades would delete row by row and call the triggers for every row.
     for table in reversed(METADATA.sorted_tables):
@@ -118,6 +120,7 @@ def drop_imported_scores(connection: Connection, target: Dataset, scorers: Colle
     If a metric of the deleted scorers then has no active one, its newest scorer with a score becomes active.
     """
     _lock(connection, target)
+    lock_shards(connection, target.dataset_id)
     for table in reversed(METADATA.sorted_tables):
         if _is_of_scorer(table):
             connection.execute(

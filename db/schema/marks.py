@@ -78,12 +78,14 @@ def has_scores(connection: Connection, metrics: Collection[str]) -> bool:
     return bool(connection.scalar(sa.text(query), {"metrics": list(metrics)}))
 
 
-def lock_shards(connection: Connection) -> None:
-    """Lock the rows of all shards, so that no other process writes scores until the transaction ends; waits for those
-    that are writing. Call it before the transaction locks a view: a process that writes scores locks a shard first, and
-    then reads views.
+def lock_shards(connection: Connection, dataset_id: int | None = None) -> None:
+    """Lock the rows of a dataset's shards, or of all shards, so that no other process writes their scores until the
+    transaction ends; waits for those that are writing. Call it before the transaction locks a view or deletes a sample:
+    a process that writes scores locks a shard first, then samples, and then reads views.
     """
-    connection.exec_driver_sql("SELECT 1 FROM shard ORDER BY dataset_id, shard FOR UPDATE")
+    is_of_dataset = "" if dataset_id is None else "WHERE dataset_id = :dataset_id "
+    query = sa.text(f"SELECT 1 FROM shard {is_of_dataset}ORDER BY dataset_id, shard FOR UPDATE")
+    connection.execute(query, {"dataset_id": dataset_id})
 
 
 def mark_stale_scores(connection: Connection, metrics: Collection[str]) -> None:
@@ -111,11 +113,11 @@ def build_case_by_metric(expressions: Mapping[str, str], otherwise: str = "c.inp
 
 def create_mark_triggers(connection: Connection, metrics: MetricInputs) -> None:
     """Create triggers on all tables that inputs of these metrics read (`Input.tables`), so that changes mark scores as
-    stale. Earlier triggers of this kind are dropped first. Raises ValueError for a table that does not exist.
+    stale. Those on other tables are dropped. Raises ValueError for a table that does not exist.
+
+    Triggers that are there already stay: making them again would wait for everybody who has written to their table.
     """
-    query = sa.text("SELECT tgname, CAST(tgrelid AS regclass) AS relation FROM pg_trigger WHERE tgname LIKE :prefix")
-    for name, relation in connection.execute(query, {"prefix": f"{_PREFIX}%"}).all():
-        connection.exec_driver_sql(f"DROP TRIGGER {name} ON {relation}")
+    wanted: dict[str, str] = {}
     for metric, inputs in metrics.items():
         for item in inputs:
             for table in item.tables:
@@ -124,20 +126,37 @@ def create_mark_triggers(connection: Connection, metrics: MetricInputs) -> None:
                         f"input {item.name!r} of metric {metric!r} names table {table!r}, which does not exist: "
                         "give a table of an installed source"
                     )
-                _create_triggers(connection, table)
+                quoted = connection.dialect.identifier_preparer.quote(table)
+                wanted[quoted] = _choose_trigger_function(connection, table)
+    query = sa.text(
+        "SELECT tgname, CAST(CAST(tgrelid AS regclass) AS text) AS relation, CAST(CAST(tgfoid AS regproc) AS text) "
+        "AS function FROM pg_trigger WHERE tgname LIKE :prefix"
+    )
+    existing = connection.execute(query, {"prefix": f"{_PREFIX}%"}).all()
+    kept = {
+        row.relation for row in existing if row.tgname == f"{_PREFIX}_0" and wanted.get(row.relation) == row.function
+    }
+    for row in existing:
+        if row.relation not in kept:
+            connection.exec_driver_sql(f"DROP TRIGGER {row.tgname} ON {row.relation}")
+    for table, function in wanted.items():
+        if table not in kept:
+            _create_triggers(connection, table, function)
 
 
-def _create_triggers(connection: Connection, table: str) -> None:
-    """Create triggers that mark scores after a change of a table: those of its rows' samples, or all if its rows belong
-    to none.
+def _choose_trigger_function(connection: Connection, table: str) -> str:
+    """Return the function that marks scores after a change of a table: those of its rows' samples, or all if its rows
+    belong to none.
     """
     columns = [column["name"] for column in sa.inspect(connection).get_columns(table)]
-    function = next((_BY_COLUMN[name] for name in columns if name in _BY_COLUMN), "mark_all")
-    quoted = connection.dialect.identifier_preparer.quote(table)
+    return next((_BY_COLUMN[name] for name in columns if name in _BY_COLUMN), "mark_all")
+
+
+def _create_triggers(connection: Connection, table: str, function: str) -> None:
     for number, (event, side) in enumerate(_CHANGES):
         by_rows = side is not None and function != "mark_all"
         connection.exec_driver_sql(
-            f"CREATE OR REPLACE TRIGGER {_PREFIX}_{number} AFTER {event} ON {quoted} "
+            f"CREATE TRIGGER {_PREFIX}_{number} AFTER {event} ON {table} "
             f"{f'REFERENCING {side} TABLE AS touched ' if by_rows else ''}"
             f"FOR EACH STATEMENT EXECUTE FUNCTION {function if by_rows else 'mark_all'}()"
         )

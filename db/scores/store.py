@@ -126,14 +126,14 @@ def store_scores(engine: Engine, scorer_id: int, run_id: str, rows: Sequence[Sco
     """
     compared = ["input_sha256", "value", "components", "status", "error"]
     with open_psycopg_transaction(engine) as connection:
-        alive = lock_ids_for_copy(connection, sample.c.sample_id, [row.sample_id for row in rows])
         # A process that changes an input waits here for the end of this transaction, and then marks these scores; or it
-        # was first, and the comparison below sees the new input.
+        # was first, and the comparison below sees the new input. Shards come before samples, as where both are deleted.
         connection.execute(
             "SELECT 1 FROM shard WHERE (dataset_id, shard) IN (SELECT dataset_id, shard FROM sample "
             "WHERE sample_id = ANY(%s)) ORDER BY dataset_id, shard FOR KEY SHARE",
-            [sorted(alive)],
+            [[row.sample_id for row in rows]],
         )
+        alive = lock_ids_for_copy(connection, sample.c.sample_id, [row.sample_id for row in rows])
         values = [
             (
                 *(scorer_id, row.sample_id, dict(row.input_marks), False, run_id),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
+from inspect import unwrap
 
 import psycopg
 import pytest
@@ -12,22 +13,24 @@ from sqlalchemy.engine import Engine
 
 from assets.scores.registry import METRIC_INPUTS
 from db import schema
+from db.manifest.datasets import Dataset
 from db.manifest.removal import drop_dataset
 from db.schema.inputs import TEXT
-from db.schema.marks import MetricInputs
+from db.schema.marks import MetricInputs, lock_shards
 from db.schema.views import create_views
 from db.scores.imported_scores import IMPORTED_VERSION
-from db.scores.store import register_scorer
+from db.scores.store import ScoreRow, register_scorer, store_scores
+from db.server.bulk import UpsertCounts
 from db.server.conflicts import is_conflict, retry_conflicts
 from db.server.engine import open_psycopg_transaction
 from orchestration.cli.errors import MISTAKE, report_error
-from tests.db.builders import add_sample, add_video, make_dataset, set_scores, wait_for_lock
+from tests.db.builders import add_keypoint, add_sample, add_video, make_dataset, set_scores, wait_for_lock
 
 
 def begin_to_write(connection: psycopg.Connection[tuple[object, ...]], sample_id: int) -> None:
     """Take the first locks of a batch of scores."""
-    connection.execute("SELECT 1 FROM sample WHERE sample_id = %s FOR KEY SHARE", [sample_id])
     connection.execute("SELECT 1 FROM shard FOR KEY SHARE")
+    connection.execute("SELECT 1 FROM sample WHERE sample_id = %s FOR KEY SHARE", [sample_id])
 
 
 def end_writing(connection: psycopg.Connection[tuple[object, ...]], sample_id: int) -> None:
@@ -61,6 +64,76 @@ def test_views_are_made_anew_beside_a_batch_of_scores(engine: Engine, others: Co
         made.result()
     with engine.connect() as connection:
         assert connection.scalar(sa.text("SELECT clip_score_status FROM sample_scores")) is None
+
+
+@pytest.fixture
+def doomed(engine: Engine) -> tuple[Dataset, int]:
+    """A dataset with a sample and its score, in a database with views."""
+    with engine.begin() as connection:
+        create_views(connection, METRIC_INPUTS)
+    dataset = make_dataset(engine)
+    video_id = add_video(engine, dataset, "v")
+    add_keypoint(engine, dataset, video_id, "k")
+    sample_id = add_sample(engine, dataset, video_id, "s")
+    set_scores(engine, {sample_id: 0.5}, metric="ecs")
+    return dataset, sample_id
+
+
+def test_a_drop_waits_for_a_batch_of_scores_before_it_locks_a_sample(
+    engine: Engine, doomed: tuple[Dataset, int]
+) -> None:
+    dataset, sample_id = doomed
+
+    def drop() -> None:
+        with engine.begin() as connection:
+            drop_dataset(connection, dataset)
+
+    with ThreadPoolExecutor(1) as pool:
+        with open_psycopg_transaction(engine) as writer:
+            writer.execute("SELECT 1 FROM shard FOR KEY SHARE")
+            dropped = pool.submit(drop)
+            wait_for_lock(engine, dropped)
+            assert not dropped.done()
+            writer.execute("SELECT 1 FROM sample WHERE sample_id = %s FOR KEY SHARE", [sample_id])
+            end_writing(writer, sample_id)
+        dropped.result()
+    with engine.connect() as connection:
+        assert connection.scalar(sa.text("SELECT count(*) FROM sample")) == 0
+
+
+def test_a_batch_of_scores_waits_for_a_drop_before_it_locks_a_sample(
+    engine: Engine, doomed: tuple[Dataset, int]
+) -> None:
+    dataset, sample_id = doomed
+    row = ScoreRow(sample_id, b"digest", {}, 0.5, {}, "ok", None)
+    with ThreadPoolExecutor(1) as pool:
+        with engine.begin() as connection:
+            lock_shards(connection, dataset.dataset_id)
+            stored = pool.submit(unwrap(store_scores), engine, 1, "run", [row])  # once, without a further try
+            wait_for_lock(engine, stored)
+            assert not stored.done()
+            drop_dataset(connection, dataset)
+        assert stored.result() == UpsertCounts(0, 0, 0)
+
+
+def test_views_of_a_new_metric_do_not_wait_for_a_drop(engine: Engine, doomed: tuple[Dataset, int]) -> None:
+    with engine.begin() as connection:
+        register_scorer(connection, metric="clip_score", models={}, params={}, code_version=IMPORTED_VERSION)
+
+    def make_views() -> None:
+        with engine.begin() as connection:
+            create_views(connection, METRIC_INPUTS)
+
+    with ThreadPoolExecutor(1) as pool:
+        with engine.begin() as connection:
+            # A drop locks this table, and then its trigger waits for the views.
+            connection.exec_driver_sql("LOCK TABLE drawn_sample IN ROW EXCLUSIVE MODE")
+            made = pool.submit(make_views)
+            wait_for_lock(engine, made)
+            drop_dataset(connection, doomed[0])
+        made.result()
+    with engine.connect() as connection:
+        assert connection.execute(sa.text("SELECT clip_score FROM sample_scores")).all() == []
 
 
 def test_a_score_that_is_written_while_its_scorer_loses_all_others_stays(engine: Engine) -> None:
