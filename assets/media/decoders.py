@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from assets.media.address import is_member_address
@@ -17,6 +18,18 @@ from metrics_core.frames.pool import DecoderPool
 
 # The part of the free memory that decoders may take; the rest is for models and the database.
 MEMORY_SHARE = 0.5
+
+
+@dataclass(slots=True)
+class MemorySharing:
+    """The number of processes of this machine that decode at the same time, this one included, and so share what
+    decoders may take of its free memory. An actor on Ray sets it.
+    """
+
+    n_processes: int = 1
+
+
+MEMORY_SHARING = MemorySharing()
 
 
 def count_cores() -> int:
@@ -38,15 +51,16 @@ def choose_decoder_pool(
     default: int, videos: Sequence[StoredVideo], tell: LineWriter, *, with_models: bool = False
 ) -> DecoderPool:
     """Return the pool that decodes these videos: as many decoders as the setting `decoders` says, else `default`, and
-    no more than videos. They take at most half of the free memory. If so many decoders of the largest picture take
-    more, `tell` gets a line before the first video is decoded; some decoders then wait while large pictures are
-    decoded. with_models: whether each decoder holds the models for text on screen and speech.
+    no more than videos. They take at most half of the free memory, or an equal part of that half where several
+    processes share it (`MEMORY_SHARING`). If so many decoders of the largest picture take more, `tell` gets a line
+    before the first video is decoded; some decoders then wait while large pictures are decoded. with_models: whether
+    each decoder holds the models for text on screen and speech.
     """
     n = max(1, min(read_settings(MediaSettings).decoders or default, len(videos)))
     free = read_free_memory()
     if free is None:
         return DecoderPool(n)
-    memory = int(free * MEMORY_SHARE)
+    memory = int(free * MEMORY_SHARE / MEMORY_SHARING.n_processes)
     process_bytes = PROCESS_BYTES + (FACT_MODELS_BYTES if with_models else 0)
     if line := explain_memory(DecoderPool(n, memory), videos, process_bytes):
         tell(line)

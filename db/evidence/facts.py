@@ -6,12 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
+import psycopg
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from db.evidence.frames import Status, StoredVideo
 from db.schema import sample, text_fact, video, video_fact
-from db.schema.facts import TEXT_FACTS, VIDEO_FACTS
+from db.schema.facts import FACTS_BY_MODELS, TEXT_FACTS, VIDEO_FACTS
 from db.scores.sample_scores import FACT_COLUMNS, Column, is_number_column
 from db.server.bulk import upsert
 from db.server.engine import open_psycopg_transaction
@@ -128,17 +129,19 @@ def _select_unmeasured(columns: Sequence[Column], rule: str, models: str | None)
 def store_video_facts(engine: Engine, rule: str, models: str | None, videos: Sequence[VideoFacts]) -> None:
     """Store the measurements of videos in one transaction, in place of older ones. A video deleted in the meantime is
     left out. rule: the version of the rules that measured them. models: the models behind FACTS_BY_MODELS; None if
-    these facts were not measured.
+    these facts were not measured: then those that models have measured of the same file stay.
     """
     measured = [*VIDEO_FACTS, "signature"]
     columns = ["content_sha256", "rule", "models", "status", "error", *measured]
     with open_psycopg_transaction(engine) as connection:
         alive = lock_ids_for_copy(connection, video.c.video_id, [facts.video_id for facts in videos], is_exclusive=True)
-        rows = [
-            (one.video_id, one.content_sha256, rule, models, one.status, one.error, *map(one.facts.get, measured))
-            for one in videos
-            if one.video_id in alive
-        ]
+        kept = {} if models else _load_facts_by_models(connection, alive)
+        rows = []
+        for one in videos:
+            if one.video_id in alive:
+                by, facts = kept.get((one.video_id, one.content_sha256), (models, {}))
+                values = map({**one.facts, **facts}.get, measured)
+                rows.append((one.video_id, one.content_sha256, rule, by, one.status, one.error, *values))
         upsert(connection, video_fact, ["video_id", *columns], rows, compare=columns, touch=["measured_at"])
 
 
@@ -151,6 +154,19 @@ def list_measurement_errors(connection: Connection, dataset: str) -> list[str]:
         "JOIN dataset d USING (dataset_id) WHERE d.name = :dataset AND f.status <> 'ok' ORDER BY v.key COLLATE \"C\""
     )
     return list(connection.scalars(sa.text(query), {"dataset": dataset}))
+
+
+def _load_facts_by_models(
+    connection: psycopg.Connection[Any], video_ids: Collection[int]
+) -> dict[tuple[int, bytes], tuple[str, dict[str, Any]]]:
+    """Return the models and the facts that they measured by (video id, digest of the measured file)."""
+    names = ", ".join(FACTS_BY_MODELS)
+    query = (
+        f"SELECT video_id, content_sha256, models, {names} FROM video_fact "
+        f"WHERE video_id = ANY(%s) AND models IS NOT NULL AND num_nonnulls({names}) > 0"
+    )
+    rows = connection.execute(query.encode(), [list(video_ids)])
+    return {(key, digest): (by, dict(zip(FACTS_BY_MODELS, values, strict=True))) for key, digest, by, *values in rows}
 
 
 def compute_fact_spreads(connection: Connection, dataset: str) -> list[FactSpread]:

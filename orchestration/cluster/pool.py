@@ -108,7 +108,8 @@ class RayActorPool:
             options = {"num_cpus": self._size.cpus, "num_gpus": self._size.gpus, "scheduling_strategy": "SPREAD"}
             # A GPU waits for decoders, of which its part of the machine can feed it; other actors share the cores.
             n_decoders = None if self._size.gpus else max(1, int(self._size.cpus))
-            actor = ray.remote(RayWorker).options(**options, max_restarts=0).remote(n_decoders)
+            decoding = (n_decoders, self._size.n, self._size.cpus)
+            actor = ray.remote(RayWorker).options(**options, max_restarts=0).remote(*decoding)
             self._starting[actor.report_identity.remote(*self._concerns)] = actor
 
     def _wait_for_futures(self, tell: LineWriter) -> list[Any]:

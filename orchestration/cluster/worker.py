@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from assets.curation import Curation
 from assets.home_files import keep_files_private
+from assets.media.decoders import MEMORY_SHARING, count_cores
 from assets.scores.pending import compute_scorer_fingerprint
 from assets.settings import format_variable_name
 from assets.steps import Step, compute_step
@@ -39,10 +40,12 @@ class RayWorker:
     environment of its machine.
     """
 
-    def __init__(self, n_decoders: int | None = None) -> None:
+    def __init__(self, n_decoders: int | None = None, n_actors: int = 1, cpus: float = 1.0) -> None:
         """Create the actor. Database and models are opened when a step needs them. n_decoders: how many videos it
-        decodes at once where no setting says so; None for as many as any process would.
+        decodes at once where no setting says so; None for as many as any process would. n_actors: the number of actors
+        of its pool, up to as many of which share a machine as its cores have room for. cpus: cores per actor.
         """
+        MEMORY_SHARING.n_processes = max(1, min(n_actors, int(count_cores() / cpus)))
         self._curation = get_installation().curation
         if n_decoders:
             # After the installation, which has read the settings files.

@@ -118,6 +118,38 @@ def test_text_and_speech_are_measured_once_the_models_are_there_and_stay_where_t
         assert len(list_unmeasured_videos(connection, PICTURE_FACTS_VERSION, "m 2", clips.dataset_id, 0)) == 3
 
 
+def test_a_machine_without_the_models_keeps_what_they_measured_of_the_same_file(engine: Engine, clips: Dataset) -> None:
+    with engine.connect() as connection:
+        one, other, third = list_unmeasured_videos(connection, PICTURE_FACTS_VERSION, None, clips.dataset_id, 0)
+    first = [VideoFacts(a.video_id, a.content_sha256, {"motion": 1.0, "text_share": 0.5}) for a in (one, other)]
+    unread = VideoFacts(third.video_id, third.content_sha256, {}, "unreadable", "no frame")
+    store_video_facts(engine, "rule 1", "m 1", [*first, unread])
+
+    def store_anew(status: Any, error: str | None) -> list[tuple[Any, ...]]:
+        facts = {} if error else {"motion": 2.0}
+        later = [
+            VideoFacts(one.video_id, one.content_sha256, facts, status, error),
+            VideoFacts(other.video_id, b"another file", facts, status, error),
+            VideoFacts(third.video_id, third.content_sha256, facts, status, error),
+        ]
+        store_video_facts(engine, "rule 2", None, later)
+        query = "SELECT rule, models, motion, text_share, text_area, speech_share FROM video_fact ORDER BY video_id"
+        with engine.connect() as connection:
+            return [tuple(row) for row in connection.exec_driver_sql(query)]
+
+    # The file could not be read for a moment.
+    assert store_anew("failed", "the decoder died")[0] == ("rule 2", "m 1", None, 0.5, None, None)
+    assert store_anew("ok", None) == [
+        ("rule 2", "m 1", 2.0, 0.5, None, None),
+        ("rule 2", None, 2.0, None, None, None),
+        ("rule 2", None, 2.0, None, None, None),
+    ]
+    with engine.connect() as connection:
+        # The models have nothing left to do at a file that they have measured.
+        waiting = list_unmeasured_videos(connection, "rule 2", "m 1", clips.dataset_id, 0)
+    assert {a.video_id for a in waiting} == {other.video_id, third.video_id}
+
+
 def test_a_video_that_cannot_be_read_is_tried_once_with_the_models(engine: Engine, clips: Dataset) -> None:
     def pending(models: str | None) -> int:
         with engine.connect() as connection:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from assets.home import DEMO_DATASET
+from assets.media.decoders import MEMORY_SHARING, choose_decoder_pool, count_cores, read_free_memory
 from assets.media.settings import MediaSettings
 from assets.settings import read_settings
 from orchestration.cluster.worker import RayWorker
@@ -79,3 +80,22 @@ def test_an_actor_decodes_by_its_cores_where_no_setting_says_otherwise(
     assert read_settings(MediaSettings).decoders is None
     RayWorker(3)
     assert read_settings(MediaSettings).decoders == 3
+
+
+def test_actors_of_a_machine_share_the_memory_of_its_decoders(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REELSIEVE_DECODERS", "1")
+    cores = count_cores()
+    shares = []
+    for n_actors, cpus in ((1, 1.0), (2, 0.5), (1000, 0.25), (1000, cores), (1000, 2.0 * cores)):
+        RayWorker(1, n_actors, cpus)
+        shares.append(MEMORY_SHARING.n_processes)
+    RayWorker(1)
+    assert shares == [1, 2, 4 * cores, 1, 1], "as many as there are, or as its cores have room for"
+    free = read_free_memory()
+    assert free is not None
+    MEMORY_SHARING.n_processes = 1000
+    # Other processes take and give back memory meanwhile, but not a thousand times as much.
+    assert choose_decoder_pool(1, [], print).memory_bytes < free / 200
+    MEMORY_SHARING.n_processes = 1
