@@ -106,7 +106,8 @@ def _build_span_ratings(in_dataset: sa.ColumnElement[bool]) -> sa.Select[tuple[i
     value = sa.case((is_marked, 0.0), else_=1.0)
     query = sa.select(columns.sample_id, columns.rater, sa.literal(SPANS_ASPECT), value).distinct()
     extra = sa.cast(columns.extra, JSONB)
-    is_asked = (extra.contains({"spans": True}), ~extra.has_key("to_settle"))
+    # A field of a manifest may have the name, but answers in a browser have a seed too.
+    is_asked = (extra.contains({"spans": True}), extra.has_key("seed"), ~extra.has_key("to_settle"))
     return query.join(sample, sample.c.sample_id == columns.sample_id).where(in_dataset, *is_asked)
 
 

@@ -88,7 +88,14 @@ def test_agreement_takes_captions_that_were_rated_where_words_are_marked(
 ) -> None:
     dataset, ids = clips
     asked = {"scale": "1-5", "seed": 0, "spans": True}
-    extras: list[dict[str, Any]] = [asked, asked, {"seed": 0}, {**asked, "to_settle": {"question": "a:b"}}, asked]
+    extras: list[dict[str, Any]] = [
+        asked,
+        asked,
+        {"seed": 0},
+        {**asked, "to_settle": {"question": "a:b"}},
+        asked,
+        {"spans": True},
+    ]
     for aspect in ("fun", "truth"):
         rater = Rater(dataset, "ann", aspect, spans=True)
         for sample_id, extra in zip(ids, extras, strict=False):
