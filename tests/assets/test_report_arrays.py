@@ -17,7 +17,7 @@ from assets.reports.distributions import compute_metric_spreads, draw_captions
 from assets.reports.records import DataSummary, MetricSummary
 from assets.reports.sample_choice import list_extreme_samples
 from assets.reports.samples import compute_ranks
-from assets.reports.systems import compute_system_tables
+from assets.reports.systems import VIDEOS, compute_system_tables
 from assets.reports.thresholds import compute_share_threshold_rows
 from assets.thresholds.settings import KEPT_SHARES
 from db.reports.judgements import Judgements
@@ -200,3 +200,15 @@ def test_means_of_systems_are_plain_means(rows: list[Row], given_ratings: list[t
                 mean = table.means[system][name]
                 assert (mean.n, mean.mean) == (len(own), pytest.approx(sum(own) / len(own)) if own else None)
                 assert (system in table.systems) == bool(own)
+
+
+def test_means_over_more_videos_than_are_summed_at_once() -> None:
+    """Samples of a video are far apart, so that a batch of rows would divide videos."""
+    rows = [Row(i % (2 * VIDEOS + 1), 0, i % 2, 0, (i % 7) / 7) for i in range(5 * VIDEOS)]
+    data = DataSummary({}, {}, None, (), (), {}, {}, {}, 0, False, 0, {})
+    ((table,), _) = compute_system_tables({"caption": build_arrays(rows)}, {}, data, [summarise(rows)])
+    assert table.n_videos == 2 * VIDEOS + 1
+    for place, system in enumerate(SYSTEMS[:2]):
+        own = [row.value for row in rows if row.system == place and row.value is not None]
+        mean = table.means[system]["vcs"]
+        assert (mean.n, mean.mean) == (len(own), pytest.approx(sum(own) / len(own)))
