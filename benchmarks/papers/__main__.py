@@ -60,7 +60,9 @@ def run(
 def make(recipe: Recipe, stages: Stages) -> tuple[Table, Made]:
     """A table, kept or new, and how it was made."""
     kept = stages.timed(f"table {recipe.name}", recipe.follows_from(), lambda: recipe.make(stages).as_dict())
-    return table_of(kept["result"]), Made(round(kept["seconds"], 1), kept["date"], kept["commit"])
+    return table_of(kept["result"]), Made(
+        round(kept["seconds"], 1), kept["date"], kept["commit"], round(kept["load_average"], 1)
+    )
 
 
 def choose_recipes(names: Sequence[str]) -> list[Recipe]:

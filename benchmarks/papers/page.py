@@ -47,8 +47,9 @@ def section(table: Table, made: Made) -> Iterator[str]:
     yield from grid(table)
     yield ""
     yield from (f"- {remark}" for remark in remarks(table))
+    load = "" if made.load is None else f" (load of the machine at the end: {made.load:.0f})"
     yield (
-        f"- Made on {made.date} at commit {made.commit} in {made.seconds:.0f} s, kept stages left out. Name in "
+        f"- Made on {made.date} at commit {made.commit} in {made.seconds:,.0f} s{load}, kept stages left out. Name in "
         f"`papers.json`: `{table.name}`.\n"
     )
 

@@ -91,11 +91,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Made:
-    """How a table was made: wall seconds without kept stages, the day, and the commit, with "+" for changed files."""
+    """How a table was made: wall seconds without kept stages, the day, the commit, with "+" for changed files, and the
+    machine's load average at the end, None where it was not noted.
+    """
 
     seconds: float
     date: str
     commit: str
+    load: float | None = None
 
 
 def table_of(content: Mapping[str, Any]) -> Table:

@@ -152,14 +152,14 @@ def test_the_page_shows_ours_the_interval_and_the_published_figure() -> None:
     ]
     worse = [Comparison("rho", 0.461, "words", 0.5)]
     table = Table("t", "One table", ["Then this."], {"verifier": "small"}, rows, 3, ["Last."], "words", worse)
-    page = as_markdown([(table, Made(12.4, "2026-01-02", "abc+"))])
+    page = as_markdown([(table, Made(1212.4, "2026-01-02", "abc+", 3.6))])
     assert "- [One table](#one-table)" in page
     assert "| | rho, n 1,050 |\n|---|---|\n| ECS | .461 (.400 to .520) *.330* |\n| METEOR | – *.800* |" in page
     assert "| words (strongest simple baseline) | -.062 |" in page
     assert page.count("Published: paper, Table 1.") == 1
     assert "- METEOR: needs WordNet." in page
     assert page.index("- Below the strongest simple baseline: rho (") < page.index("Then this.") < page.index("| ECS")
-    assert "Made on 2026-01-02 at commit abc+ in 12 s" in page
+    assert "Made on 2026-01-02 at commit abc+ in 1,212 s (load of the machine at the end: 4), kept" in page
 
 
 def test_sizes_that_differ_by_row_have_a_column() -> None:
