@@ -181,7 +181,7 @@ def test_the_command_takes_the_shards_that_are_named() -> None:
     done = run_command(*command, "--shard", "2", "--shard", "0", "--json")
     assert done.returncode == 0, done.stderr
     assert [row["shard"] for row in json.loads(done.stdout)["shards"]] == [SHARDS[0], SHARDS[2]]
-    assert "every sample of shards 2, 0 of shared is scored" in run_command(
+    assert "every sample of shards 2, 0 of shared has a value" in run_command(
         *command, "--shard", "2", "--shard", "0"
     ).stdout.replace("\n", " ")
     (row,) = forecast_scoring(get_installation(), DATASET, ["vcs"], [0, 2])
