@@ -597,7 +597,7 @@ def test_the_headers_of_a_tar_file_are_read_once_for_rows_in_any_order(server: W
     ]
     rows.insert(50, VideoRow(video_id="text", path=None))
     columns = inspect_videos(tmp_path, rows, {})
-    # The headers and two members; a thread that has to wait while 32 tar files go by reads the headers of its own again.
+    # The headers and two members; a thread that waits while 32 other tar files go by reads the headers again.
     assert 3 * 40 <= sum(question.startswith("GET") for question in server.asked) < 3 * 40 + 8
     text = columns.pop(50)
     assert isinstance(text, dict)
