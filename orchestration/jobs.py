@@ -3,6 +3,7 @@ Dagster's tables.
 """
 
 from datetime import datetime, timedelta, timezone
+from functools import partial
 
 import dagster as dg
 
@@ -21,39 +22,42 @@ MODEL_FREE_ASSETS = [
 CONCLUSION_ASSETS = ["threshold", "rating_threshold", "agreement", "dataset_report"]
 SUBSET_ASSET = "training_subset"
 
-ingest_job = dg.define_asset_job(
+# All steps in the run's own process, where models stay loaded, also in a Dagster whose own executor is another.
+_define_job = partial(dg.define_asset_job, executor_def=dg.in_process_executor)
+
+ingest_job = _define_job(
     "ingest_job",
     # All tables of ingest; one of them is in the group of embeddings.
     selection=dg.AssetSelection.groups("ingest").required_multi_asset_neighbors(),
     description="Read a manifest folder into the database.",
 )
-scoring_job = dg.define_asset_job(
+scoring_job = _define_job(
     "scoring_job",
     selection=dg.AssetSelection.assets(*list_scoring_assets(METRICS)),
     description="Make the missing evidence and scores of a shard, and check the scores.",
 )
-facts_job = dg.define_asset_job(
+facts_job = _define_job(
     "facts_job",
     selection=dg.AssetSelection.assets(*MODEL_FREE_ASSETS),
     description="Describe captions and videos, and compare captions with references, without a model.",
 )
-calibration_job = dg.define_asset_job(
+calibration_job = _define_job(
     "calibration_job",
     selection=dg.AssetSelection.assets(ecs_thresholds),
     description="Choose the thresholds of ECS on a dataset's labels; scoring_job then applies them.",
 )
-dataset_job = dg.define_asset_job(
+dataset_job = _define_job(
     "dataset_job",
     selection=dg.AssetSelection.assets(*CONCLUSION_ASSETS),
     description="Compute thresholds and agreement with people for a dataset, and write its report.",
 )
 # A subset is no conclusion: a person must decide how much to take.
-subset_job = dg.define_asset_job(
+subset_job = _define_job(
     "subset_job",
     selection=dg.AssetSelection.assets(SUBSET_ASSET),
     description="Freeze the samples that the configured recipe selects from a dataset, and write them as Parquet.",
 )
-trial_job = dg.define_asset_job(
+trial_job = _define_job(
     "trial_job",
     selection=dg.AssetSelection.assets("selection_trial"),
     description="Train small students on a selection and on other captions, and compare them on held-out videos.",

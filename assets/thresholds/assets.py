@@ -113,10 +113,12 @@ def _store_metric_thresholds(
     shifted: list[tuple[str, GroupShift]] = []
     with engine.begin() as connection:
         label = load_metric_label(connection, metric)
-        for kind, arrays in scores.items() if scorer_id is not None else ():
-            known = np.isfinite(arrays.values[metric])
-            if not known.any():
-                continue
+        has_value = {
+            kind: np.isfinite(arrays.values[metric]) for kind, arrays in scores.items() if scorer_id is not None
+        }
+        scored = {kind: known for kind, known in has_value.items() if known.any()}
+        for kind, known in scored.items():
+            arrays = scores[kind]
             values, shards = arrays.values[metric][known], arrays.shards[known]
             distribution = compute_distribution(values, KEPT_SHARES)
             metadata |= _format_distribution(f"{label} of {KIND_NAMES[kind]}s", dataset, distribution)
@@ -130,7 +132,7 @@ def _store_metric_thresholds(
             ]
             if dataset.n_shards > 1:
                 means, positions = compute_group_means(values, arrays.video_ids[known])
-                name = metric if len(scores) == 1 else f"{metric} of {KIND_NAMES[kind]}s"
+                name = metric if len(scored) == 1 else f"{metric} of {KIND_NAMES[kind]}s"
                 shifted += [(name, shift) for shift in measure_shifts(means, shards[positions]) if shift.is_shifted]
         if scorer_id is not None and thresholds:
             store_score_thresholds(connection, scorer_id, dataset.dataset_id, METHOD_QUANTILE, thresholds)

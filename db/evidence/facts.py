@@ -129,7 +129,8 @@ def _select_unmeasured(columns: Sequence[Column], rule: str, models: str | None)
 def store_video_facts(engine: Engine, rule: str, models: str | None, videos: Sequence[VideoFacts]) -> None:
     """Store the measurements of videos in one transaction, in place of older ones. A video deleted in the meantime is
     left out. rule: the version of the rules that measured them. models: the models behind FACTS_BY_MODELS; None if
-    these facts were not measured: then those that models have measured of the same file stay.
+    these facts were not measured: then those that models have measured of the same file stay, unless the file is
+    unreadable now, so that a machine with the models tries it.
     """
     measured = [*VIDEO_FACTS, "signature"]
     columns = ["content_sha256", "rule", "models", "status", "error", *measured]
@@ -139,8 +140,11 @@ def store_video_facts(engine: Engine, rule: str, models: str | None, videos: Seq
         rows = []
         for one in videos:
             if one.video_id in alive:
-                by, facts = kept.get((one.video_id, one.content_sha256), (models, {}))
-                values = map({**one.facts, **facts}.get, measured)
+                by, facts = models, one.facts
+                earlier = kept.get((one.video_id, one.content_sha256))
+                if earlier and one.status != "unreadable":
+                    by, facts = earlier[0], {**facts, **earlier[1]}
+                values = map(facts.get, measured)
                 rows.append((one.video_id, one.content_sha256, rule, by, one.status, one.error, *values))
         upsert(connection, video_fact, ["video_id", *columns], rows, compare=columns, touch=["measured_at"])
 

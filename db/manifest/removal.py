@@ -105,6 +105,8 @@ def drop_dataset(connection: Connection, target: Dataset) -> None:
     """
     _lock(connection, target)
     lock_shards(connection, target.dataset_id)
+    # Only now: a batch of scores that holds its shard writes rows that point to the dataset.
+    _lock(connection, target, is_exclusive=True)
     imported = list_imported_scorers(connection, target.dataset_id)
     # From the leaves on, every table at once: cascades would delete row by row and call the triggers for every row.
     for table in reversed(METADATA.sorted_tables):
@@ -149,10 +151,12 @@ def check_name_is_free(connection: Connection, name: str) -> None:
         raise DatasetNameTaken(f"there is a dataset {name!r} already: choose another name, or drop that one first")
 
 
-def _lock(connection: Connection, target: Dataset) -> None:
-    """Wait for an ingest that is under way, and keep the next one waiting."""
+def _lock(connection: Connection, target: Dataset, *, is_exclusive: bool = False) -> None:
+    """Wait for an ingest that is under way, and keep the next one waiting. With `is_exclusive`, nobody else writes a
+    row that points to the dataset either.
+    """
     row = sa.select(dataset.c.dataset_id).where(dataset.c.dataset_id == target.dataset_id)
-    connection.execute(row.with_for_update())
+    connection.execute(row.with_for_update(key_share=not is_exclusive))
 
 
 def _drop_unused(connection: Connection, scorers: Collection[int]) -> None:

@@ -92,6 +92,8 @@ def test_the_asset_stores_all_cutoffs_and_says_which_shard_is_other(
     engine: Engine, clips: Dataset, tmp_path: Path, lift: float, is_alike: bool
 ) -> None:
     fill(engine, clips, lift)
+    # Without a score, question-answer pairs change no name of a score.
+    add_sample(engine, clips, add_video(engine, clips, "v"), "q", kind="qa", question="q", answer="a")
     for _ in range(2):
         result = materialised(engine, clips, tmp_path)
     (check,) = result.get_asset_check_evaluations()

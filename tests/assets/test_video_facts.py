@@ -148,6 +148,11 @@ def test_a_machine_without_the_models_keeps_what_they_measured_of_the_same_file(
         # The models have nothing left to do at a file that they have measured.
         waiting = list_unmeasured_videos(connection, "rule 2", "m 1", clips.dataset_id, 0)
     assert {a.video_id for a in waiting} == {other.video_id, third.video_id}
+    # A machine with the models may read what another cannot.
+    assert store_anew("unreadable", "no frame")[0] == ("rule 2", None, None, None, None, None)
+    with engine.connect() as connection:
+        waiting = list_unmeasured_videos(connection, "rule 2", "m 1", clips.dataset_id, 0)
+    assert {a.video_id for a in waiting} == {one.video_id, other.video_id, third.video_id}
 
 
 def test_a_video_that_cannot_be_read_is_tried_once_with_the_models(engine: Engine, clips: Dataset) -> None:

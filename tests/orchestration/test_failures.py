@@ -20,9 +20,12 @@ import pytest
 
 from assets.ingest.run import ingest_folder
 from assets.models.settings import DEVICE_VARIABLE
+from assets.one_dataset import build_dataset_assets
 from assets.partitions import build_range_tags
+from assets.scores.registry import METRICS
 from assets.sources.assets import source_assets
 from assets.sources.pool import build_pool_name
+from db.selection.recipes import parse_recipe
 from orchestration.dead_runs import build_run_tags
 from orchestration.installation import get_installation
 from orchestration.runs import get_definitions
@@ -107,11 +110,14 @@ def find_sentence(done: dg.ExecuteInProcessResult) -> str:
     return sentence.strip()
 
 
-def test_every_asset_check_and_op_explains_its_failure() -> None:
+def test_every_asset_check_and_op_explains_its_failure(tmp_path: Path) -> None:
     nodes = {node.name: node for job in get_definitions().resolve_all_job_defs() for node in job.nodes}
     assert {"ingest", "vcs_score", "vcs_score_checks", "qeva_question_checks", "prune_runs"} < nodes.keys()
     operations = {name: node.definition for name, node in nodes.items() if isinstance(node.definition, dg.OpDefinition)}
     assert operations.keys() == nodes.keys()
+    of_component = build_dataset_assets("mine", tmp_path, list(METRICS), parse_recipe({"by": "vcs", "count": 1}))
+    operations |= {asset.key.to_user_string(): asset.op for asset in of_component}
+    assert {"mine/sample", "mine/text_embedding", "mine/vcs_score", "mine/training_subset"} < operations.keys()
     unwrapped = {name for name, op in operations.items() if not hasattr(op.compute_fn.decorated_fn, "__wrapped__")}
     assert unwrapped == set()
 

@@ -9,6 +9,7 @@ import pytest
 
 import reelsieve as rs
 from assets.partitions import DATASETS
+from orchestration.definitions import build_dataset_definitions
 from reelsieve.dagster import definitions
 
 
@@ -37,6 +38,15 @@ def test_both_are_there() -> None:
         # It prunes an instance, which here is somebody else's.
         assert "prune_job" not in names
         assert all(sensor.name != "failures" for sensor in merged.sensors or ())
+
+
+def test_jobs_keep_models_loaded_where_your_executor_is_another() -> None:
+    merged = definitions(dg.Definitions(jobs=of_job("mine").jobs, assets=[model], executor=dg.multiprocess_executor))
+    executors = {job.name: job.executor_def.name for job in merged.resolve_all_job_defs()}
+    assert executors["mine"] == "multiprocess"
+    jobs = [job.name for job in build_dataset_definitions().jobs or ()]
+    assert "scoring_job" in jobs
+    assert {executors[name] for name in jobs} == {"in_process"}
 
 
 @pytest.mark.parametrize(
