@@ -19,7 +19,7 @@ from db.evidence.sample_vectors import VectorKind, list_samples_with_vectors, lo
 from db.evidence.search import count_captions_with_vectors, has_frame_vectors
 from db.evidence.video_vectors import build_identity, list_encoders
 from db.manifest.datasets import Dataset
-from metrics_core.projection import project_vectors
+from metrics_core.projection import NothingToProject, project_vectors
 
 MOST_POINTS = 100_000
 """The most points of a map; of more samples so many are drawn at random, always the same ones."""
@@ -127,6 +127,8 @@ class MapCache:
             samples = list_samples_with_vectors(connection, dataset, kind, model_id, MOST_POINTS)
             if (made := self._made.get(name)) and made.stamp == samples.stamp:
                 return made
+            if not samples.n_all:
+                raise NothingToProject(f"no sample of dataset {dataset.name} has one of these vectors: choose others")
             loaded = load_sample_vectors(connection, kind, model_id, samples)
         if loaded is None:
             raise MapUnknown(f"vectors of {vectors} changed meanwhile, or have several lengths: open the map again")

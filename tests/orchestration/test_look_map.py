@@ -384,6 +384,15 @@ def test_a_map_needs_three_different_vectors(shown: Shown) -> None:
     )
 
 
+def test_videos_without_captions_have_no_point(shown: Shown) -> None:
+    dataset = make_dataset(shown.engine, "silent")
+    video = add_video(shown.engine, dataset, "v", content=b"silent")
+    add_frames(shown.engine, {video: (1, 0)})
+    answer = shown.ask("/look/silent/map/points?vectors=frames+by+frames&colour=system")
+    assert answer.status == 400
+    assert json.loads(answer.read())["message"].startswith("no sample of dataset silent has one of these vectors")
+
+
 def test_all_vectors_of_a_dataset_are_offered(shown: Shown) -> None:
     with shown.engine.begin() as connection:
         model_id = register_model(connection, build_identity("InternVideo2"))
