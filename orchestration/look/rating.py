@@ -306,11 +306,17 @@ class RatePages:
         return _build_answer_response(is_stored)
 
     def find_check(self, connection: Connection, session: RatingSession) -> AttentionCheck | None:
-        """Find the attention check that is due; None where another question is, or no answer to one can be judged."""
+        """Find the attention check that is due; None where another question is, where no answer to one can be judged,
+        or where the page shows neither a video nor references, by which people know a wrong caption.
+        """
         every = self.setups.get(session.rater.aspect, RatingSetup()).check_every
         if every is None or session.has_passed(0) is None:
             return None
-        return find_due_check(connection, session.rater, every, session.skipped)
+        check = find_due_check(connection, session.rater, every, session.skipped)
+        if check is None:
+            return None
+        shown = load_caption_context(connection, session.rater.dataset, check.items[0].video_id)
+        return None if shown["no_file"] and not shown["references"] else check
 
     def _load_draw(self, session: RatingSession) -> QuestionDraw | None:
         """Return the draw of captions for the question of a session; None for a random order. Raises BadQuestion."""

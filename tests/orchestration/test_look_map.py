@@ -308,11 +308,12 @@ def test_only_samples_without_the_tag_get_it_and_undo_takes_only_these_back(show
         ("map/tag", {"text": "odd", "by": "ann"}, "no area is chosen: draw one on the map first"),
         ("map/tag", {"text": " ", "by": "ann"}, "the tag is empty: write one"),
         ("map/tag", {"text": "odd", "by": ""}, "the name is empty: write one"),
+        ("views", {"name": "odd", "area": "[]"}, "an area of the map is no condition: tag its samples there"),
         ("map/untag", {"text": "odd", "by": "ann"}, "is not a time"),
         ("map/untag", {"text": "odd", "by": "ann", "at": "now"}, "'now' in the address is not a time with its zone"),
     ],
 )
-def test_a_wrong_tag_is_explained_in_one_sentence(
+def test_a_change_that_cannot_be_made_is_explained_in_one_sentence(
     shown: Shown, path: str, values: dict[str, str], sentence: str
 ) -> None:
     status, answer = change(shown, "texts", path, **values)
