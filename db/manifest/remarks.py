@@ -35,7 +35,9 @@ def store_remarks(connection: Connection, dataset: Dataset, remarks: Collection[
     author and time.
     """
     fields = {"sample_id": sa.BigInteger, "kind": sa.Text, "text": sa.Text, "made_by": sa.Text}
-    arrays = [sa.literal([getattr(new, name) for new in remarks], ARRAY(kind)) for name, kind in fields.items()]
+    arrays: list[sa.ColumnElement[Any]] = [
+        sa.literal([getattr(new, name) for new in remarks], ARRAY(kind)) for name, kind in fields.items()
+    ]
     new = sa.func.unnest(*arrays).table_valued(*fields).render_derived(name="new")
     rows = sa.select(*new.c, sample.c.dataset_id).join(sample, sample.c.sample_id == new.c.sample_id)
     # In one order: two people who tag the same samples at once wait for each other once, not in a circle.
