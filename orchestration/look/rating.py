@@ -263,13 +263,19 @@ class RatePages:
         return render_look_page("progress.html", progress=progress, aspect=rater.aspect)
 
     def render_raters(self, request: Request) -> Response:
-        """Return a part of a page with the number of answers of every rater of the aspect that the address names.
-        Raises BadAnswer for an address that is not valid.
+        """Return a part of a page with the number of rated captions or compared pairs of every rater of the aspect that
+        the address names; with attention checks the number of all answers. Raises BadAnswer for an address that is not
+        valid.
         """
         dataset = require_dataset(self.engine, request.path_params["dataset"])
         with self.engine.connect() as connection:
             rater = parse_session(connection, dataset, request.query_params).rater
-            raters, (_, total) = count_answers_by_rater(connection, rater), count_answers(connection, rater)
+            raters = count_answers_by_rater(connection, rater)
+            total: int | None = count_answers(connection, rater)[1]
+            if self.setups.get(rater.aspect, RatingSetup()).check_every:
+                # The number of rated captions does not grow with a check, and would give it away.
+                raters = [(name, max(n, count_questions(connection, rater._replace(name=name)))) for name, n in raters]
+                total = None
         return render_look_page("raters.html", raters=raters, total=total, pairs=rater.pairs)
 
     def accept_answer(self, request: Request) -> Response:

@@ -401,10 +401,16 @@ def test_there_is_no_check_where_the_page_shows_nothing_of_the_video(shown: Show
             assert shown.ask(f"{address}&answer=2", "POST", {}).status == 200
         return len(checks(shown, name))
 
+    def list_raters() -> list[str]:
+        page = shown.ask(f"/look/unseen/rate/raters?{urlencode({'aspect': 'watched', 'rater': rater})}").read().decode()
+        return re.findall(r"<t[hd] [^>]*>([^<]*)</t[hd]>", page)
+
     assert count_checks(rater) == 0
     for n, video in enumerate(videos):
         add_reference(shown.engine, dataset, video, f"r{n}", f"A fox was seen {n} times.")
     assert count_checks(f"{rater} again") == 2
+    # The page of all raters does not tell how many of six answers were checks.
+    assert sorted(list_raters()) == sorted(["rater", "answers", rater, "6", f"{rater} again", "6"])
 
 
 @pytest.mark.parametrize(
