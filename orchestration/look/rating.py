@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from assets.agreement.judged import LABELS_ASPECT
 from assets.agreement.progress import Progress, compute_progress
 from assets.agreement.question_state import compute_question_state
 from assets.agreement.questions import DrawCache, QuestionDraw
@@ -50,6 +51,7 @@ from db.manifest.rating import (
 from db.manifest.rating_draws import DRAW_FIELD, PROMISE_QUESTION, DrawMark
 from db.manifest.rating_scales import find_scale_name
 from db.manifest.wrong_spans import list_spans
+from db.reports.agreement import SPANS_ASPECT
 from db.reports.samples import find_video, load_references
 from orchestration.look.answering import build_change_response, catch_page_errors, render_look_page
 from orchestration.look.media import explain_missing_file
@@ -429,7 +431,11 @@ def load_caption_context(connection: Connection, dataset: Dataset, video_id: int
 
 
 def check_names(rater: str, aspect: str) -> None:
-    """Raise BadAnswer for the name of a rater or an aspect that a manifest would not allow, such as an empty one."""
+    """Raise BadAnswer for the name of a rater or an aspect that a manifest would not allow, such as an empty one, and
+    for an aspect that agreement computes from labels or wrong words.
+    """
+    if aspect in (LABELS_ASPECT, SPANS_ASPECT):
+        raise BadAnswer(f"{aspect} is computed from labels or marks, and not rated: name another aspect")
     names = {"rater": rater, "aspect": aspect}
     if refused := find_fault(names):
         raise BadAnswer(refused.reason)

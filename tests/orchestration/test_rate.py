@@ -207,6 +207,7 @@ def test_a_question_gives_the_order_and_every_answer_has_its_mark(page: Page, sh
         ("rater=a&aspect=b&to-settle=vcs:nothing", "&#39;nothing&#39; is neither a simple score"),
         ("rater=a&aspect=b&scale=1-7", "there is no scale &#39;1-7&#39;"),
         ("rater=a&aspect=%00", "NUL character"),
+        (f"rater=a&aspect={quote(SPANS_ASPECT)}", "is computed from labels or marks, and not rated"),
         ("rater=%20&aspect=b", "the rater"),
         ("rater=a&aspect=b&seed=-1", "is not a whole number"),
         ("rater=a&aspect=b&skip=x", "is not a whole number"),
