@@ -15,11 +15,11 @@ from assets.scores.base import Scorer
 from assets.sources.frames import SampledFrames
 from assets.sources.texts import TextVectors
 from db.evidence.models import find_model_id
-from db.evidence.sample_vectors import VectorKind, list_samples_with_vectors, load_sample_vectors
+from db.evidence.sample_vectors import SamplesWithVectors, VectorKind, list_samples_with_vectors, load_sample_vectors
 from db.evidence.search import count_captions_with_vectors, has_frame_vectors
 from db.evidence.video_vectors import build_identity, list_encoders
 from db.manifest.datasets import Dataset
-from metrics_core.projection import project_vectors
+from metrics_core.projection import NothingToProject, project_vectors
 
 MOST_POINTS = 100_000
 """The most points of a map; of more samples so many are drawn at random, always the same ones."""
@@ -102,50 +102,50 @@ class MapCache:
         """Return the map of a dataset by these vectors, computed from the database unless samples and vectors are the
         same as at the last call. Raises MapUnknown for vectors that the dataset has not, and NothingToProject.
         """
+        scorers, name = self._find_scorers(), (dataset, vectors)
         with self._lock:
-            return self._load(dataset, vectors)
+            with self._engine.connect() as connection:
+                choices = list_map_vectors(connection, dataset, scorers)
+                if vectors not in choices:
+                    raise MapUnknown(f"dataset {dataset.name} has no vectors of {vectors[:80]!r}: open its map again")
+                kind, model_id = choices[vectors]
+                samples = list_samples_with_vectors(connection, dataset, kind, model_id, MOST_POINTS)
+                if not samples.n_all:
+                    raise NothingToProject(
+                        f"no sample of dataset {dataset.name} has one of these vectors: choose others"
+                    )
+                if (made := self._made.get(name)) and made.stamp == samples.stamp:
+                    return made
+                loaded = load_sample_vectors(connection, kind, model_id, samples)
+            if loaded is None:
+                raise MapUnknown(f"vectors of {vectors} changed meanwhile, or have several lengths: open the map again")
+            self._made.pop(name, None)
+            self._made[name] = _build_map(vectors, samples, *loaded)
+            if len(self._made) > _MOST_MAPS:
+                del self._made[next(iter(self._made))]
+            return self._made[name]
 
     def list_area(self, dataset: Dataset, area: MapArea) -> list[int]:
         """List the ids of the samples in an area of a map. Raises MapUnknown if the map is another one now: then the
         area may hold other samples.
         """
-        with self._lock:
-            made = self._made.get((dataset, area.vectors))
-            if made is None or made.stamp != area.stamp:
-                made = self._load(dataset, area.vectors)
+        # Without the lock: a page of samples need not wait until another map is computed.
+        made = self._made.get((dataset, area.vectors))
+        if made is None or made.stamp != area.stamp:
+            made = self.load(dataset, area.vectors)
         if made.stamp != area.stamp:
             raise MapUnknown("samples or vectors changed since this area was chosen: choose it on the map again")
         return made.list_inside(area)
 
-    def _load(self, dataset: Dataset, vectors: str) -> SampleMap:
-        scorers, name = self._find_scorers(), (dataset, vectors)
-        with self._engine.connect() as connection:
-            choices = list_map_vectors(connection, dataset, scorers)
-            if vectors not in choices:
-                raise MapUnknown(f"dataset {dataset.name} has no vectors of {vectors[:80]!r}: open its map again")
-            kind, model_id = choices[vectors]
-            samples = list_samples_with_vectors(connection, dataset, kind, model_id, MOST_POINTS)
-            if (made := self._made.get(name)) and made.stamp == samples.stamp:
-                return made
-            loaded = load_sample_vectors(connection, kind, model_id, samples)
-        if loaded is None:
-            raise MapUnknown(f"vectors of {vectors} changed meanwhile, or have several lengths: open the map again")
-        projection = project_vectors(loaded[0])
-        coordinates = projection.coordinates[loaded[1]].round(4)
-        has_place = ~np.isnan(coordinates[:, 0])
-        n_placeless = int((~has_place).sum())
-        made = SampleMap(
-            vectors,
-            samples.stamp,
-            samples.sample_ids[has_place],
-            # Without negative zeros, which pages would show.
-            coordinates[has_place] + 0.0,
-            projection.shares,
-            samples.n_all,
-            n_placeless,
-        )
-        self._made.pop(name, None)
-        self._made[name] = made
-        if len(self._made) > _MOST_MAPS:
-            del self._made[next(iter(self._made))]
-        return made
+
+def _build_map(
+    name: str, samples: SamplesWithVectors, vectors: NDArray[np.float32], rows: NDArray[np.intp]
+) -> SampleMap:
+    """Build the map of samples whose vectors are these rows of `vectors`. Raises NothingToProject."""
+    projection = project_vectors(vectors)
+    coordinates = projection.coordinates[rows].round(4)
+    has_place = ~np.isnan(coordinates[:, 0])
+    # Without negative zeros, which pages would show.
+    placed, n_placeless = coordinates[has_place] + 0.0, int((~has_place).sum())
+    ids = samples.sample_ids[has_place]
+    return SampleMap(name, samples.stamp, ids, placed, projection.shares, samples.n_all, n_placeless)

@@ -21,6 +21,7 @@ from db.server.engine import open_psycopg_transaction
 from db.sql import read_sql
 
 _VECTORS = 10_000
+VECTORS_BY_DIGEST = "SELECT text_sha256, embedding FROM text_embedding WHERE model_id = %s AND text_sha256 = ANY(%s)"
 _COSINES = sa.text(read_sql("whole_text_cosines"))
 NO_TEXTS: Mapping[str, int] = MappingProxyType({})
 
@@ -125,25 +126,35 @@ def load_vectors_by_digest(
     """Load a float32 array (n, dim) with one vector per digest, in the order given. digests: SHA-256 of texts, see
     `text_sha256`; they may repeat. None if n is 0, or if the encoder with this model id has no vector for one of them.
     """
-    places: dict[bytes, int] = {}
-    for digest in digests:
-        places.setdefault(digest, len(places))
+    distinct = list(dict.fromkeys(digests))
+    vectors = load_vectors(connection, VECTORS_BY_DIGEST, model_id, distinct)
+    if vectors is None or len(distinct) == len(digests):
+        return vectors
+    places = {digest: place for place, digest in enumerate(distinct)}
+    return vectors[[places[digest] for digest in digests]]
+
+
+def load_vectors(
+    connection: Connection, statement: str, model_id: int, keys: Sequence[Any]
+) -> NDArray[np.float32] | None:
+    """Load a float32 array (n, dim) with the vectors of n different keys, in their order, some thousand at a time.
+    statement: SQL for (key, vector), with placeholders for the id of the model and a list of keys. None if n is 0, if a
+    key has no vector, or if vectors have several lengths.
+    """
+    places = {key: place for place, key in enumerate(keys)}
     driver: Any = connection.connection.driver_connection
-    distinct, vectors, n_found = list(places), None, 0
-    for start in range(0, len(distinct), _VECTORS):
+    vectors, n_loaded = None, 0
+    for start in range(0, len(keys), _VECTORS):
         with driver.cursor(binary=True) as cursor:
-            cursor.execute(
-                "SELECT text_sha256, embedding FROM text_embedding WHERE model_id = %s AND text_sha256 = ANY(%s)",
-                [model_id, distinct[start : start + _VECTORS]],
-            )
+            cursor.execute(statement, [model_id, keys[start : start + _VECTORS]])
             for key, vector in cursor:
                 if vectors is None:
-                    vectors = np.empty((len(distinct), vector.dimensions()), dtype=np.float32)
-                vectors[places[bytes(key)]] = vector.to_numpy()
-                n_found += 1
-    if vectors is None or n_found < len(distinct):
-        return None
-    return vectors if len(distinct) == len(digests) else vectors[[places[digest] for digest in digests]]
+                    vectors = np.empty((len(keys), vector.dimensions()), dtype=np.float32)
+                if vector.dimensions() != vectors.shape[1]:
+                    return None
+                vectors[places[key]] = vector.to_numpy()
+                n_loaded += 1
+    return vectors if n_loaded == len(keys) else None
 
 
 class NearestReference(NamedTuple):

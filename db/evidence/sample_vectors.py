@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
-from db.evidence.embeddings import load_vectors_by_digest
+from db.evidence.embeddings import VECTORS_BY_DIGEST, load_vectors
 from db.evidence.video_vectors import IS_PRESENT
 from db.manifest.datasets import Dataset
 from db.manifest.draws import build_draw_order
@@ -22,11 +23,13 @@ VectorKind = Literal["text", "frames", "video"]
 """Vectors of captions, means of the vectors of a video's frames, and vectors of videos that a manifest brought."""
 
 _SEED = 0
-_FRAME_MEANS = (
-    "SELECT video_id, avg(embedding ORDER BY frame_index) FROM frame_embedding "
-    "WHERE model_id = %s AND video_id = ANY(%s) GROUP BY video_id"
-)
-_VIDEO_VECTORS = "SELECT video_id, embedding FROM video_embedding WHERE model_id = %s AND video_id = ANY(%s)"
+# By kind, SQL for (key, vector): the key is the text's digest, or the video.
+_STATEMENTS: Mapping[VectorKind, str] = {
+    "text": VECTORS_BY_DIGEST,
+    "frames": "SELECT video_id, avg(embedding ORDER BY frame_index) FROM frame_embedding "
+    "WHERE model_id = %s AND video_id = ANY(%s) GROUP BY video_id",
+    "video": "SELECT video_id, embedding FROM video_embedding WHERE model_id = %s AND video_id = ANY(%s)",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,18 +81,8 @@ def load_sample_vectors(
     connection: Connection, kind: VectorKind, model_id: int, samples: SamplesWithVectors
 ) -> tuple[NDArray[np.float32], NDArray[np.intp]] | None:
     """Load the different vectors (m, dim) of samples, and the row (n,) of each sample's vector in them. None if a
-    vector was deleted since the samples were listed, or if vectors have several lengths.
+    vector was deleted since the samples were listed, if vectors have several lengths, or without samples.
     """
-    if kind == "text":
-        digests, rows = np.unique(samples.digests, return_inverse=True)
-        vectors = load_vectors_by_digest(connection, model_id, [digest.tobytes() for digest in digests])
-        return None if vectors is None else (vectors, rows)
-    driver: Any = connection.connection.driver_connection
-    videos, rows = np.unique(samples.video_ids, return_inverse=True)
-    places = {video_id: place for place, video_id in enumerate(videos.tolist())}
-    with driver.cursor(binary=True) as cursor:
-        cursor.execute(_FRAME_MEANS if kind == "frames" else _VIDEO_VECTORS, [model_id, list(places)])
-        loaded = {places[video_id]: vector.to_numpy() for video_id, vector in cursor}
-    if len(loaded) < len(places) or len({len(vector) for vector in loaded.values()}) > 1:
-        return None
-    return np.stack([loaded[place] for place in range(len(places))]).astype(np.float32), rows
+    keys, rows = np.unique(samples.digests if kind == "text" else samples.video_ids, return_inverse=True)
+    vectors = load_vectors(connection, _STATEMENTS[kind], model_id, keys.tolist())
+    return None if vectors is None else (vectors, rows)

@@ -34,22 +34,18 @@ def store_remarks(connection: Connection, dataset: Dataset, remarks: Collection[
     is left out if its sample is not in the dataset, or has one of the same kind and text already, which keeps its
     author and time.
     """
-    ids = sorted({new.sample_id for new in remarks})
-    in_dataset = sa.select(sample.c.sample_id).where(sample.c.dataset_id == dataset.dataset_id)
-    # No sample is deleted until its remarks are stored.
-    locked = in_dataset.where(sample.c.sample_id.in_(ids)).order_by(sample.c.sample_id)
-    known = set(connection.scalars(locked.with_for_update(read=True, key_share=True)))
-    # In one order: two people who tag the same samples at once wait for each other once, not in a circle.
-    fields = ("sample_id", "kind", "text", "made_by")
-    rows = [
-        {"dataset_id": dataset.dataset_id, **{name: getattr(new, name) for name in fields}}
-        for new in sorted(remarks, key=lambda new: new.sample_id)
-        if new.sample_id in known
+    fields = {"sample_id": sa.BigInteger, "kind": sa.Text, "text": sa.Text, "made_by": sa.Text}
+    arrays: list[sa.ColumnElement[Any]] = [
+        sa.literal([getattr(new, name) for new in remarks], ARRAY(kind)) for name, kind in fields.items()
     ]
-    if not rows:
-        return []
-    stored = insert(remark).values(rows).on_conflict_do_nothing().returning(remark.c.sample_id)
-    return sorted(connection.scalars(stored))
+    new = sa.func.unnest(*arrays).table_valued(*fields).render_derived(name="new")
+    rows = sa.select(*new.c, sample.c.dataset_id).join(sample, sample.c.sample_id == new.c.sample_id)
+    # In one order: two people who tag the same samples at once wait for each other once, not in a circle.
+    rows = rows.where(sample.c.dataset_id == dataset.dataset_id).order_by(sample.c.sample_id)
+    # No sample is deleted until its remarks are stored.
+    rows = rows.with_for_update(read=True, key_share=True, of=sample)
+    stored = insert(remark).from_select([*fields, "dataset_id"], rows).on_conflict_do_nothing()
+    return sorted(connection.scalars(stored.returning(remark.c.sample_id)))
 
 
 def delete_remarks(
@@ -61,20 +57,6 @@ def delete_remarks(
     same = (remark.c.dataset_id == dataset.dataset_id, remark.c.kind == kind, remark.c.text == text)
     deleted = sa.delete(remark).where(*same, remark.c.sample_id.in_(sample_ids)).returning(*_COLUMNS)
     return sorted((Remark(*row) for row in connection.execute(deleted)), key=lambda old: old.sample_id)
-
-
-def tag_samples(connection: Connection, dataset: Dataset, sample_ids: Sequence[int], text: str, made_by: str) -> int:
-    """Store a tag on any number of samples with the present time, and return how many got it. A sample is left out if
-    it is not in the dataset, or has the tag already, which keeps its author and time.
-    """
-    is_chosen = sample.c.sample_id == sa.any_(sa.literal(sample_ids, ARRAY(sa.BigInteger)))
-    new = {"kind": "tag", "text": text, "made_by": made_by}
-    rows = sa.select(sample.c.sample_id, sample.c.dataset_id, *[sa.literal(value) for value in new.values()])
-    rows = rows.where(is_chosen, sample.c.dataset_id == dataset.dataset_id).order_by(sample.c.sample_id)
-    # No sample is deleted until its tag is stored, and all who tag it at once do so in one order.
-    rows = rows.with_for_update(read=True, key_share=True)
-    stored = insert(remark).from_select(["sample_id", "dataset_id", *new], rows).on_conflict_do_nothing()
-    return len(connection.execute(stored.returning(remark.c.sample_id)).all())
 
 
 def load_stored_time(connection: Connection) -> datetime:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 
 from db.manifest.rating import CaptionToRate, Rater
@@ -26,13 +25,16 @@ def store_span(connection: Connection, rater: Rater, caption: CaptionToRate, spa
     attention check.
     """
     start, end = span
+    # A mark from a second window waits here for this one.
+    locked = sa.select(sample.c.sample_id).where(sample.c.sample_id == caption.sample_id)
     overlaps = (wrong_span.c.start_at < end, wrong_span.c.end_at > start)
-    is_marked = sa.select(sa.literal(1)).where(*_list_conditions(rater, caption), *overlaps).exists()
-    values = (rater.name, caption.text_sha256, start, end, caption.text[start:end], is_planted)
-    query = sa.select(sample.c.sample_id, *map(sa.literal, values), sa.func.statement_timestamp())
-    query = query.where(sample.c.sample_id == caption.sample_id, ~is_marked).with_for_update(key_share=True)
-    new = insert(wrong_span).from_select([column.name for column in wrong_span.c], query).on_conflict_do_nothing()
-    return connection.execute(new.returning(wrong_span.c.start_at)).one_or_none() is not None
+    is_marked = sa.select(sa.literal(1)).where(*_list_conditions(rater, caption), *overlaps)
+    if not connection.scalar(locked.with_for_update(key_share=True)) or connection.scalar(is_marked):
+        return False
+    new = {"sample_id": caption.sample_id, "rater": rater.name, "text_sha256": caption.text_sha256}
+    new |= {"start_at": start, "end_at": end, "words": caption.text[start:end], "is_planted": is_planted}
+    connection.execute(sa.insert(wrong_span).values(new))
+    return True
 
 
 def delete_span(connection: Connection, rater: Rater, caption: CaptionToRate, span: Span) -> bool:

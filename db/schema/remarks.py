@@ -50,7 +50,7 @@ attention_check = sa.Table(
 )
 
 # Characters start_at up to end_at of a caption that a rater calls wrong. It counts while the text is the one of the
-# digest; a planted caption's is the text of another sample and never counts.
+# digest. A planted caption's text is another sample's, so marks in it count only if the sample gets that text.
 wrong_span = sa.Table(
     "wrong_span",
     METADATA,

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from assets.agreement.judged import LABELS_ASPECT
 from assets.agreement.progress import Progress, compute_progress
 from assets.agreement.question_state import compute_question_state
 from assets.agreement.questions import DrawCache, QuestionDraw
@@ -50,6 +51,7 @@ from db.manifest.rating import (
 from db.manifest.rating_draws import DRAW_FIELD, PROMISE_QUESTION, DrawMark
 from db.manifest.rating_scales import find_scale_name
 from db.manifest.wrong_spans import list_spans
+from db.reports.agreement import SPANS_ASPECT
 from db.reports.samples import find_video, load_references
 from orchestration.look.answering import build_change_response, catch_page_errors, render_look_page
 from orchestration.look.media import explain_missing_file
@@ -263,13 +265,19 @@ class RatePages:
         return render_look_page("progress.html", progress=progress, aspect=rater.aspect)
 
     def render_raters(self, request: Request) -> Response:
-        """Return a part of a page with the number of answers of every rater of the aspect that the address names.
-        Raises BadAnswer for an address that is not valid.
+        """Return a part of a page with the number of rated captions or compared pairs of every rater of the aspect that
+        the address names; with attention checks the number of all answers. Raises BadAnswer for an address that is not
+        valid.
         """
         dataset = require_dataset(self.engine, request.path_params["dataset"])
         with self.engine.connect() as connection:
             rater = parse_session(connection, dataset, request.query_params).rater
-            raters, (_, total) = count_answers_by_rater(connection, rater), count_answers(connection, rater)
+            raters = count_answers_by_rater(connection, rater)
+            total: int | None = count_answers(connection, rater)[1]
+            if self.setups.get(rater.aspect, RatingSetup()).check_every:
+                # The number of rated captions does not grow with a check, and would give it away.
+                raters = [(name, max(n, count_questions(connection, rater._replace(name=name)))) for name, n in raters]
+                total = None
         return render_look_page("raters.html", raters=raters, total=total, pairs=rater.pairs)
 
     def accept_answer(self, request: Request) -> Response:
@@ -306,11 +314,17 @@ class RatePages:
         return _build_answer_response(is_stored)
 
     def find_check(self, connection: Connection, session: RatingSession) -> AttentionCheck | None:
-        """Find the attention check that is due; None where another question is, or no answer to one can be judged."""
+        """Find the attention check that is due; None where another question is, where no answer to one can be judged,
+        or where the page shows neither a video nor references, by which people know a wrong caption.
+        """
         every = self.setups.get(session.rater.aspect, RatingSetup()).check_every
         if every is None or session.has_passed(0) is None:
             return None
-        return find_due_check(connection, session.rater, every, session.skipped)
+        check = find_due_check(connection, session.rater, every, session.skipped)
+        if check is None:
+            return None
+        shown = load_caption_context(connection, session.rater.dataset, check.items[0].video_id)
+        return None if shown["no_file"] and not shown["references"] else check
 
     def _load_draw(self, session: RatingSession) -> QuestionDraw | None:
         """Return the draw of captions for the question of a session; None for a random order. Raises BadQuestion."""
@@ -417,7 +431,11 @@ def load_caption_context(connection: Connection, dataset: Dataset, video_id: int
 
 
 def check_names(rater: str, aspect: str) -> None:
-    """Raise BadAnswer for the name of a rater or an aspect that a manifest would not allow, such as an empty one."""
+    """Raise BadAnswer for the name of a rater or an aspect that a manifest would not allow, such as an empty one, and
+    for an aspect that agreement computes from labels or wrong words.
+    """
+    if aspect in (LABELS_ASPECT, SPANS_ASPECT):
+        raise BadAnswer(f"{aspect} is computed from labels or marks, and not rated: name another aspect")
     names = {"rater": rater, "aspect": aspect}
     if refused := find_fault(names):
         raise BadAnswer(refused.reason)

@@ -102,13 +102,14 @@ class RemarkPages:
 
     def add_view(self, request: Request) -> Response:
         """Save the view that the address describes under its `name`. Return JSON that it is saved; status 409 if the
-        name is taken. Raises BadAnswer for a name that cannot be stored.
+        name is taken. Raises BadAnswer for a name that cannot be stored, and SelectionError for a view with an area of
+        a map.
         """
         dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
-        name = require_text("view", parameters.get("name", ""))
+        name, view = require_text("view", parameters.get("name", "")), PageView.parse(parameters, (), "")
+        view.require_no_area()
         with self.engine.begin() as connection:
-            query = PageView.parse(parameters, (), "").format_query(compared="")
-            is_saved = save_view(connection, dataset, name, query)
+            is_saved = save_view(connection, dataset, name, view.format_query(compared=""))
         why = f"there is a view {name!r} already: choose another name, or remove that one first"
         undo = format_change_address(dataset, "views/remove", [("name", name)])
         return build_undo_response(is_saved, f"view {name!r} is saved", why, undo)

@@ -20,7 +20,7 @@ from assets.ingest.hygiene import format_value
 from assets.reports.text import format_count, format_page_cell, format_percent
 from assets.sample_map import MapCache, SampleMap, list_map_vectors
 from assets.scores.base import Scorer
-from db.manifest.remarks import delete_added_tags, load_stored_time, tag_samples
+from db.manifest.remarks import Remark, delete_added_tags, load_stored_time, store_remarks
 from db.reports.histograms import UNIQUE_COLUMNS, has_number_values, load_values
 from db.reports.sample_query import QueryContext, list_telling_columns
 from db.selection.columns import TAG_PREFIX
@@ -113,10 +113,11 @@ class MapPages:
             dataset, chosen = prepared.query.dataset, prepared.query.sample_ids
             if chosen is None:
                 raise BadAnswer("no area is chosen: draw one on the map first")
-            ids = [sample_id for sample_id, _, is_kept in load_values(prepared, "system", chosen) if is_kept]
-            stored = tag_samples(prepared.connection, dataset, ids, text, by)
+            kept = [sample_id for sample_id, _, is_kept in load_values(prepared, "system", chosen) if is_kept]
+            tags = [Remark(sample_id, "tag", text, by) for sample_id in kept]
+            stored = len(store_remarks(prepared.connection, dataset, tags))
             made_at = load_stored_time(prepared.connection)
-        others = "" if stored == len(ids) else "; the others had it already"
+        others = "" if stored == len(kept) else "; the others had it already"
         keep = f"the condition {quote_column(TAG_PREFIX + text)} keeps them"
         done = f"{format_count(stored, 'sample')} got the tag {format_value(text)}: {keep}{others}"
         why = f"no sample got the tag {format_value(text)}: the area has no sample without it"

@@ -24,7 +24,6 @@ from db.manifest.remarks import (
     load_stored_time,
     save_view,
     store_remarks,
-    tag_samples,
 )
 from db.manifest.removal import count_contents, drop_dataset
 from db.reports.pages import load_page
@@ -87,15 +86,15 @@ def test_many_samples_get_a_tag_at_once_and_lose_only_that(engine: Engine, clips
         samples, others = ids(connection, clips), ids(connection, make_dataset(engine, "other"))
         tag(connection, clips, "good", 0)
         chosen = [*samples[:3], samples[2], others[0], 2**62]
-        assert tag_samples(connection, clips, chosen, "good", "bob") == 2
-        assert tag_samples(connection, clips, [], "good", "bob") == 0
+        new = [Remark(sample_id, "tag", "good", "bob") for sample_id in chosen]
+        assert store_remarks(connection, clips, new) == samples[1:3]
         remarks = [load_remarks(connection, clips, sample_id) for sample_id in samples[:4]]
         assert [each and each[0].made_by for each in remarks] == ["ann", "bob", "bob", []]
         now = load_stored_time(connection)
         assert remarks[1] == [Remark(samples[1], "tag", "good", "bob", now)]
         assert load_remarks(connection, make_dataset(engine, "other"), others[0]) == []
         store_remarks(connection, clips, [Remark(samples[3], "note", "good", "bob")])
-        tag_samples(connection, clips, samples, "bad", "bob")
+        tag(connection, clips, "bad", *range(7))
         later = now + timedelta(seconds=1)
         for wrong in ((make_dataset(engine, "other"), "good", "bob", now), (clips, "good", "bob", later)):
             assert delete_added_tags(connection, *wrong) == 0

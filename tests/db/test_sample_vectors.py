@@ -137,3 +137,5 @@ def test_a_drawn_part_is_random_and_the_same_every_time(engine: Engine, database
 def test_without_vectors_nothing_is_listed(engine: Engine, kind: VectorKind) -> None:
     samples = listed(engine, make_dataset(engine, "own"), kind, 1)
     assert (samples.n_all, samples.sample_ids.size) == (0, 0)
+    with engine.connect() as connection:
+        assert load_sample_vectors(connection, kind, 1, samples) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from db.manifest.wrong_spans import Span, delete_span, list_spans, store_span
 from db.reports.agreement import SPANS_ASPECT, list_judged_samples, list_ratings
 from db.schema import rating, sample, wrong_span
 from db.schema.views import create_views
-from tests.db.builders import TWO_METRICS, add_sample, add_video, change_text, make_dataset, remove
+from tests.db.builders import TWO_METRICS, add_sample, add_video, change_text, make_dataset, remove, wait_for_lock
 
 TEXT = "\U0001f415 a red\r\ndog  barks"
 RED, DOG, RED_DOG = (4, 7), (9, 12), (4, 12)
@@ -65,6 +66,17 @@ def test_marks_do_not_overlap_and_are_taken_back_one_by_one(engine: Engine, clip
     assert rows(engine, "SELECT rater, words FROM wrong_span ORDER BY rater") == [("ann", "red"), ("bob", "red\r\ndog")]
 
 
+def test_marks_from_two_windows_at_once_do_not_overlap(engine: Engine, clips: tuple[Dataset, list[int]]) -> None:
+    rater = Rater(clips[0], "ann", "fun", spans=True)
+    caption = caption_of(engine, rater, clips[1][0])
+    with ThreadPoolExecutor(1) as pool:
+        with engine.begin() as connection:
+            assert store_span(connection, rater, caption, RED_DOG, is_planted=False)
+            second = pool.submit(mark, engine, rater, caption, DOG)
+            wait_for_lock(engine, second)
+        assert not second.result()
+
+
 def test_marks_of_an_older_text_are_kept_and_not_counted(engine: Engine, clips: tuple[Dataset, list[int]]) -> None:
     dataset, ids = clips
     with engine.begin() as connection:
@@ -73,11 +85,17 @@ def test_marks_of_an_older_text_are_kept_and_not_counted(engine: Engine, clips: 
     caption = caption_of(engine, ann, ids[0])
     assert mark(engine, ann, caption, RED)
     assert mark(engine, ann, caption._replace(text="a cat", text_sha256=text_sha256("a cat")), (2, 5), is_planted=True)
+    moved = caption._replace(text="a dog", text_sha256=text_sha256("a dog"))
+    assert mark(engine, ann, moved, (2, 5), is_planted=True)
     exported = "SELECT dataset, sample, system, rater, start_at, end_at, words, is_stale FROM wrong_spans"
     row = ("clips", "c0", "brief", "ann", *RED, "red")
     assert rows(engine, exported) == [(*row, False)], "what is marked in a planted caption is not of this one"
-    change_text(engine, ids[0], "a cat")
+    change_text(engine, ids[0], "a fox")
     assert rows(engine, exported) == [(*row, True)]
+    change_text(engine, ids[0], "a dog")
+    assert sorted(rows(engine, exported)) == [("clips", "c0", "brief", "ann", 2, 5, "dog", False), (*row, True)]
+    with engine.connect() as connection:
+        assert list_spans(connection, ann, moved) == [(2, 5)], "the page shows what counts"
     assert not mark(engine, ann, caption._replace(sample_id=0), RED), "of no sample"
     remove(engine, sample, ids[0])
     assert rows(engine, exported) == []

@@ -308,11 +308,12 @@ def test_only_samples_without_the_tag_get_it_and_undo_takes_only_these_back(show
         ("map/tag", {"text": "odd", "by": "ann"}, "no area is chosen: draw one on the map first"),
         ("map/tag", {"text": " ", "by": "ann"}, "the tag is empty: write one"),
         ("map/tag", {"text": "odd", "by": ""}, "the name is empty: write one"),
+        ("views", {"name": "odd", "area": "[]"}, "an area of the map is no condition: tag its samples there"),
         ("map/untag", {"text": "odd", "by": "ann"}, "is not a time"),
         ("map/untag", {"text": "odd", "by": "ann", "at": "now"}, "'now' in the address is not a time with its zone"),
     ],
 )
-def test_a_wrong_tag_is_explained_in_one_sentence(
+def test_a_change_that_cannot_be_made_is_explained_in_one_sentence(
     shown: Shown, path: str, values: dict[str, str], sentence: str
 ) -> None:
     status, answer = change(shown, "texts", path, **values)
@@ -382,6 +383,15 @@ def test_a_map_needs_three_different_vectors(shown: Shown) -> None:
     assert json.loads(shown.ask(f"/look/equal/map/points?{query}").read())["message"].startswith(
         "a map needs 3 different"
     )
+
+
+def test_videos_without_captions_have_no_point(shown: Shown) -> None:
+    dataset = make_dataset(shown.engine, "silent")
+    video = add_video(shown.engine, dataset, "v", content=b"silent")
+    add_frames(shown.engine, {video: (1, 0)})
+    answer = shown.ask("/look/silent/map/points?vectors=frames+by+frames&colour=system")
+    assert answer.status == 400
+    assert json.loads(answer.read())["message"].startswith("no sample of dataset silent has one of these vectors")
 
 
 def test_all_vectors_of_a_dataset_are_offered(shown: Shown) -> None:

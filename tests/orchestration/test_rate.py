@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, quote_plus, urlsplit
+from urllib.parse import quote, quote_plus, urlencode, urlsplit
 
 import pytest
 import sqlalchemy as sa
@@ -23,7 +24,7 @@ from metrics_core.protocols import TextEncoder
 from orchestration.look.rating import RatingSession
 from tests.assets.reporting import rate
 from tests.browser import barriers
-from tests.db.builders import change_text
+from tests.db.builders import add_reference, add_sample, add_video, change_text, make_dataset
 from tests.orchestration.looking import HOSTILE, SYSTEMS, Shown, browser, page, shown
 from tests.orchestration.test_look import until
 
@@ -206,6 +207,7 @@ def test_a_question_gives_the_order_and_every_answer_has_its_mark(page: Page, sh
         ("rater=a&aspect=b&to-settle=vcs:nothing", "&#39;nothing&#39; is neither a simple score"),
         ("rater=a&aspect=b&scale=1-7", "there is no scale &#39;1-7&#39;"),
         ("rater=a&aspect=%00", "NUL character"),
+        (f"rater=a&aspect={quote(SPANS_ASPECT)}", "is computed from labels or marks, and not rated"),
         ("rater=%20&aspect=b", "the rater"),
         ("rater=a&aspect=b&seed=-1", "is not a whole number"),
         ("rater=a&aspect=b&skip=x", "is not a whole number"),
@@ -385,6 +387,31 @@ def n_repeated(shown: Shown, rater: str) -> int:
             or 0
             for table in (rating, preference)
         )
+
+
+def test_there_is_no_check_where_the_page_shows_nothing_of_the_video(shown: Shown, rater: str) -> None:
+    dataset = make_dataset(shown.engine, "unseen")
+    videos = [add_video(shown.engine, dataset, f"u{n}", status="text_only", uri=None) for n in range(8)]
+    for n, video in enumerate(videos):
+        add_sample(shown.engine, dataset, video, f"u{n}", f"A fox runs {n} times.")
+
+    def count_checks(name: str) -> int:
+        for _ in range(6):
+            page = shown.ask(f"/look/unseen/rate?{urlencode({'aspect': 'watched', 'rater': name})}").read().decode()
+            address = html.unescape(page.partition('data-answer="')[2].partition('"')[0])
+            assert shown.ask(f"{address}&answer=2", "POST", {}).status == 200
+        return len(checks(shown, name))
+
+    def list_raters() -> list[str]:
+        page = shown.ask(f"/look/unseen/rate/raters?{urlencode({'aspect': 'watched', 'rater': rater})}").read().decode()
+        return re.findall(r"<t[hd] [^>]*>([^<]*)</t[hd]>", page)
+
+    assert count_checks(rater) == 0
+    for n, video in enumerate(videos):
+        add_reference(shown.engine, dataset, video, f"r{n}", f"A fox was seen {n} times.")
+    assert count_checks(f"{rater} again") == 2
+    # The page of all raters does not tell how many of six answers were checks.
+    assert sorted(list_raters()) == sorted(["rater", "answers", rater, "6", f"{rater} again", "6"])
 
 
 @pytest.mark.parametrize(
