@@ -43,8 +43,8 @@ PAGES = {
     "histogram of durations": "/histogram?column=duration_s",
     "systems": "/histogram?column=system",
     "systems under a brush": f"/histogram?column=system&only={quote('vcs >= 0.2 and vcs < 0.3')}",
-    "sample": "/sample/500001",
-    "systems on a video": "/video/100001",
+    "sample": "/sample/{sample_id}",
+    "systems on a video": "/video/{video_id}",
 }
 # What a rater is asked, and answers again and again.
 RATED = {
@@ -75,8 +75,9 @@ def main() -> None:
             thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
             thread.start()
             found = {}
+            middle = {"sample_id": given.samples // 2 + 1, "video_id": given.samples // 10 + 1}
             for name, path in PAGES.items():
-                found[name] = _seconds(f"http://127.0.0.1:{port}/look/{NAME}{path}", given.repeats)
+                found[name] = _seconds(f"http://127.0.0.1:{port}/look/{NAME}{path.format(**middle)}", given.repeats)
                 print(f"{name:<36}{found[name][0]:>8.3f} s first {found[name][1]:>8.3f} s median", flush=True)
             for name, (path, answer) in RATED.items():
                 found[name] = _rated(f"http://127.0.0.1:{port}", f"/look/{NAME}{path}", answer)
