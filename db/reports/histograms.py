@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.engine import Connection
 
 from db.reports.sample_query import QueryContext, parse_conditions
 from db.scores.sample_scores import is_number_column
 from db.selection.conditions import FilterError, require_column
 from db.selection.filters import list_column_names, parse_filter
+from db.server.arrays import is_one_of
 
 # A value of theirs is that of one sample, or of one video: there is nothing to count.
 UNIQUE_COLUMNS = frozenset({"sample", "video", "text", "dataset"})
@@ -77,7 +77,7 @@ def count_values(context: QueryContext, name: str) -> Histogram | list[ValueCoun
     return [ValueCount(*row) for row in context.connection.execute(query)]
 
 
-def load_values(context: QueryContext, name: str, sample_ids: Sequence[int]) -> list[tuple[int, Any, bool]]:
+def load_column_values(context: QueryContext, name: str, sample_ids: Sequence[int]) -> list[tuple[int, Any, bool]]:
     """Load (sample id, value of column `name`, whether it meets all conditions) of samples of the query's dataset, in
     any order; the value is None for a sample without one. Raises FilterError for an unknown column or a condition that
     is not allowed, and SelectionError for an unknown own field.
@@ -86,10 +86,8 @@ def load_values(context: QueryContext, name: str, sample_ids: Sequence[int]) -> 
     is_kept = sa.func.coalesce(sa.and_(sa.true(), *parse_conditions(context.query, columns)), False)
     value, sample_id = require_column(name, columns).expression, scores.columns["sample_id"]
     query = sa.select(sample_id, value, is_kept).select_from(scores.from_clause)
-    is_asked = sample_id == sa.any_(sa.literal(sample_ids, ARRAY(sa.BigInteger)))
-    return [
-        (row[0], row[1], row[2]) for row in context.connection.execute(query.where(scores.dataset_condition, is_asked))
-    ]
+    asked = query.where(scores.dataset_condition, is_one_of(sample_id, sample_ids))
+    return [(row[0], row[1], row[2]) for row in context.connection.execute(asked)]
 
 
 def compute_histogram(connection: Connection, shown: sa.Select[Any], *, is_whole: bool) -> Histogram:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
@@ -27,11 +26,11 @@ from db.scores.sample_scores import (
 )
 from db.selection.columns import OWN_PREFIX, RATING_PREFIX, TAG_PREFIX, build_own_columns
 from db.selection.filters import list_column_names, parse_filter
+from db.server.arrays import is_one_of
 
 TIMEOUT_S = 30
 # Of own fields, those of so many samples are suggested.
 _LOOKED_THROUGH = 1000
-_IDS = ARRAY(sa.BigInteger)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +148,6 @@ def parse_conditions(
     that name only the column `but` (in lower case) are left out. Raises FilterError for a condition that is not
     allowed.
     """
-    area = [] if query.sample_ids is None else [sample.c.sample_id == sa.any_(sa.literal(query.sample_ids, _IDS))]
+    area = [] if query.sample_ids is None else [is_one_of(sample.c.sample_id, query.sample_ids)]
     conditions = [text for text in query.conditions if but is None or list_column_names(text) != {but}]
     return [*area, *[parse_filter(text, columns) for text in conditions]]

@@ -1,17 +1,27 @@
-"""Bulk reads: columns of numbers leave Postgres as arrays, which numpy reads without an object per number."""
+"""Numbers in bulk: columns leave Postgres as arrays, which numpy reads without an object per number, and ids go to it
+as one array.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.engine import Connection
 
 # Bytes of a Postgres array before its first value; every value comes after its length.
 _HEADER = 20
+
+
+def is_one_of(column: sa.ColumnElement[Any], ids: Sequence[int]) -> sa.ColumnElement[bool]:
+    """Return the SQL condition that a column has one of these ids. They are one parameter, an array, since a statement
+    takes at most 65,535 parameters.
+    """
+    return column == sa.any_(sa.literal(list(ids), ARRAY(sa.BigInteger)))
 
 
 def pack_column(value: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:

@@ -21,7 +21,7 @@ from assets.reports.text import format_count, format_page_cell, format_percent
 from assets.sample_map import MapCache, SampleMap, list_map_vectors
 from assets.scores.base import Scorer
 from db.manifest.remarks import Remark, delete_added_tags, load_stored_time, store_remarks
-from db.reports.histograms import UNIQUE_COLUMNS, has_number_values, load_values
+from db.reports.histograms import UNIQUE_COLUMNS, has_number_values, load_column_values
 from db.reports.sample_query import QueryContext, list_telling_columns
 from db.selection.columns import TAG_PREFIX
 from orchestration.look.answering import build_change_response, catch_page_errors, render_look_page
@@ -82,7 +82,7 @@ class MapPages:
         column = request.query_params.get("colour", "")
         with self.open_view(request) as (_, prepared):
             is_number = has_number_values(prepared, column)
-            rows = load_values(prepared, column, made.sample_ids.tolist())
+            rows = load_column_values(prepared, column, made.sample_ids.tolist())
         values = {sample_id: value for sample_id, value, is_kept in rows if is_kept}
         classes, legend = build_classes([*values.values()], is_number)
         class_by_id = dict(zip(values, classes, strict=True))
@@ -113,7 +113,7 @@ class MapPages:
             dataset, chosen = prepared.query.dataset, prepared.query.sample_ids
             if chosen is None:
                 raise BadAnswer("no area is chosen: draw one on the map first")
-            kept = [sample_id for sample_id, _, is_kept in load_values(prepared, "system", chosen) if is_kept]
+            kept = [sample_id for sample_id, _, is_kept in load_column_values(prepared, "system", chosen) if is_kept]
             tags = [Remark(sample_id, "tag", text, by) for sample_id in kept]
             stored = len(store_remarks(prepared.connection, dataset, tags))
             made_at = load_stored_time(prepared.connection)
