@@ -13,7 +13,7 @@ from db.reports.sample_query import QueryContext, parse_conditions
 from db.scores.sample_scores import is_number_column
 from db.selection.conditions import FilterError, require_column
 from db.selection.filters import list_column_names, parse_filter
-from db.server.arrays import is_one_of
+from db.server.arrays import build_id_condition
 
 # A value of theirs is that of one sample, or of one video: there is nothing to count.
 UNIQUE_COLUMNS = frozenset({"sample", "video", "text", "dataset"})
@@ -86,7 +86,7 @@ def load_column_values(context: QueryContext, name: str, sample_ids: Sequence[in
     is_kept = sa.func.coalesce(sa.and_(sa.true(), *parse_conditions(context.query, columns)), False)
     value, sample_id = require_column(name, columns).expression, scores.columns["sample_id"]
     query = sa.select(sample_id, value, is_kept).select_from(scores.from_clause)
-    asked = query.where(scores.dataset_condition, is_one_of(sample_id, sample_ids))
+    asked = query.where(scores.dataset_condition, build_id_condition(sample_id, sample_ids))
     return [(row[0], row[1], row[2]) for row in context.connection.execute(asked)]
 
 

@@ -26,7 +26,7 @@ from db.scores.sample_scores import (
 )
 from db.selection.columns import OWN_PREFIX, RATING_PREFIX, TAG_PREFIX, build_own_columns
 from db.selection.filters import list_column_names, parse_filter
-from db.server.arrays import is_one_of
+from db.server.arrays import build_id_condition
 
 TIMEOUT_S = 30
 # Of own fields, those of so many samples are suggested.
@@ -148,6 +148,6 @@ def parse_conditions(
     that name only the column `but` (in lower case) are left out. Raises FilterError for a condition that is not
     allowed.
     """
-    area = [] if query.sample_ids is None else [is_one_of(sample.c.sample_id, query.sample_ids)]
+    area = [] if query.sample_ids is None else [build_id_condition(sample.c.sample_id, query.sample_ids)]
     conditions = [text for text in query.conditions if but is None or list_column_names(text) != {but}]
     return [*area, *[parse_filter(text, columns) for text in conditions]]

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from db.schema import dataset, sample, score, scorer
 from db.scores.store import current_score
-from db.server.arrays import is_one_of
+from db.server.arrays import build_id_condition
 
 UNSCORED = "not scored"
 """Reason for a sample without a stored score by a scorer."""
@@ -103,7 +103,7 @@ def load_scorer_values(
     status "stale"; samples without a score are left out. sample_ids: None for all samples.
     """
     view = current_score.c
-    condition = sa.true() if sample_ids is None else is_one_of(view.sample_id, sample_ids)
+    condition = sa.true() if sample_ids is None else build_id_condition(view.sample_id, sample_ids)
     query = sa.select(view.sample_id, view.value, view.status).where(
         view.scorer_id == scorer_id, view.dataset_id == dataset_id, condition
     )

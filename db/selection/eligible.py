@@ -29,7 +29,7 @@ from db.selection.columns import OWN_PREFIX, RATING_PREFIX, build_own_columns
 from db.selection.filters import list_column_names, parse_filter
 from db.selection.missing_scores import count_missing_scores
 from db.selection.recipes import SAMPLE_KINDS, Recipe, SelectionError
-from db.server.arrays import is_one_of
+from db.server.arrays import build_id_condition
 
 NO_STRATUM = "none"
 """Name of the stratum of samples without a value in the column of strata."""
@@ -157,7 +157,7 @@ def load_standings(
         .group_by(stratum)
     )
     least = {row[0]: row[1] for row in connection.execute(held)} if recipe.per else {}
-    wanted = rows.where(scores.dataset_condition, is_one_of(sample_id, sample_ids))
+    wanted = rows.where(scores.dataset_condition, build_id_condition(sample_id, sample_ids))
     return {row[0]: Standing(row[1], row[2], least.get(row[2])) for row in connection.execute(wanted)}
 
 

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 _HEADER = 20
 
 
-def is_one_of(column: sa.ColumnElement[Any], ids: Sequence[int]) -> sa.ColumnElement[bool]:
+def build_id_condition(column: sa.ColumnElement[Any], ids: Sequence[int]) -> sa.ColumnElement[bool]:
     """Return the SQL condition that a column has one of these ids. They are one parameter, an array, since a statement
     takes at most 65,535 parameters.
     """
