@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from sqlalchemy.engine import Engine
 
@@ -34,7 +36,7 @@ from assets.selection.partial_file import open_partial_file, remove_abandoned
 from assets.selection.partial_folder import PARTIAL_SUFFIX, open_partial_folder
 from assets.selection.passport import format_passport
 from assets.sources.base import LineWriter
-from db.selection.exports import load_export_batches
+from db.selection.exports import ExportColumn, load_export_batches, load_media_in_tars
 from db.selection.recipes import SelectionError
 from metrics_core.frames import compute_content_sha256
 
@@ -99,7 +101,9 @@ def _export_rows(engine: Engine, selection_id: int, target: Path, form: ExportFo
             with open_partial_folder(target, _build_identity(source), resumable=False) as folder:
                 write_hugging_face(folder, source, batches)
         else:
-            _write_with_passport(target, form, source, batches)
+            load_media = partial(load_media_in_tars, connection, source.media_root)
+            write = partial(write_shard_keys, load_media=load_media) if form is ExportFormat.KEYS else _WRITERS[form]
+            _write_with_passport(target, write, source, batches)
     return source
 
 
@@ -122,9 +126,8 @@ def _export_shards(
     return source
 
 
-def _write_with_passport(target: Path, form: ExportFormat, source: ExportInput, batches: Iterator[Batch]) -> None:
+def _write_with_passport(target: Path, write: _Writer, source: ExportInput, batches: Iterator[Batch]) -> None:
     """Write a file and its passport. The passport gets its name first: a file without one is not a complete export."""
-    write = _WRITERS[form]
     with open_partial_file(target) as file:
         write(file, source.columns, batches)
         file.flush()
@@ -135,11 +138,11 @@ def _write_with_passport(target: Path, form: ExportFormat, source: ExportInput, 
             passport_file.write(format_passport({**source.passport, "files": [file_record]}).encode())
 
 
-_WRITERS = {
+_Writer = Callable[[BinaryIO, Sequence[ExportColumn], Iterator[Batch]], None]
+_WRITERS: Mapping[ExportFormat, _Writer] = {
     ExportFormat.JSON_LINES: write_json_lines,
     ExportFormat.CSV: write_csv,
     ExportFormat.LABEL_STUDIO: write_label_studio,
-    ExportFormat.KEYS: write_shard_keys,
 }
 
 

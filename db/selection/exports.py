@@ -218,6 +218,15 @@ def load_current_videos(
     return {row.key: row for row in connection.execute(query)}
 
 
+def load_media_in_tars(connection: Connection, root: str | None, tars: Collection[str]) -> Iterator[str]:
+    """Yield the addresses of all stored videos, of any dataset, in these tar files. tars: paths or addresses, as in
+    column `media` of an export with the media root `root`; the addresses are in the same form.
+    """
+    media = _build_relative_path(video.c.uri, root)
+    is_inside = sa.func.substring(media, "^tar://(.*?[.][tT][aA][rR])#").in_(tars)
+    yield from connection.scalars(sa.select(media).distinct().where(video.c.uri.startswith("tar://"), is_inside))
+
+
 def _build_relative_path(uri: sa.ColumnElement[str], root: str | None) -> sa.ColumnElement[str]:
     if root is None:
         return uri

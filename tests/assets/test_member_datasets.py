@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -270,6 +271,31 @@ def test_keys_need_videos_in_tar_files(engine: Engine, shards: Path, tmp_path: P
     with pytest.raises(SelectionError, match=r"^the videos of 1 of the 7 rows are in no tar file"):
         export_selection(engine, selection, tmp_path / "best.keys")
     assert not list(tmp_path.glob("best*"))
+
+
+def test_a_key_that_another_video_has_too_is_refused(
+    engine: Engine, clips: Mapping[str, bytes], tmp_path: Path
+) -> None:
+    names = ("a.b/22.05.avi", "a.b/22.06.avi", "a.b/23.avi", "22.05.avi")
+    data = list(clips.values())
+    texts = [(f"{name[:-4]}.txt", f"Clip {name}.") for name in names]
+    shard(tmp_path / "s" / "s0.TAR", sorted([*zip(names, data, strict=False), *texts], key=itemgetter(0)))
+    shard(tmp_path / "s" / "s1.tar", [("22.06.avi", data[4]), ("22.06.txt", "Of another shard.")])
+    dataset = ingested(engine, create_manifest(tmp_path / "s").folder)
+    set_scores(engine, {row["sample_id"]: 0.5 for row in shown(engine, "SELECT sample_id FROM sample")})
+
+    def export(of: str, to: str) -> str:
+        recipe = parse_recipe({"by": "vcs", "keep": 1.0, "where": f"video LIKE '{of}'"})
+        with engine.begin() as connection:
+            selection = freeze_recipe(connection, dataset, recipe).selection_id
+        return export_selection(engine, selection, tmp_path / to).path.read_text()
+
+    refused = r"^s0.TAR: a\.b/22\.06\.avi is selected and a\.b/22\.05\.avi is not.* key 'a\.b/22'.*--format webdataset"
+    with pytest.raises(SelectionError, match=refused):
+        export("%a.b/22.06", "one.keys")
+    assert not (tmp_path / "one.keys").exists()
+    assert '"keys": ["a.b/22"]' in export("%a.b/22%", "both.keys")
+    assert export("s0/22%", "outer.keys") == '{"tar": "s0.TAR", "keys": ["22"]}\n'
 
 
 @given(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, BinaryIO
 
 from assets.media.address import is_member_address, parse_member_address
@@ -12,15 +12,24 @@ from db.selection.exports import ExportColumn
 from db.selection.recipes import SelectionError
 
 
-def write_shard_keys(file: BinaryIO, columns: Sequence[ExportColumn], batches: Iterable[Batch]) -> None:
+def write_shard_keys(
+    file: BinaryIO,
+    columns: Sequence[ExportColumn],
+    batches: Iterable[Batch],
+    *,
+    load_media: Callable[[Collection[str]], Iterable[str]],
+) -> None:
     """Write a JSON object for every tar file that holds a video of the rows: `tar`, its path or address, and `keys`,
     the sorted keys of the samples in it, once each. Write one for every column of a Lance table, too: `lance`, the path
     or address of the table, `column`, null where the addresses name none, and `rows`, the sorted ids of the rows.
     Tables come first, and both are in the order of their names. batches: rows with a value for every column, in their
-    order. Raises SelectionError where a row's video is in no tar file and no table.
+    order. load_media: returns the media of all stored videos in tar files, as column `media` has them. Raises
+    SelectionError where a row's video is in no tar file and no table, and where another video of a tar file has the key
+    of a chosen one.
     """
     place = [column.name for column in columns].index("media")
-    keys: dict[str, set[str]] = {}
+    # By tar file and key, the members that are chosen.
+    keys: dict[str, dict[str, set[str]]] = {}
     rows: dict[tuple[str, str], set[int]] = {}
     n = n_elsewhere = 0
     for media in (row[place] for batch in batches for row in batch):
@@ -30,7 +39,8 @@ def write_shard_keys(file: BinaryIO, columns: Sequence[ExportColumn], batches: I
             continue
         address = parse_member_address(media)
         if address.scheme == "tar":
-            keys.setdefault(address.container, set()).add(find_sample_key(address.name))
+            members = keys.setdefault(address.container, {}).setdefault(find_sample_key(address.name), set())
+            members.add(address.name)
         else:
             column, _, row_id = address.name.rpartition("/")
             rows.setdefault((address.container, column), set()).add(int(row_id))
@@ -39,6 +49,15 @@ def write_shard_keys(file: BinaryIO, columns: Sequence[ExportColumn], batches: I
             f"the videos of {n_elsewhere} of the {n} rows are in no tar file and no Lance table, and have no key "
             "there: use another format"
         )
+    for media in load_media(keys):
+        address = parse_member_address(media)
+        key = find_sample_key(address.name)
+        chosen = keys[address.container].get(key, set())
+        if chosen and address.name not in chosen:
+            raise SelectionError(
+                f"{address.container}: {min(chosen)} is selected and {address.name} is not, but WebDataset reads both "
+                f"by the key {key!r}, which ends at the first dot: select both, or use --format webdataset"
+            )
     lines: list[dict[str, Any]] = [
         {"lance": table, "column": column or None, "rows": sorted(ids)} for (table, column), ids in sorted(rows.items())
     ]
