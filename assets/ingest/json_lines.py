@@ -8,7 +8,7 @@ from typing import Any
 
 from assets.ingest.files import open_text_file
 from assets.ingest.hygiene import format_raw_row, format_value, has_safe_text
-from assets.ingest.lines import MAX_ROW_BYTES, Block, Line, read_blocks, split_block
+from assets.ingest.lines import MAX_ROW_BYTES, Block, ByteReader, Line, read_blocks, split_block
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.named_columns import NO_COLUMNS, Columns, name_fields
 from assets.ingest.rejects import Reject
@@ -59,6 +59,12 @@ def parse_rows(block: Block, source: str, kind: str | None, columns: Columns = N
             kinds = ", ".join(MANIFEST_TABLES)
             reject = Reject("unknown_kind", f"field 'kind' is {format_value(kind_of_row)}: use one of {kinds}")
             yield RawRow(source, line.number, UNKNOWN_KIND, None, reject, raw)
+
+
+def read_numbered_objects(file: ByteReader) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
+    """Yield the number of every nonblank line of an open JSON Lines file, with its fields as in `parse_fields`."""
+    lines = (line for block in read_blocks(file) for line in list_nonblank_lines(block))
+    return ((line.number, parse_fields(line)) for line in lines)
 
 
 def parse_fields(line: Line) -> dict[str, Any] | Reject:

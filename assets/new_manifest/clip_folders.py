@@ -1,20 +1,23 @@
-"""Clips with captions, numbers and vectors in a folder of NeMo Curator or Cosmos-Curate: metas/v0/ID.json,
-clips/ID.mp4, MODEL_embd_parquet/*.parquet.
+"""Clips with captions, numbers and vectors in a folder of NeMo Curator or Cosmos-Curate: metas/v0/ID.json or
+metas_jsonl/v0/*.jsonl, clips/ID.mp4, MODEL_embd_parquet/*.parquet.
 """
 
 from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, get_args
 
 from assets.ingest import strict_json
+from assets.ingest.files import open_file
 from assets.ingest.hygiene import is_blank_text
+from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.lines import MAX_ROW_BYTES
-from assets.ingest.rejects import CODES, Reject
-from assets.ingest.rows import VideoRow
+from assets.ingest.paths import resolve_inside
+from assets.ingest.rejects import CODES, Code, Reject
+from assets.ingest.rows import CaptionRow, VideoRow
 from assets.media.address import is_address, strip_address
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest
 from assets.new_manifest.folder import FileKind, SourceFolder
@@ -22,19 +25,29 @@ from assets.new_manifest.tool_fields import collect_tool_fields
 from assets.new_manifest.tool_vectors import read_clip_vectors
 from assets.new_manifest.videos import VideoEntry, VideoRegistry
 
-# The metadata of a clip, in a folder that names the version of its form.
-_CLIP_META = re.compile(r"metas/([^/]+)/[^/]+\.json")
+# The metadata of a clip, or of the clips of a video in lines, in a folder that names the version of its form.
+_CLIP_META = re.compile(r"(?:metas/([^/]+)/[^/]+\.json|metas_jsonl/([^/]+)/[^/]+\.jsonl)")
 _CAPTION, _FILTERED = "_caption", "filtered_clips"
 # Fields of a clip's metadata that become something else than an own field of the same name.
-_USED = frozenset(("span_uuid", "clip_location", "valid", "windows", "filtered_windows", "duration_span"))
+_TIMES = frozenset(("start_ns", "end_ns", "start_frame", "end_frame"))
+_USED = frozenset(("span_uuid", "clip_location", "valid", "windows", "filtered_windows", "duration_span")) | _TIMES
+_STATUS, _REASON = "caption_status", "caption_failure_reason"
+# What the tools write in place of a caption that failed.
+_PLACEHOLDER = "unknown caption"
+_TOKENS = ("_prompt_tokens", "_output_tokens")
 _PICKLE = re.compile(r"[a-z0-9]+_embd(_[^/]+)?/[^/]+\.pickle")
-_VIDEO_FIELDS = frozenset(VideoRow.model_fields)
+_LANCE = re.compile(r"((processed_)?lance(_fragments)?|[^/]+_embd(_[^/]+)?_lance(_fragments(_processed)?)?)/.+")
+_CAPTION_FIELDS, _VIDEO_FIELDS = frozenset(CaptionRow.model_fields), frozenset(VideoRow.model_fields)
 # By the beginning of their path, files that are left out, and why.
 _NOT_READ: Mapping[str, str] = {
     "previews/": "a preview of a clip",
     f"{_FILTERED}/": "a clip that the tool filtered out",
     "processed_": "a record about a whole video or chunk",
+    "video_errors/": "a record about a whole video or chunk",
     "v0/": "a second list of the captions",
+    "cds_parquet/": "a second list of the captions",
+    "cosmos_predict2_video2world_dataset/": "a second copy of clips and captions",
+    "sam3_": "a result of SAM 3, which is not read",
 }
 
 
@@ -45,7 +58,13 @@ def read_clip_folder(tool: str, videos: VideoRegistry, findings: Findings) -> It
     metadata of clips.
     """
     folder = videos.folder
-    metas = {file: found[1] for file in folder.list_files("caption") if (found := _CLIP_META.fullmatch(file))}
+    files = [*folder.list_files("caption"), *folder.list_files("table")]
+    metas = {file: found[1] or found[2] for file in files if (found := _CLIP_META.fullmatch(file))}
+    if not metas and any(map(_LANCE.fullmatch, folder.list_files("lance"))):
+        raise NoManifest(
+            f"{folder.path}: its metadata of clips is in a Lance table, which is not read: let {tool} write it to "
+            "metas/v0 or metas_jsonl/v0, without --upload-clip-info-in-lance"
+        )
     if not metas:
         raise NoManifest(
             f"{folder.path}: no metadata of clips in metas/v0, as {tool} writes it: give the folder that it wrote to, "
@@ -60,11 +79,33 @@ def _read_clips(
 ) -> Iterator[CaptionedVideo]:
     files, clips = frozenset(videos.folder.list_files("video")), dict[str, VideoEntry]()
     for file, version in metas.items():
-        video = _read_clip(videos, findings, tool, files, file, version)
-        if video is not None:
-            clips[PurePosixPath(file).stem] = VideoEntry(video.video_id, video.path)
-            yield video
+        for where, meta in _read_metas(videos.folder, findings, file):
+            clip = str(meta.get("span_uuid"))
+            if clip in clips:
+                findings.leave_out("a second record of a clip", where)
+                continue
+            named = {"tool": tool, "tool_version": version, "tool_file": file}
+            video = _read_clip(videos, findings, named, files, meta, where)
+            if video is not None:
+                clips[clip] = VideoEntry(video.video_id, video.path)
+                yield video
     yield from read_clip_vectors(videos.folder, clips, findings)
+
+
+def _read_metas(folder: SourceFolder, findings: Findings, file: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the metadata of the clips in a file, with where it is."""
+    if not file.endswith(".jsonl"):
+        meta = _read_object(folder, findings, file)
+        if meta is not None:
+            yield file, meta
+        return
+    folder.mark_read(file)
+    with open_file(resolve_inside(folder.path, file)) as opened:
+        for number, row in read_numbered_objects(opened):
+            if isinstance(row, Reject):
+                _leave_out_unreadable(findings, row.code, f"{file}:{number}")
+            else:
+                yield f"{file}:{number}", row
 
 
 def _leave_out_folders(folder: SourceFolder, findings: Findings) -> None:
@@ -73,18 +114,24 @@ def _leave_out_folders(folder: SourceFolder, findings: Findings) -> None:
             reason = next((why for beginning, why in _NOT_READ.items() if file.startswith(beginning)), None)
             if _PICKLE.fullmatch(file):
                 reason = "a pickled vector of a clip, which is not opened: vectors come from the tool's Parquet files"
+            if _LANCE.fullmatch(file):
+                reason = "a part of the tool's Lance tables, which are not read"
             if reason is not None:
                 folder.mark_read(file)
                 findings.leave_out(reason, file)
 
 
 def _read_clip(
-    videos: VideoRegistry, findings: Findings, tool: str, files: Collection[str], file: str, version: str
+    videos: VideoRegistry,
+    findings: Findings,
+    named: Mapping[str, str],
+    files: Collection[str],
+    meta: Mapping[str, Any],
+    file: str,
 ) -> CaptionedVideo | None:
-    """Read the metadata of one clip; None where the clip has no caption or no usable file. files: those of videos."""
-    meta = _read_object(videos.folder, findings, file)
-    if meta is None:
-        return None
+    """Read the metadata of one clip; None where the clip has no caption or no usable file. named: the own fields that
+    name the tool. files: those of videos. file: where the metadata is.
+    """
     location = meta.get("clip_location")
     if not isinstance(location, str):
         findings.leave_out("metadata of a clip without clip_location", file)
@@ -93,10 +140,10 @@ def _read_clip(
         findings.leave_out("metadata of a clip that the tool filtered out", file)
         return None
     for window in _list_objects(meta, "filtered_windows"):
-        findings.leave_out("a window that the tool filtered out", f"{file}: {window.get('start_frame')}")
+        findings.leave_out("a window that the tool filtered out", _name_window(window, file))
     captions = tuple(
         caption
-        for caption in _build_captions(meta)
+        for caption in _build_captions(meta, findings, file)
         if findings.accept_row("caption", caption.build_row("v", "c"), file)
     )
     if not captions:
@@ -105,7 +152,6 @@ def _read_clip(
     place = _find_clip(videos, findings, files, location, file)
     if place is None:
         return None
-    named = {"tool": tool, "tool_version": version, "tool_file": file}
     fields = collect_tool_fields(named, _list_measured(meta), _VIDEO_FIELDS, findings, file)
     return CaptionedVideo(place.video_id, place.path, captions, fields)
 
@@ -118,6 +164,8 @@ def _list_measured(meta: Mapping[str, Any]) -> dict[str, Any]:
     span, source = meta.get("duration_span"), meta.get("source_video")
     if isinstance(span, list) and len(span) == 2 and all(map(_is_number, span)):
         measured |= {"span_start_s": span[0], "span_end_s": span[1]}
+    elif (times := _find_times(meta, None)) is not None:
+        measured |= {"span_start_s": times[0], "span_end_s": times[1]}
     if isinstance(source, str):
         measured["source_video"] = strip_address(source)
         if source.startswith(("https://", "http://")):
@@ -139,28 +187,87 @@ def _find_clip(
     return None
 
 
-def _build_captions(meta: Mapping[str, Any]) -> Iterator[Caption]:
+def _build_captions(meta: Mapping[str, Any], findings: Findings, where: str) -> Iterator[Caption]:
     """Yield a caption of the clip for every model that wrote any: the texts of its windows in order, with their times
-    where there are several.
+    where there are several, and what the tool noted about them. Failed captions are left out.
     """
     windows = _list_objects(meta, "windows")
+    usable = [window for window in windows if _accept_window(window, findings, where)]
     rate = meta.get("framerate", meta.get("framerate_source"))
-    for name in dict.fromkeys(name for window in windows for name in window if name.endswith(_CAPTION)):
-        texts = [window for window in windows if isinstance(window.get(name), str) and not is_blank_text(window[name])]
+    for name in dict.fromkeys(name for window in usable for name in window if name.endswith(_CAPTION)):
+        texts = [window for window in usable if _has_text(window, name, findings, where)]
         if texts:
-            segments = [_build_segment(window, name, rate) for window in texts]
-            is_timed = len(texts) > 1 and None not in segments
+            times = [_find_times(window, rate) for window in texts]
+            segments = [
+                {"start_s": span[0], "end_s": span[1], "text": window[name]}
+                for span, window in zip(times, texts, strict=True)
+                if span is not None
+            ]
+            is_timed = len(segments) == len(texts) > 1
             text = "\n".join(window[name] for window in texts)
-            timed = [segment for segment in segments if segment is not None] if is_timed else None
-            yield Caption(text, system=name.removesuffix(_CAPTION), segments=timed)
+            noted = _merge_windows(texts, name.removesuffix(_CAPTION), findings, where)
+            noted["windows_left_out"] = len(windows) - len(texts) or None
+            extra = collect_tool_fields({}, noted, _CAPTION_FIELDS, findings, where)
+            yield Caption(
+                text, system=name.removesuffix(_CAPTION), segments=segments if is_timed else None, extra=extra
+            )
 
 
-def _build_segment(window: Mapping[str, Any], name: str, rate: Any) -> dict[str, Any] | None:
-    """Return a window as a segment of a caption; None where its times are not known."""
-    start, end = window.get("start_frame"), window.get("end_frame")
-    if not all(_is_number(number) for number in (start, end, rate)) or rate <= 0:
-        return None
-    return {"start_s": start / rate, "end_s": end / rate, "text": window[name]}
+def _accept_window(window: Mapping[str, Any], findings: Findings, where: str) -> bool:
+    """Return whether the tool counts a window's captions as whole; else leave it out with the reason."""
+    status = window.get(_STATUS)
+    if status in (None, "success"):
+        return True
+    why = "whose caption breaks off" if status == "truncated" else "whose caption failed"
+    reason = f", {_REASON} {window[_REASON]!r:.80}" if window.get(_REASON) is not None else ""
+    findings.leave_out(f"a window {why} ({_STATUS} {status!r:.80}{reason})", _name_window(window, where))
+    return False
+
+
+def _has_text(window: Mapping[str, Any], name: str, findings: Findings, where: str) -> bool:
+    """Return whether a window has a caption under this name; a placeholder is left out with the reason."""
+    text = window.get(name)
+    if not isinstance(text, str) or is_blank_text(text):
+        return False
+    if text.strip().rstrip(".").casefold() != _PLACEHOLDER:
+        return True
+    findings.leave_out(f"a window whose caption is only {text.strip()!r}", f"{_name_window(window, where)}: {name}")
+    return False
+
+
+def _merge_windows(windows: Sequence[Mapping[str, Any]], model: str, findings: Findings, where: str) -> dict[str, Any]:
+    """Return what the tool noted about the windows of a caption by `model`: sums of tokens, whether any has a flag, and
+    values that all have in common. Others are left out with the reason.
+    """
+    merged: dict[str, Any] = {}
+    for name in dict.fromkeys(name for window in windows for name in window):
+        values = [window[name] for window in windows if window.get(name) is not None]
+        if not values or name in _TIMES or name.endswith(_CAPTION):
+            continue
+        if name.endswith(_TOKENS):
+            if name.removeprefix(model) in _TOKENS and all(map(_is_number, values)):
+                merged[name.removeprefix(f"{model}_")] = sum(values)
+        elif all(isinstance(value, bool) for value in values):
+            merged[name] = any(values)
+        elif all(value == values[0] for value in values):
+            merged[name] = values[0]
+        else:
+            findings.leave_out(f"field {name!r} of windows, since it differs between them", where)
+    return merged
+
+
+def _name_window(window: Mapping[str, Any], where: str) -> str:
+    return f"{where}: {window.get('start_frame', window.get('start_ns'))}"
+
+
+def _find_times(part: Mapping[str, Any], rate: Any) -> tuple[float, float] | None:
+    """Return where a clip or window begins and ends in seconds, by its times or its frames at a rate; None where that
+    is not known.
+    """
+    for start, end, by in (("start_ns", "end_ns", 1e9), ("start_frame", "end_frame", rate)):
+        if all(map(_is_number, (part.get(start), part.get(end), by))) and by > 0:
+            return part[start] / by, part[end] / by
+    return None
 
 
 def _list_objects(meta: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
@@ -183,6 +290,9 @@ def _read_object(folder: SourceFolder, findings: Findings, file: str) -> dict[st
     parsed = strict_json.parse_json_bytes(data.removeprefix(BOM_UTF8))
     if isinstance(parsed, dict):
         return parsed
-    code = parsed.code if isinstance(parsed, Reject) else "not_an_object"
-    findings.leave_out(f"metadata that cannot be read ({code}): {CODES[code]}", file)
+    _leave_out_unreadable(findings, parsed.code if isinstance(parsed, Reject) else "not_an_object", file)
     return None
+
+
+def _leave_out_unreadable(findings: Findings, code: Code, where: str) -> None:
+    findings.leave_out(f"metadata that cannot be read ({code}): {CODES[code]}", where)

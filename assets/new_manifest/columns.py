@@ -15,6 +15,7 @@ from assets.ingest.scales import YES_OR_NO, Scale, parse_scale
 from assets.new_manifest.extract import MediaBytes
 from assets.new_manifest.findings import Caption, Findings, NoManifest, Rating, parse_id
 from assets.new_manifest.header_words import KNOWN_HEADERS, normalise_header
+from assets.new_manifest.tool_fields import remove_marks
 from assets.reports.text import format_count, join_names
 
 _OWN_FIELDS = frozenset(CaptionRow.model_fields)
@@ -105,10 +106,10 @@ class Columns:
 
     @property
     def columns_with_lists(self) -> tuple[str, ...]:
-        """The names of the columns whose cells may hold a list, if the table has them: captions, candidates, references
-        and segments.
+        """The names of the columns whose cells may hold a list, if the table has them: videos, captions, candidates,
+        references and segments.
         """
-        return tuple(filter(None, (self.caption, self.candidates, self.reference, self.segments)))
+        return tuple(filter(None, (self.video, self.caption, self.candidates, self.reference, self.segments)))
 
     @property
     def has_video_and_text(self) -> bool:
@@ -258,8 +259,8 @@ def _parse_texts(
 ) -> Iterator[Caption]:
     """Yield the captions in a value, which may be a text, an object with texts, or a list of these."""
     if isinstance(value, str):
-        if not is_blank_text(value):
-            yield replace(base, text=value)
+        if not is_blank_text(text := remove_marks(value)):
+            yield replace(base, text=text)
     elif isinstance(value, list):
         for item in value:
             if item is None or (isinstance(item, str) and is_blank_text(item)):

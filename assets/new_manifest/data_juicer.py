@@ -1,8 +1,7 @@
-"""Videos with captions and numbers in tables that Data-Juicer exported: NAME.jsonl with NAME_stats.jsonl."""
+"""Videos with captions in the tables of Data-Juicer: NAME.jsonl, with numbers in NAME_stats.jsonl where it exported."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import repeat
 from pathlib import PurePosixPath
@@ -10,41 +9,38 @@ from typing import Any
 
 from assets.ingest.files import open_file
 from assets.ingest.hygiene import is_blank_text
-from assets.ingest.json_lines import list_nonblank_lines, parse_fields
-from assets.ingest.lines import read_blocks
+from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.paths import resolve_inside
 from assets.ingest.rejects import CODES, Reject
 from assets.ingest.rows import ORIGIN_FIELDS, CaptionRow, VideoRow
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest
-from assets.new_manifest.tool_fields import collect_tool_fields
+from assets.new_manifest.tool_fields import NOT_ONE_VIDEO, collect_tool_fields, remove_marks
 from assets.new_manifest.videos import VideoRegistry
 from assets.reports.text import format_count
 
 _STATS, _META = "__dj__stats__", "__dj__meta__"
 _TABLE_SUFFIX, _STATS_SUFFIX = ".jsonl", "_stats.jsonl"
-# Marks of videos and of ends of parts inside a text.
-_MARK = re.compile(r"<__dj__\w+>|<\|__dj__\w+\|>")
 _CAPTION_FIELDS, _VIDEO_FIELDS = frozenset(CaptionRow.model_fields), frozenset(VideoRow.model_fields)
 
 
 def read_data_juicer(tool: str, videos: VideoRegistry, findings: Findings) -> Iterator[CaptionedVideo]:
     """Return an iterator over the videos with captions in a folder's tables: numbers about videos become own fields of
     the video, numbers about texts and other fields own fields of the caption. Rows without one video and a text are
-    left out with the reason in `findings`, and tables without numbers are not read. tool: its name. Raises NoManifest
-    where no table has numbers, or where a table's numbers have another number of rows.
+    left out with the reason in `findings`. Where a table has numbers, those without are not read. tool: its name.
+    Raises NoManifest where no table has numbers or `videos`, or a table's numbers have another number of rows.
     """
     listing = videos.folder.list_files("table")
     tables = [file for file in listing if file.endswith(_TABLE_SUFFIX) and not file.endswith(_STATS_SUFFIX)]
     if not tables:
         raise NoManifest(f"{videos.folder.path}: no .jsonl table: give the folder of the export_path of {tool}")
-    stats_by_table = {
-        table: _check_stats(videos, tool, table, listing) for table in tables if _has_stats(videos, table)
-    }
-    if not stats_by_table:
+    chosen = [table for table in tables if _has_stats(videos, table)]
+    chosen = chosen or [table for table in tables if "videos" in _read_first_row(videos, table)]
+    if not chosen:
         raise NoManifest(
-            f"{tables[0]}: neither a field {_STATS} nor a file {_name_stats(tables[0])}, which {tool} writes: leave "
-            "--from out to read it as a table without numbers"
+            f"{tables[0]}: its first row has no field videos, as the tables of {tool} have: leave --from out to read "
+            "it as a table with other columns"
         )
+    stats_by_table = {table: _check_stats(videos, tool, table, listing) for table in chosen}
     return (
         video for table, stats in stats_by_table.items() for video in _read_rows(videos, findings, tool, table, stats)
     )
@@ -56,10 +52,12 @@ def _name_stats(table: str) -> str:
 
 def _has_stats(videos: VideoRegistry, table: str) -> bool:
     """Whether a table has numbers about its rows, in a file of its own or in the first row."""
-    if _name_stats(table) in videos.folder.list_files("table"):
-        return True
-    first = next((row for _, row in _read_lines(videos, table)), None)
-    return isinstance(first, dict) and _STATS in first
+    return _name_stats(table) in videos.folder.list_files("table") or _STATS in _read_first_row(videos, table)
+
+
+def _read_first_row(videos: VideoRegistry, table: str) -> dict[str, Any]:
+    """Return the first row of a table that can be read; empty where none can."""
+    return next((row for _, row in _read_lines(videos, table) if isinstance(row, dict)), {})
 
 
 def _check_stats(videos: VideoRegistry, tool: str, table: str, listing: list[str]) -> str | None:
@@ -80,9 +78,7 @@ def _check_stats(videos: VideoRegistry, tool: str, table: str, listing: list[str
 
 def _read_lines(videos: VideoRegistry, table: str) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
     with open_file(resolve_inside(videos.folder.path, table)) as file:
-        for block in read_blocks(file):
-            for line in list_nonblank_lines(block):
-                yield line.number, parse_fields(line)
+        yield from read_numbered_objects(file)
 
 
 def _read_rows(
@@ -114,9 +110,9 @@ def _build_video(
     """
     paths, text = row.get("videos"), row.get("text")
     if not isinstance(paths, list) or len(paths) != 1 or not isinstance(paths[0], str):
-        findings.leave_out("a row that names no video, or several", where)
+        findings.leave_out(NOT_ONE_VIDEO, where)
         return None
-    text = _MARK.sub("", text).strip() if isinstance(text, str) else ""
+    text = remove_marks(text).strip() if isinstance(text, str) else ""
     if is_blank_text(text):
         findings.leave_out("a row whose caption has no text", where)
         return None

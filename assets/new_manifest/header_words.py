@@ -10,7 +10,7 @@ from collections.abc import Mapping
 HEADER_WORDS: Mapping[str, str] = {
     "video": """
         video; video_path; video_file; path; file_name; filename; file_path; filepath; file; clip; clip_path; mp4;
-        video_url; url; video_id; videoid; video_name; clip_id; clip_name
+        video_url; url; video_id; videoid; video_name; clip_id; clip_name; videos
         Videodatei; Videopfad; Datei; Dateiname; Dateipfad; Pfad; fichier vidéo; fichier; nom du fichier; chemin
         archivo de vídeo; archivo; nombre de archivo; fichero; ruta; arquivo de vídeo; arquivo; nome do arquivo
         ficheiro; caminho; file video; nome file; nome del file; filmato; percorso; videobestand; bestand

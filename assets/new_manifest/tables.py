@@ -12,8 +12,7 @@ from typing import Any
 
 from assets.ingest.encodings import UTF_8
 from assets.ingest.files import OpenFile, open_file, open_text_file
-from assets.ingest.json_lines import list_nonblank_lines, parse_fields
-from assets.ingest.lines import read_blocks
+from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.paths import PathRejected, resolve_inside
 from assets.ingest.rejects import CODES, ManifestError, Reject
 from assets.ingest.rows import ORIGIN_FIELDS, RawRow
@@ -31,6 +30,7 @@ from assets.new_manifest.csv_tables import read_csv_column_names, read_csv_table
 from assets.new_manifest.extract import MediaBytes, VideoExtractor
 from assets.new_manifest.findings import CaptionedVideo, Findings, parse_id
 from assets.new_manifest.folder import drop_suffix
+from assets.new_manifest.tool_fields import NOT_ONE_VIDEO
 from assets.new_manifest.videos import VideoEntry, VideoRegistry
 
 # Rows of JSON Lines whose fields give the names of the columns.
@@ -107,12 +107,18 @@ class TableReader:
         row = f"{table}:{number}"
         origin = _take_origin(fields)
         own = {name: value for name, value in fields.items() if name not in origin}
-        captions = parse_row_captions(parse_list_cells(own, columns, row, self.findings), columns, row, self.findings)
-        place = self._find_video(fields, columns, table, number) if captions else None
+        cells = parse_list_cells(own, columns, row, self.findings)
+        captions = parse_row_captions(cells, columns, row, self.findings)
+        place = self._find_video({**fields, **cells}, columns, table, number) if captions else None
         return None if place is None else CaptionedVideo(place.video_id, place.path, captions, origin)
 
     def _find_video(self, fields: Mapping[str, Any], columns: Columns, table: str, number: int) -> VideoEntry | None:
         row, cell = f"{table}:{number}", fields.get(columns.video or "")
+        if isinstance(cell, list):
+            if len(cell) != 1:
+                self.findings.leave_out(NOT_ONE_VIDEO, row)
+                return None
+            cell = cell[0]
         own_id = parse_id(value) if (value := fields.get(columns.video_id or "")) is not None else None
         if value is not None and own_id is None:
             self.findings.leave_out("a row whose video_id is neither text nor a whole number", row)
@@ -151,7 +157,7 @@ def _read_column_names(file: OpenFile, path: Path) -> list[str]:
     if suffix in (".csv", ".tsv"):
         return read_csv_column_names(file, path)
     if suffix == ".jsonl":
-        rows = (row for _, row in islice(_read_json_rows(file), _LOOKED_AT) if not isinstance(row, Reject))
+        rows = (row for _, row in islice(read_numbered_objects(file), _LOOKED_AT) if not isinstance(row, Reject))
         return list(dict.fromkeys(name for row in rows for name in row))
     return read_arrow_column_names(file, path)
 
@@ -161,9 +167,4 @@ def _read_rows(file: OpenFile, path: Path, columns: Columns, findings: Findings)
     suffix = path.suffix.lower()
     if suffix in (".csv", ".tsv"):
         return read_csv_table(file, path, columns, findings)
-    return _read_json_rows(file) if suffix == ".jsonl" else read_arrow_rows(file, path)
-
-
-def _read_json_rows(file: OpenFile) -> _Rows:
-    lines = (line for block in read_blocks(file) for line in list_nonblank_lines(block))
-    return ((line.number, parse_fields(line)) for line in lines)
+    return read_numbered_objects(file) if suffix == ".jsonl" else read_arrow_rows(file, path)

@@ -325,11 +325,106 @@ def test_a_folder_without_metadata_of_clips_is_refused(tmp_path: Path, tool: Too
     assert not (tmp_path / "videos.jsonl").exists()
 
 
+@pytest.mark.parametrize("tool", CLIP_TOOLS)
+def test_failed_and_broken_captions_are_left_out_and_flags_become_fields(tmp_path: Path, tool: Tool) -> None:
+    def window(number: int, caption: str | None, status: str | None = "success", **fields: Any) -> dict[str, Any]:
+        times = {"start_ns": number * 2 * 10**9, "end_ns": (number + 1) * 2 * 10**9}
+        text = {} if caption is None else {"qwen_caption": caption}
+        return {**times, "caption_status": status, "caption_failure_reason": None, **text, **fields}
+
+    flags = {"flag_length_outlier": False, "flag_repetition": True, "flag_near_duplicate": None}
+    tokens = {"qwen_prompt_tokens": 30, "qwen_output_tokens": 7, "other_output_tokens": 1}
+    windows = [
+        window(0, "A dog runs.", **flags, **tokens, note="x"),
+        window(1, "It runs and then", "truncated"),
+        window(2, None, "error", caption_failure_reason="timeout"),
+        window(3, None, "error", caption_failure_reason="exception"),
+        window(4, "Unknown caption", None),
+        window(5, "It stops.", **{**flags, "flag_repetition": False}, **tokens, note="y"),
+    ]
+    metas = [
+        meta("a", windows=windows, duration_span=None, start_ns=1_500_000_000, end_ns=9_500_000_000),
+        meta("b", windows=[window(0, "Unknown caption.", "success")]),
+        meta("c", windows=[window(0, "A cat.", "blocked")]),
+    ]
+    folder = write_clips(tmp_path / "out", [], "abc")
+    lines = folder / "metas_jsonl" / "v0" / "0d_0.jsonl"
+    lines.parent.mkdir(parents=True)
+    write_rows(lines, [*metas, metas[0]])
+    lines.write_text(lines.read_text() + "[1]\n")
+    for inner in ("lance/v0/data/x.lance", "ce1_embd_lance/y.txn", "sam3_tracked/a.mp4", "sam3_events/a.json"):
+        (folder / inner).parent.mkdir(parents=True, exist_ok=True)
+        (folder / inner).write_bytes(b"not read")
+    made = create_manifest(folder, tool=tool)
+    (caption,) = read_rows(folder / "captions.jsonl")
+    assert caption == {
+        "caption_id": "clips/a__qwen",
+        "video_id": "clips/a",
+        "role": "candidate",
+        "system": "qwen",
+        "text": "A dog runs.\nIt stops.",
+        "segments": [
+            {"start_s": 0.0, "end_s": 2.0, "text": "A dog runs."},
+            {"start_s": 10.0, "end_s": 12.0, "text": "It stops."},
+        ],
+        "caption_status": "success",
+        "flag_length_outlier": False,
+        "flag_repetition": True,
+        "prompt_tokens": 60,
+        "output_tokens": 14,
+        "windows_left_out": 4,
+    }
+    (video,) = read_rows(folder / "videos.jsonl")
+    assert (video["span_start_s"], video["span_end_s"], video["tool_file"]) == (1.5, 9.5, "metas_jsonl/v0/0d_0.jsonl")
+    reasons = left_out(made)
+    assert {reason: n for reason, n in reasons.items() if "window" in reason} == {
+        "a window whose caption breaks off (caption_status 'truncated')": 1,
+        "a window whose caption failed (caption_status 'error', caption_failure_reason 'timeout')": 1,
+        "a window whose caption failed (caption_status 'error', caption_failure_reason 'exception')": 1,
+        "a window whose caption failed (caption_status 'blocked')": 1,
+        "a window whose caption is only 'Unknown caption'": 1,
+        "a window whose caption is only 'Unknown caption.'": 1,
+        "field 'note' of windows, since it differs between them": 1,
+    }
+    assert reasons["a part of the tool's Lance tables, which are not read"] == 2
+    assert reasons["a result of SAM 3, which is not read"] == 2
+    assert (reasons["a second record of a clip"], reasons["a clip without a caption"]) == (1, 2)
+    assert any("not_an_object" in reason for reason in reasons)
+
+
+def test_metadata_in_a_lance_table_alone_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "lance" / "v0" / "data").mkdir(parents=True)
+    (tmp_path / "lance" / "v0" / "data" / "x.lance").write_bytes(b"a fragment")
+    with pytest.raises(NoManifest, match="in a Lance table, which is not read: let Cosmos-Curate write it to metas/v0"):
+        create_manifest(tmp_path, tool="cosmos")
+
+
+@pytest.mark.parametrize("tool", ["data-juicer", None])
+def test_tables_of_data_juicer_need_no_numbers(tmp_path: Path, tool: Tool | None) -> None:
+    for clip in "ab":
+        write_clip(tmp_path / "videos" / f"{clip}.mp4", brightness=ord(clip))
+    rows = [
+        {"videos": ["./videos/a.mp4"], "text": "<__dj__video> A dog runs. <|__dj__eoc|>", "source": "web"},
+        {"videos": ["videos/b.mp4"], "text": "<__dj__video> A cat sits. <|__dj__eoc|>"},
+        {"videos": ["videos/a.mp4", "videos/b.mp4"], "text": "Two."},
+        {"videos": [], "text": "None."},
+    ]
+    write_rows(tmp_path / "demo.jsonl", rows)
+    made = create_manifest(tmp_path, tool=tool)
+    captions = read_rows(tmp_path / "captions.jsonl")
+    assert [(row["video_id"], row["text"], row.get("source")) for row in captions] == [
+        ("videos/a", "A dog runs.", "web"),
+        ("videos/b", "A cat sits.", None),
+    ]
+    assert left_out(made) == {"a row that names no video, or several": 2}
+
+
 def test_numbers_that_are_missing_or_of_other_rows_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NoManifest, match=r"no \.jsonl table: give the folder of the export_path of Data-Juicer"):
         create_manifest(tmp_path, tool="data-juicer")
     write_rows(tmp_path / "best.jsonl", [{"text": "A dog.", "videos": ["a.mp4"]}] * 2)
-    with pytest.raises(NoManifest, match=r"^best\.jsonl: neither a field __dj__stats__ nor a file best_stats\.jsonl"):
+    write_rows(tmp_path / "best.jsonl", [{"text": "A dog.", "path": "a.mp4"}] * 2)
+    with pytest.raises(NoManifest, match=r"^best\.jsonl: its first row has no field videos, as the tables of Data-J"):
         create_manifest(tmp_path, tool="data-juicer")
     write_rows(tmp_path / "best_stats.jsonl", [{"__dj__stats__": {}}])
     with pytest.raises(NoManifest, match=r"^best_stats\.jsonl: it has 1 row and best\.jsonl has 2, so it is not known"):
