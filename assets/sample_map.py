@@ -19,7 +19,7 @@ from db.evidence.sample_vectors import SamplesWithVectors, VectorKind, list_samp
 from db.evidence.search import count_captions_with_vectors, has_frame_vectors
 from db.evidence.video_vectors import build_identity, list_encoders
 from db.manifest.datasets import Dataset
-from metrics_core.projection import NothingToProject, project_vectors
+from metrics_core.projection import NothingToProject, project_vectors, require_projectable
 
 MOST_POINTS = 100_000
 """The most points of a map; of more samples so many are drawn at random, always the same ones."""
@@ -96,19 +96,21 @@ class MapCache:
         """find_scorers: returns the scorers whose text encoder and frame encoder made vectors, by metric."""
         self._engine, self._find_scorers = engine, find_scorers
         self._made: dict[tuple[Dataset, str], SampleMap] = {}
-        self._lock = Lock()
+        self._locks: dict[tuple[Dataset, str], Lock] = {}
 
     def load(self, dataset: Dataset, vectors: str) -> SampleMap:
         """Return the map of a dataset by these vectors, computed from the database unless samples and vectors are the
         same as at the last call. Raises MapUnknown for vectors that the dataset has not, and NothingToProject.
         """
         scorers, name = self._find_scorers(), (dataset, vectors)
-        with self._lock:
+        with self._engine.connect() as connection:
+            choices = list_map_vectors(connection, dataset, scorers)
+        if vectors not in choices:
+            raise MapUnknown(f"dataset {dataset.name} has no vectors of {vectors[:80]!r}: open its map again")
+        kind, model_id = choices[vectors]
+        # A lock for each map: nobody waits for another one.
+        with self._locks.setdefault(name, Lock()):
             with self._engine.connect() as connection:
-                choices = list_map_vectors(connection, dataset, scorers)
-                if vectors not in choices:
-                    raise MapUnknown(f"dataset {dataset.name} has no vectors of {vectors[:80]!r}: open its map again")
-                kind, model_id = choices[vectors]
                 samples = list_samples_with_vectors(connection, dataset, kind, model_id, MOST_POINTS)
                 if not samples.n_all:
                     raise NothingToProject(
@@ -116,14 +118,15 @@ class MapCache:
                     )
                 if (made := self._made.get(name)) and made.stamp == samples.stamp:
                     return made
-                loaded = load_sample_vectors(connection, kind, model_id, samples)
+                loaded = load_sample_vectors(connection, kind, model_id, samples, require_projectable)
             if loaded is None:
                 raise MapUnknown(f"vectors of {vectors} changed meanwhile, or have several lengths: open the map again")
+            made = _build_map(vectors, samples, *loaded)
             self._made.pop(name, None)
-            self._made[name] = _build_map(vectors, samples, *loaded)
-            if len(self._made) > _MOST_MAPS:
-                del self._made[next(iter(self._made))]
-            return self._made[name]
+            self._made[name] = made
+            for oldest in [*self._made][:-_MOST_MAPS]:
+                self._made.pop(oldest, None)
+            return made
 
     def list_area(self, dataset: Dataset, area: MapArea) -> list[int]:
         """List the ids of the samples in an area of a map. Raises MapUnknown if the map is another one now: then the

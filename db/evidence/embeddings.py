@@ -21,7 +21,11 @@ from db.server.engine import open_psycopg_transaction
 from db.sql import read_sql
 
 _VECTORS = 10_000
-VECTORS_BY_DIGEST = "SELECT text_sha256, embedding FROM text_embedding WHERE model_id = %s AND text_sha256 = ANY(%s)"
+VECTORS_BY_DIGEST = (
+    "SELECT text_sha256, vector_send(embedding) FROM text_embedding WHERE model_id = %s AND text_sha256 = ANY(%s)"
+)
+# The bytes of a vector before its numbers.
+_HEADER = 4
 _COSINES = sa.text(read_sql("whole_text_cosines"))
 NO_TEXTS: Mapping[str, int] = MappingProxyType({})
 
@@ -138,23 +142,24 @@ def load_vectors(
     connection: Connection, statement: str, model_id: int, keys: Sequence[Any]
 ) -> NDArray[np.float32] | None:
     """Load a float32 array (n, dim) with the vectors of n different keys, in their order, some thousand at a time.
-    statement: SQL for (key, vector), with placeholders for the id of the model and a list of keys. None if n is 0, if a
-    key has no vector, or if vectors have several lengths.
+    statement: SQL for (key, vector in bytes), with placeholders for the id of the model and a list of keys. None if n
+    is 0, if a key has no vector, or if vectors have several lengths.
     """
     places = {key: place for place, key in enumerate(keys)}
     driver: Any = connection.connection.driver_connection
-    vectors, n_loaded = None, 0
+    vectors, n_loaded = np.empty((0, 0), np.float32), 0
     for start in range(0, len(keys), _VECTORS):
         with driver.cursor(binary=True) as cursor:
-            cursor.execute(statement, [model_id, keys[start : start + _VECTORS]])
-            for key, vector in cursor:
-                if vectors is None:
-                    vectors = np.empty((len(keys), vector.dimensions()), dtype=np.float32)
-                if vector.dimensions() != vectors.shape[1]:
-                    return None
-                vectors[places[key]] = vector.to_numpy()
-                n_loaded += 1
-    return vectors if n_loaded == len(keys) else None
+            rows = cursor.execute(statement, [model_id, keys[start : start + _VECTORS]]).fetchall()
+        if not n_loaded and rows:
+            vectors = np.empty((len(keys), (len(rows[0][1]) - _HEADER) // 4), np.float32)
+        width = _HEADER + 4 * vectors.shape[1]
+        if any(len(packed) != width for _, packed in rows):
+            return None
+        numbers = np.frombuffer(b"".join([packed for _, packed in rows]), ">f4").reshape(len(rows), width // 4)
+        vectors[[places[key] for key, _ in rows]] = numbers[:, _HEADER // 4 :]
+        n_loaded += len(rows)
+    return vectors if 0 < n_loaded == len(keys) else None
 
 
 class NearestReference(NamedTuple):

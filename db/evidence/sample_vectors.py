@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,12 +23,12 @@ VectorKind = Literal["text", "frames", "video"]
 """Vectors of captions, means of the vectors of a video's frames, and vectors of videos that a manifest brought."""
 
 _SEED = 0
-# By kind, SQL for (key, vector): the key is the text's digest, or the video.
+# By kind, SQL for (key, vector in bytes): the key is the text's digest, or the video.
 _STATEMENTS: Mapping[VectorKind, str] = {
     "text": VECTORS_BY_DIGEST,
-    "frames": "SELECT video_id, avg(embedding ORDER BY frame_index) FROM frame_embedding "
+    "frames": "SELECT video_id, vector_send(avg(embedding ORDER BY frame_index)) FROM frame_embedding "
     "WHERE model_id = %s AND video_id = ANY(%s) GROUP BY video_id",
-    "video": "SELECT video_id, embedding FROM video_embedding WHERE model_id = %s AND video_id = ANY(%s)",
+    "video": "SELECT video_id, vector_send(embedding) FROM video_embedding WHERE model_id = %s AND video_id = ANY(%s)",
 }
 
 
@@ -78,11 +78,19 @@ def list_samples_with_vectors(
 
 
 def load_sample_vectors(
-    connection: Connection, kind: VectorKind, model_id: int, samples: SamplesWithVectors
+    connection: Connection,
+    kind: VectorKind,
+    model_id: int,
+    samples: SamplesWithVectors,
+    check_size: Callable[[int, int], None],
 ) -> tuple[NDArray[np.float32], NDArray[np.intp]] | None:
     """Load the different vectors (m, dim) of samples, and the row (n,) of each sample's vector in them. None if a
-    vector was deleted since the samples were listed, if vectors have several lengths, or without samples.
+    vector was deleted since the samples were listed, if vectors have several lengths, or without samples. check_size:
+    gets m and dim before all vectors are read, and may raise.
     """
     keys, rows = np.unique(samples.digests if kind == "text" else samples.video_ids, return_inverse=True)
+    first = load_vectors(connection, _STATEMENTS[kind], model_id, keys[:1].tolist())
+    if first is not None:
+        check_size(len(keys), first.shape[1])
     vectors = load_vectors(connection, _STATEMENTS[kind], model_id, keys.tolist())
     return None if vectors is None else (vectors, rows)

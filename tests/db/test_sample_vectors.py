@@ -20,6 +20,10 @@ N = 40
 KINDS = (("caption", {}), ("qa", {"question": "What?", "answer": "a dog"}))
 
 
+def unbounded(n: int, dim: int) -> None:
+    """Any number of vectors of any length is read."""
+
+
 def model_of(engine: Engine, name: str) -> int:
     with engine.begin() as connection:
         return register_model(connection, {"model_id": name, "revision": "1", "params": {}})
@@ -33,7 +37,7 @@ def listed(engine: Engine, dataset: Dataset, kind: VectorKind, model_id: int, mo
 def vectors_of(engine: Engine, kind: VectorKind, model_id: int, samples: SamplesWithVectors) -> dict[int, list[float]]:
     """The vector of each sample."""
     with engine.connect() as connection:
-        loaded = load_sample_vectors(connection, kind, model_id, samples)
+        loaded = load_sample_vectors(connection, kind, model_id, samples, unbounded)
     assert loaded is not None
     assert len(np.unique(loaded[1])) == len(loaded[0]), "no vector is loaded twice"
     return dict(zip(samples.sample_ids.tolist(), loaded[0][loaded[1]].tolist(), strict=True))
@@ -61,7 +65,7 @@ def test_captions_have_the_vectors_of_their_texts(engine: Engine) -> None:
     with engine.begin() as connection:
         connection.execute(sa.delete(schema.text_embedding).where(schema.text_embedding.c.model_id == model_id))
     with engine.connect() as connection:
-        assert load_sample_vectors(connection, "text", model_id, changed) is None
+        assert load_sample_vectors(connection, "text", model_id, changed, unbounded) is None
 
 
 def test_videos_have_the_mean_of_the_frames_of_their_present_file(engine: Engine) -> None:
@@ -114,7 +118,26 @@ def test_videos_have_the_vectors_that_a_manifest_brought(engine: Engine) -> None
     store_brought(engine, model_id, videos[2], [5.0, 6.0, 7.0])
     samples = listed(engine, dataset, "video", model_id)
     with engine.connect() as connection:
-        assert load_sample_vectors(connection, "video", model_id, samples) is None, "vectors of two lengths"
+        assert load_sample_vectors(connection, "video", model_id, samples, unbounded) is None, "vectors of two lengths"
+
+
+def test_a_size_is_checked_before_all_vectors_are_read(engine: Engine) -> None:
+    sizes: list[tuple[int, int]] = []
+
+    def refuse(*size: int) -> None:
+        sizes.append(size)
+        raise ValueError("too many")
+
+    dataset, model_id = make_dataset(engine, "own"), model_of(engine, "one")
+    video = add_video(engine, dataset, "v")
+    texts = [f"text {place}" for place in range(3)]
+    for text in texts:
+        add_sample(engine, dataset, video, text, text)
+    store_text_vectors(engine, model_id, texts, np.eye(3, 2, dtype=np.float32))
+    samples = listed(engine, dataset, "text", model_id)
+    with engine.connect() as connection, pytest.raises(ValueError, match="too many"):
+        load_sample_vectors(connection, "text", model_id, samples, refuse)
+    assert sizes == [(3, 2)]
 
 
 def test_a_drawn_part_is_random_and_the_same_every_time(engine: Engine, database: str) -> None:
@@ -138,4 +161,4 @@ def test_without_vectors_nothing_is_listed(engine: Engine, kind: VectorKind) -> 
     samples = listed(engine, make_dataset(engine, "own"), kind, 1)
     assert (samples.n_all, samples.sample_ids.size) == (0, 0)
     with engine.connect() as connection:
-        assert load_sample_vectors(connection, kind, 1, samples) is None
+        assert load_sample_vectors(connection, kind, 1, samples, unbounded) is None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.projection import NothingToProject, project_vectors
+from metrics_core.projection import NothingToProject, project_vectors, require_projectable
 
 
 def drawn(seed: int, n: int, size: int) -> np.ndarray:
@@ -16,7 +19,7 @@ def drawn(seed: int, n: int, size: int) -> np.ndarray:
     return rng.standard_normal((n, size)) * np.linspace(3, 0.2, size) + rng.standard_normal(size)
 
 
-@given(st.integers(0, 10_000), st.integers(3, 40), st.integers(2, 12))
+@given(st.integers(0, 10_000), st.integers(3, 40), st.integers(2, 60))
 def test_places_are_those_of_the_singular_values(seed: int, n: int, size: int) -> None:
     vectors = drawn(seed, n, size)
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -50,6 +53,28 @@ def test_the_largest_weight_is_positive_and_lots_do_not_matter() -> None:
     assert np.corrcoef(projection.coordinates[:, 1], vectors[:, 1])[0, 1] > 0.99
     assert sum(projection.shares) == pytest.approx(1, abs=1e-3)
     assert (project_vectors(vectors).coordinates == projection.coordinates).all()
+
+
+def test_few_long_vectors_need_a_matrix_of_their_number_only() -> None:
+    """The products of 16,000 numbers would fill 2 GB."""
+    short, size = drawn(0, 40, 20), 16_000
+    long = np.zeros((40, size), np.float32)
+    long[:, :: size // 20] = short
+    before, expected = long.copy(), project_vectors(short)
+    tracemalloc.start()
+    projection = project_vectors(long)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100e6
+    assert (long == before).all()
+    assert projection.coordinates == pytest.approx(expected.coordinates, abs=1e-6)
+    assert projection.shares == pytest.approx(expected.shares, abs=1e-6)
+
+
+@pytest.mark.parametrize(("n", "size", "is_refused"), [(10**6, 4096, False), (4096, 16_000, False), (4097, 4097, True)])
+def test_what_would_take_minutes_is_refused(n: int, size: int, is_refused: bool) -> None:
+    with pytest.raises(NothingToProject, match="not 4,097 of 4,097 numbers") if is_refused else nullcontext():
+        require_projectable(n, size)
 
 
 def test_a_vector_without_a_direction_has_no_place() -> None:

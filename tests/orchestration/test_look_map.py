@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from threading import Event
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -21,6 +23,7 @@ from db.evidence.embeddings import store_text_vectors, text_sha256
 from db.evidence.models import register_model
 from db.evidence.video_vectors import build_identity
 from db.schema import remark, sample, video_embedding
+from metrics_core.projection import Projection, project_vectors
 from orchestration.look.sample_map import build_classes
 from tests.browser import barriers
 from tests.db.builders import add_sample, add_video, change_text, make_dataset
@@ -371,6 +374,30 @@ def test_a_map_is_computed_again_only_after_a_change(shown: Shown) -> None:
     # A process that has no map yet computes it for an area.
     fresh = MapCache(shown.engine, lambda: {"vcs_short": cast(Any, scorer_of_vectors())})
     assert sorted(fresh.list_area(dataset, area._replace(stamp=second.stamp, bottom=-9))) == ids
+
+
+def test_a_map_in_the_making_holds_up_no_other(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_captions(shown, "slow", [f"slow {place}" for place in range(5)], np.eye(5)[:, :2] + 1)
+    add_captions(shown, "swift", [f"swift {place}" for place in range(3)], np.array([[1, 0], [0, 1], [1, 1]]))
+    slow, swift = (require_dataset(shown.engine, name) for name in ("slow", "swift"))
+    started, may_end = Event(), Event()
+
+    def project(vectors: np.ndarray) -> Projection:
+        if len(vectors) == 5:
+            started.set()
+            assert may_end.wait(30)
+        return project_vectors(vectors)
+
+    monkeypatch.setattr("assets.sample_map.project_vectors", project)
+    maps = MapCache(shown.engine, lambda: {"vcs_short": cast(Any, scorer_of_vectors())})
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(maps.load, slow, VECTORS)
+        assert started.wait(30)
+        try:
+            assert len(pool.submit(maps.load, swift, VECTORS).result(10).sample_ids) == 3
+        finally:
+            may_end.set()
+        assert len(first.result().sample_ids) == 5
 
 
 def test_a_map_needs_three_different_vectors(shown: Shown) -> None:
