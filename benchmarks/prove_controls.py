@@ -33,6 +33,7 @@ from metrics_core.arithmetic import wilson_interval
 from metrics_core.arrays import FloatArray, IntArray
 from metrics_core.trial import (
     ArmDifference,
+    HeldOutPairs,
     StudentSettings,
     TrainingPairs,
     compare_arms,
@@ -60,6 +61,7 @@ class WorldSettings:
 
     training_videos: int = 435
     captions: int = 6
+    validation_videos: int = 50
     test_videos: int = 100
     rows: int = 650
     latent: int = 24
@@ -72,13 +74,14 @@ class WorldSettings:
 @dataclass(frozen=True)
 class World:
     """The vectors of a simulated dataset. captions: (n, width) by caption; numbers: its video (n,). videos: (m, width),
-    the test videos last; test_texts: a clean text (t, width) of each test video.
+    of the training videos.
     """
 
     captions: Vectors
     numbers: IntArray
     videos: Vectors
-    test_texts: Vectors
+    validation: HeldOutPairs
+    test: HeldOutPairs
 
 
 Draw = Callable[[int], tuple[IntArray, IntArray]]
@@ -87,7 +90,8 @@ Draw = Callable[[int], tuple[IntArray, IntArray]]
 
 def build_world(rng: np.random.Generator, size: WorldSettings) -> World:
     """Draw the videos of a world and their captions."""
-    latent = rng.normal(size=(size.training_videos + size.test_videos, size.latent))
+    n_held_out = size.validation_videos + size.test_videos
+    latent = rng.normal(size=(size.training_videos + n_held_out, size.latent))
     of_texts, of_videos = rng.normal(size=(2, size.latent, size.width)) / size.latent**0.5
     numbers = np.repeat(np.arange(size.training_videos), size.captions)
 
@@ -96,23 +100,27 @@ def build_world(rng: np.random.Generator, size: WorldSettings) -> World:
         units: Vectors = (noisy / np.linalg.norm(noisy, axis=1, keepdims=True)).astype(np.float32)
         return units
 
+    captions = draw_vectors(latent[numbers] @ of_texts, size.caption_noise)
+    videos = draw_vectors(latent @ of_videos, size.video_noise)
+    texts = draw_vectors(latent[size.training_videos :] @ of_texts, size.clean_noise)
+    training, validation, test = np.split(videos, [size.training_videos, size.training_videos + size.validation_videos])
     return World(
-        draw_vectors(latent[numbers] @ of_texts, size.caption_noise),
+        captions,
         numbers,
-        draw_vectors(latent @ of_videos, size.video_noise),
-        draw_vectors(latent[size.training_videos :] @ of_texts, size.clean_noise),
+        training,
+        HeldOutPairs(texts[: size.validation_videos], validation),
+        HeldOutPairs(texts[size.validation_videos :], test),
     )
 
 
 def train_arm(world: World, draw: Draw) -> FloatArray:
     """Reciprocal ranks (seeds, test videos) of an arm's students."""
-    test_videos = world.videos[-len(world.test_texts) :]
     ranks = []
     for seed in range(N_SEEDS):
         texts, videos = draw(seed)
         pairs = TrainingPairs(world.captions[texts], world.numbers[videos])
-        student = train_student(pairs, world.videos, seed)
-        ranks.append(measure_retrieval(student, world.test_texts, test_videos).reciprocal_rank)
+        student = train_student(pairs, world.videos, world.validation, seed)
+        ranks.append(measure_retrieval(student, world.test).reciprocal_rank)
     return np.stack(ranks)
 
 

@@ -95,10 +95,10 @@ def write_run(folder: Path, clips: dict[str, str], *, shift: int = 0, seed: int 
         {},
     )
     train, test = ([video for video in shown if (video.key in HELD_OUT) is held] for held in (False, True))
-    parts = TrialParts(captions, places, np.ones(len(rows), dtype=np.bool_), train, test, 0, 0)
+    parts = TrialParts(captions, places, np.ones(len(rows), dtype=np.bool_), train, test, test, 0, 0)
     write_run_folder(folder, parts, TrialRun("selection", seed, ArmRows(places, places), b"rows", b"run"))
     trial = json.loads((folder / "trial.json").read_text())
-    trial["budget"] |= {"steps": steps, "batch": 16}
+    trial["budget"] |= {"max_steps": steps, "batch": 16}
     (folder / "trial.json").write_text(json.dumps(trial))
     return folder
 

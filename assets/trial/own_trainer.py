@@ -45,9 +45,8 @@ class OwnTrainer:
         self._test_keys = [video.key for video in parts.test_videos]
         self.name = command or f"results in {folder.name}"
         self.settings: Mapping[str, Any] = {"command": command} if command else {"results": folder.name}
-        videos = [
-            (video.key, format_digest(video.content_sha256)) for video in (*parts.train_videos, *parts.test_videos)
-        ]
+        known = (*parts.train_videos, *parts.validation_videos, *parts.test_videos)
+        videos = [(video.key, format_digest(video.content_sha256)) for video in known]
         self.identity: Mapping[str, Any] = {**self.settings, "videos": compute_digest(videos).hex()}
         # Results that are handed in may still be corrected, so only their folder counts.
         self.keeps_runs = bool(command)

@@ -1,4 +1,4 @@
-"""The two parts of a trial: the captions that may train, and the videos that test with their clean texts."""
+"""The parts of a trial: the captions that may train, and the held-out videos with their clean texts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from db.selection.recipes import SelectionError
 from db.selection.trial_rows import FrozenCaption, TrialCaptions, TrialVideo
 from metrics_core.arrays import BoolArray, IntArray
 from metrics_core.facts.signatures import convert_to_unit_vectors
-from metrics_core.trial import is_test_video
+from metrics_core.trial import Part, choose_part
 
 COPY_SIMILARITY = 0.6
-"""A training video whose signature is at least so much like a test video's is left out as its copy."""
+"""A video whose signature is at least so much like a held-out one's is left out as its copy."""
 LEAST_TEST_VIDEOS = 50
 REFERENCES, BEST_RATED = "references", "best rated"
 """Kinds of clean texts of held-out videos."""
@@ -34,14 +34,16 @@ class TrialParts:
     """The parts of a trial. captions: all captions, with frozen texts, and captions of the selection that are gone.
 
     training: the positions (n,) of present captions that may train; may_train: which of all captions may (m,), the gone
-    ones included. train_videos, test_videos: the videos in the order of their keys. n_left_out: training videos left
-    out as copies of test videos. n_changed: captions of the selection whose text is another one now, or that are gone.
+    ones included. train_videos, validation_videos, test_videos: the videos in the order of their keys. n_left_out:
+    videos left out as copies of held-out ones. n_changed: captions of the selection whose text is another one now, or
+    that are gone.
     """
 
     captions: TrialCaptions
     training: IntArray
     may_train: BoolArray
     train_videos: Sequence[TrialVideo]
+    validation_videos: Sequence[TrialVideo]
     test_videos: Sequence[TrialVideo]
     n_left_out: int
     n_changed: int
@@ -49,7 +51,12 @@ class TrialParts:
     @property
     def test_sha256(self) -> bytes:
         """The digest of the test videos' keys and clean texts."""
-        return compute_digest([(video.key, video.references[0]) for video in self.test_videos])
+        return compute_digest(_list_clean_texts(self.test_videos))
+
+    @property
+    def held_out_sha256(self) -> bytes:
+        """The digest of the keys and clean texts of validation and test videos."""
+        return compute_digest([_list_clean_texts(self.validation_videos), _list_clean_texts(self.test_videos)])
 
     def find_positions(self, keys: Sequence[str]) -> IntArray:
         """Find the positions (n,) of the captions with these keys that may train, in order."""
@@ -67,31 +74,42 @@ def split_captions(
     """Split the captions of a dataset by the hash of their videos' keys.
 
     frozen: the rows of the selection, whose texts replace the present ones. n_references: how many references a video
-    needs to train or test; the first one is its clean text. Copies of test videos, by file or signature, and captions
-    whose text is a reference of a test video train nothing. Raises TooFewTestVideos for fewer than 50 test videos.
+    needs to train or test; the first one is its clean text. Copies of held-out videos, by file or signature, and
+    captions whose text is a reference of one train nothing. Raises TooFewTestVideos for fewer than 50 test videos.
     """
     usable = sorted((video for video in videos if len(video.references) >= n_references), key=lambda video: video.key)
-    test = [video for video in usable if is_test_video(video.key)]
-    train = _drop_copies([video for video in usable if not is_test_video(video.key)], test)
+    by_part: dict[Part, list[TrialVideo]] = {"training": [], "validation": [], "test": []}
+    for video in usable:
+        by_part[choose_part(video.key)].append(video)
+    test = by_part["test"]
+    validation = _drop_copies(by_part["validation"], test)
+    held_out = [*validation, *test]
+    train = _drop_copies(by_part["training"], held_out)
     if len(test) < LEAST_TEST_VIDEOS:
         raise TooFewTestVideos(
             f"dataset {dataset} has {format_count(len(test), 'test video')} with "
             f"{'a reference' if n_references == 1 else f'{n_references} references'}, and a trial needs "
             f"{LEAST_TEST_VIDEOS}: add references or videos; a fifth of the videos test"
         )
+    if not validation:
+        raise TooFewTestVideos(
+            f"dataset {dataset} has no video to stop training by, only copies of test videos: add videos; a tenth of "
+            "the videos does this"
+        )
     n_present = len(captions.texts)
     captions, n_changed = _use_frozen_texts(captions, frozen, {video.key: video.video_id for video in videos})
-    test_texts = {text for video in test for text in video.references}
+    held_out_texts = {text for video in held_out for text in video.references}
     train_ids = {video.video_id for video in train}
     may_train = np.array(
         [
-            video_id in train_ids and text not in test_texts
+            video_id in train_ids and text not in held_out_texts
             for video_id, text in zip(captions.video_ids.tolist(), captions.texts, strict=True)
         ],
         dtype=np.bool_,
     )
-    n_left_out = len(usable) - len(test) - len(train)
-    return TrialParts(captions, np.flatnonzero(may_train[:n_present]), may_train, train, test, n_left_out, n_changed)
+    n_left_out = len(usable) - len(held_out) - len(train)
+    training = np.flatnonzero(may_train[:n_present])
+    return TrialParts(captions, training, may_train, train, validation, test, n_left_out, n_changed)
 
 
 def give_rated_texts(
@@ -120,6 +138,10 @@ def format_digest(digest: bytes | None) -> str | None:
     return None if digest is None else digest.hex()
 
 
+def _list_clean_texts(videos: Sequence[TrialVideo]) -> list[tuple[str, str]]:
+    return [(video.key, video.references[0]) for video in videos]
+
+
 def _use_frozen_texts(
     captions: TrialCaptions, frozen: Sequence[FrozenCaption], video_ids: dict[str, int]
 ) -> tuple[TrialCaptions, int]:
@@ -146,11 +168,11 @@ def _use_frozen_texts(
     ), len(changed) + len(gone)
 
 
-def _drop_copies(training: Sequence[TrialVideo], test: Sequence[TrialVideo]) -> list[TrialVideo]:
-    """The training videos that are no copy of a test video, by the hash of their file or by their signature."""
-    hashes = {video.content_sha256 for video in test} - {None}
-    kept = [video for video in training if video.content_sha256 not in hashes]
-    signed = [video.signature for video in test if video.signature is not None]
+def _drop_copies(videos: Sequence[TrialVideo], held_out: Sequence[TrialVideo]) -> list[TrialVideo]:
+    """The videos that are no copy of a held-out one, by the hash of their file or by their signature."""
+    hashes = {video.content_sha256 for video in held_out} - {None}
+    kept = [video for video in videos if video.content_sha256 not in hashes]
+    signed = [video.signature for video in held_out if video.signature is not None]
     if not signed:
         return kept
     units = convert_to_unit_vectors(signed)

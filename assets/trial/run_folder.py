@@ -1,7 +1,7 @@
 """The folder of one run of an own trainer: what it gets to read, and the result that it leaves.
 
 FOLDER/ARM/seed-N/rows.parquet    rows of the arm: sample, video, text, media
-                  test.parquet    held-out videos: video, text, media
+                  validation.parquet, test.parquet    held-out videos: video, text, media
                   trial.json      digest of the run, arm, seed and budget
                   result.json     the result: what the trainer printed, or what was handed in
 """
@@ -57,7 +57,7 @@ def _write_files(folder: Path, parts: TrialParts, run: TrialRun) -> None:
     if written.exists():
         held = _read_json(written)
         if not isinstance(held, dict) or held.get("run") != run.rows_sha256.hex():
-            raise SelectionError(f"{folder} holds another run, of other rows or test videos: give an empty folder")
+            raise SelectionError(f"{folder} holds another run, of other rows or held-out videos: give an empty folder")
         return
     folder.mkdir(parents=True, exist_ok=True)
     captions, texts_of_rows = parts.captions, run.rows.texts.tolist()
@@ -66,9 +66,10 @@ def _write_files(folder: Path, parts: TrialParts, run: TrialRun) -> None:
     samples = [captions.keys[place] for place in texts_of_rows]
     texts = [captions.texts[place] for place in texts_of_rows]
     _write_table(folder / "rows.parquet", {"sample": samples}, of_rows, texts)
-    _write_table(folder / "test.parquet", {}, parts.test_videos, [video.references[0] for video in parts.test_videos])
+    for name, held_out in (("validation", parts.validation_videos), ("test", parts.test_videos)):
+        _write_table(folder / f"{name}.parquet", {}, held_out, [video.references[0] for video in held_out])
     settings = StudentSettings()
-    budget = {"rows": len(samples), "steps": settings.steps, "batch": settings.batch}
+    budget = {"rows": len(samples), "max_steps": settings.max_steps, "batch": settings.batch}
     # Last: a folder with this file is complete.
     named = {"run": run.rows_sha256.hex(), "arm": run.arm, "seed": run.seed, "budget": budget}
     with open_partial_file(written) as file:

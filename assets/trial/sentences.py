@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from assets.reports.text import format_count, format_percent, join_names
-from assets.trial.arms import COPY, NOISE_SHARE, NOISY
+from assets.trial.arms import ALL, COPY, NOISE_SHARE, NOISY
 from assets.trial.parts import BEST_RATED
 from db.selection.trials import ArmResult, Trial
 
@@ -33,6 +33,11 @@ def explain_trial(trial: Trial) -> list[str]:
         return [
             f"Open: {first.arm} and the same rows in another order differ by {_format_size(copy)}, so that this trial "
             "proves nothing."
+        ]
+    if not trial.n_validation_videos:
+        return [
+            "Outdated: all students of this trial took 250 steps, which decides comparisons with all; run reelsieve "
+            f"prove {trial.selection_id} again."
         ]
     # What the trial cannot see is stated before what it saw.
     limits = (
@@ -97,15 +102,17 @@ def _explain_arm(first: ArmResult, arm: ArmResult) -> str:
     if arm.rows_sha256 == first.rows_sha256:
         return f"{arm.arm} has the same rows as {name}."
     other = f"{arm.arm} ({format_count(arm.n, 'row')})"
+    # More rows take more steps, so that a fixed number of steps would decide this comparison.
+    steps = f", each at its own best step ({first.steps:,} and {arm.steps:,})" if arm.arm == ALL and arm.steps else ""
     if arm.difference is None or arm.low is None or arm.high is None:
         return f"{name} is not compared with {arm.arm}, which has no value: {arm.reason}."
     if arm.conclusion in ("better", "worse"):
-        return f"{name} trains {arm.conclusion} than {other} by {_format_size(arm)}."
+        return f"{name} trains {arm.conclusion} than {other} by {_format_size(arm)}{steps}."
     if arm.conclusion == "no difference":
-        return f"{name} and {other}: no difference above {max(abs(arm.low), abs(arm.high)):.3f}."
+        return f"{name} and {other}: no difference above {max(abs(arm.low), abs(arm.high)):.3f}{steps}."
     is_certain = arm.low > 0 or arm.high < 0
     needed = _format_needed(arm) or ("; with so many arms it may be chance" if is_certain else "")
-    return f"{name} or {other}: open, {_format_difference(arm)}{needed}."
+    return f"{name} or {other}: open, {_format_difference(arm)}{steps}{needed}."
 
 
 def _explain_terms(trial: Trial) -> list[str]:
@@ -122,6 +129,17 @@ def _explain_terms(trial: Trial) -> list[str]:
         texts.append(f"The student is a small head on frozen vectors of captions and of {side}; your model may differ.")
     else:
         texts.append(f"The students were trained by {trial.trainer}.")
+    if first_steps := trial.arms[0].steps:
+        others = format_count(trial.n_validation_videos, "other held-out video")
+        texts.append(
+            f"Every student stopped at its own best step on {others} ({trial.arms[0].arm}: {first_steps:,}), since a "
+            "fixed number of steps would decide comparisons with all."
+        )
+    if unfinished := [arm.arm for arm in trial.arms if arm.steps and arm.steps == trial.settings.get("max_steps")]:
+        texts.append(
+            f"Best at the maximum of {trial.settings['max_steps']:,} steps: {join_names(unfinished)}; what is compared "
+            "with such an arm stays open."
+        )
     if trial.n_changed:
         changed = format_count(trial.n_changed, "caption")
         texts.append(f"{changed} of the selection changed or went since: the frozen text trains.")
@@ -154,11 +172,24 @@ def list_arm_rows(trial: Trial) -> list[dict[str, object]]:
             "arm": arm.arm,
             "rows": arm.n,
             **{_SHORT.get(name, name): arm.measures.get(name) for name in names},
+            **({} if arm.steps is None else {"steps": arm.steps}),
             "compared with": arm.compared_with,
             "above this by": _format_difference(arm) or arm.reason,
             "seconds": arm.seconds,
         }
         for arm in trial.arms
+    ]
+
+
+def list_curve_rows(trial: Trial) -> list[dict[str, object]]:
+    """Return a row of a table for every arm that has a curve: the mean reciprocal rank of the validation videos after
+    8, 16, 32 .. steps; None after the first of its students stopped.
+    """
+    steps = [step for step in sorted({step for arm in trial.arms for step in arm.curve}) if step.bit_count() == 1]
+    return [
+        {"arm": arm.arm, **{f"{step:,} steps": arm.curve.get(step) for step in steps}}
+        for arm in trial.arms
+        if arm.curve
     ]
 
 

@@ -19,7 +19,7 @@ from metrics_core.trial.retrieval import compute_chance
 from metrics_core.trial.student import Vectors
 
 MEASURE = "mrr"
-VERSION = 1
+VERSION = 2
 """Raise it when the student or its measure changes: stored runs of before then count no more."""
 
 
@@ -53,10 +53,11 @@ class StudentTrainer:
 
     @cached_property
     def identity(self) -> Mapping[str, Any]:
-        """Everything but rows, test and seed that decides what a student reaches."""
-        texts, known = self._parts.captions.texts, [*self._parts.train_videos, *self._parts.test_videos]
+        """Everything but rows, held-out videos and seed that decides what a student reaches."""
+        parts, texts = self._parts, self._parts.captions.texts
+        known = [*parts.train_videos, *parts.validation_videos, *parts.test_videos]
         seen = {
-            "texts": [texts[place] for place in self._parts.training.tolist()],
+            "texts": [texts[place] for place in parts.training.tolist()],
             "videos": [(video.key, video.references, format_digest(video.content_sha256)) for video in known],
         }
         encoder = None if self._seen is None else self._seen.identity
@@ -67,18 +68,19 @@ class StudentTrainer:
         started, vectors, rows = time.perf_counter(), self._vectors, run.rows
         pairs = TrainingPairs(vectors.captions[rows.texts], vectors.video_places[rows.videos])
         try:
-            student = train_student(pairs, vectors.videos, run.seed, self._settings)
+            student = train_student(pairs, vectors.videos, vectors.validation, run.seed, self._settings)
         except TooFewRows:
             n = format_count(len(rows.texts), "training row")
             return TrainedRun("too_few_rows", f"{n}: fewer than a batch of {self._settings.batch}")
-        measured = measure_retrieval(student, vectors.test_texts, vectors.test_videos)
+        measured = measure_retrieval(student, vectors.test)
         means = {
             MEASURE: float(measured.reciprocal_rank.mean()),
             "recall_at_1": float(measured.recall_at_1.mean()),
             "recall_at_5": float(measured.recall_at_5.mean()),
         }
         seconds = time.perf_counter() - started
-        return TrainedRun("ok", None, MEASURE, tuple(measured.reciprocal_rank.tolist()), means, seconds)
+        ranks = tuple(measured.reciprocal_rank.tolist())
+        return TrainedRun("ok", None, MEASURE, ranks, means, seconds, student.curve)
 
     @cached_property
     def _vectors(self) -> TrialVectors:

@@ -22,7 +22,7 @@ from db.selection.recipes import SelectionError, convert_rule, parse_recipe
 from db.selection.stored_selections import require_selection
 from db.selection.trials import ArmResult, TrainedRun, Trial, load_run, store_run, store_trial
 from metrics_core.arrays import FloatArray
-from metrics_core.trial import compare_arms, compute_detectable_difference
+from metrics_core.trial import compare_arms, compute_detectable_difference, find_best_step
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,12 @@ def _require_dataset(connection: Connection, selection: RowMapping) -> Dataset:
 def _list_runs(arm: Arm, parts: TrialParts, trainer: Trainer, n_seeds: int) -> Iterator[TrialRun]:
     """Yield the runs of an arm. Equal rows have equal digests in all arms, and are trained once."""
     captions, keys = parts.captions, {video.video_id: video.key for video in parts.train_videos}
-    identity, test = dict(trainer.identity), parts.test_sha256.hex()
+    identity, held_out = dict(trainer.identity), parts.held_out_sha256.hex()
     for seed in range(n_seeds):
         rows = arm.draw(seed)
         texts = [captions.texts[place] for place in rows.texts.tolist()]
         videos = [keys[number] for number in captions.video_ids[rows.videos].tolist()]
-        rows_sha256 = compute_digest({"test": test, "rows": [texts, videos], "seed": seed})
+        rows_sha256 = compute_digest({"held_out": held_out, "rows": [texts, videos], "seed": seed})
         yield TrialRun(arm.name, seed, rows, rows_sha256, compute_digest([identity, rows_sha256.hex()]))
 
 
@@ -156,6 +156,9 @@ def _build_trial(request: TrialRequest, dataset: Dataset, setup: TrialSetup, tra
             for name, difference in compare_arms(values[reference], compared).items():
                 shown = asdict(difference)
                 shown["difference"] = shown.pop("value")
+                # Students that would still improve show what a budget of steps makes of them, and not more.
+                if any(results[each].steps == trainer.settings.get("max_steps", 0) for each in (name, reference)):
+                    shown |= {"conclusion": "open", "n_more_videos": 0}
                 results[name] = replace(results[name], compared_with=reference, **shown)
     random = values.get(RANDOM) if first in values else None
     digests = [arm.rows_sha256.hex() for arm in trained]
@@ -168,6 +171,7 @@ def _build_trial(request: TrialRequest, dataset: Dataset, setup: TrialSetup, tra
         n_seeds=request.n_seeds,
         n_train_videos=len(parts.train_videos),
         n_left_out_videos=parts.n_left_out,
+        n_validation_videos=len(parts.validation_videos),
         n_test_videos=len(parts.test_videos),
         n_changed=parts.n_changed,
         test_sha256=parts.test_sha256,
@@ -191,5 +195,13 @@ def _build_result(trained: _TrainedArm, measure: str) -> ArmResult:
         name: float(np.mean([run.measures[name] for run in trained.runs if name in run.measures]))
         for name in trained.runs[0].measures
     }
-    seconds = sum(run.seconds or 0.0 for run in trained.runs)
-    return replace(arm, value=float(trained.values.mean()), measures=means, seconds=seconds)
+    curves = [run.curve for run in trained.runs]
+    reached = [step for step in curves[0] if all(step in curve for curve in curves)]
+    return replace(
+        arm,
+        value=float(trained.values.mean()),
+        measures=means,
+        seconds=sum(run.seconds or 0.0 for run in trained.runs),
+        steps=round(float(np.median([find_best_step(curve) for curve in curves]))) if reached else None,
+        curve={step: float(np.mean([curve[step] for curve in curves])) for step in reached},
+    )

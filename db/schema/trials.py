@@ -17,6 +17,8 @@ selection_trial = sa.Table(
     sa.Column("n_seeds", sa.Integer, nullable=False),
     sa.Column("n_train_videos", sa.BigInteger, nullable=False),
     sa.Column("n_left_out_videos", sa.BigInteger, nullable=False),
+    # Videos that stop the training of students; 0 for trials of before, whose students all took 250 steps.
+    sa.Column("n_validation_videos", sa.BigInteger, nullable=False),
     sa.Column("n_test_videos", sa.BigInteger, nullable=False),
     sa.Column("n_changed", sa.BigInteger, nullable=False),
     digest_column("test_sha256"),
@@ -41,6 +43,9 @@ trial_arm = sa.Table(
     text_column("reason", nullable=True),
     sa.Column("value", sa.Double, nullable=True),
     json_column("measures", nullable=False),
+    # The median of the best steps, and the mean reciprocal rank of the validation videos by step; of built-in students.
+    sa.Column("steps", sa.Integer, nullable=True),
+    json_column("curve", nullable=False),
     sa.Column("seconds", sa.Double, nullable=True),
     text_column("compared_with", nullable=True),
     sa.Column("difference", sa.Double, nullable=True),
@@ -67,6 +72,7 @@ trial_run = sa.Table(
     sa.Column("test_values", sa.ARRAY(sa.Double), nullable=False),
     json_column("measures", nullable=False),
     sa.Column("seconds", sa.Double, nullable=True),
+    json_column("curve", nullable=False),
     time_column("trained_at"),
     sa.Index("ix_trial_run_dataset_id", "dataset_id"),
     sa.CheckConstraint("(status = 'ok') = (reason IS NULL)", name="reason_unless_ok"),

@@ -20,9 +20,11 @@ class ArmResult:
 
     n: number of training rows. status: "ok", or why there is no value, with the reason. share: the share of the
     captions, for an arm of the curve. value: the mean of the deciding measure over seeds and test videos; measures: the
-    means of all measures. seconds: for all seeds. difference: by how much the arm `compared_with` is above this one,
-    with its 95 % interval, corrected p-value and conclusion, and the number of test videos that an open one lacks; None
-    without a value, and for the arm that others are compared with.
+    means of all measures. seconds: for all seeds. steps: the median of the steps after which built-in students were
+    best; curve: their mean reciprocal rank of the validation videos by step, as far as all seeds came. difference: by
+    how much the arm `compared_with` is above this one, with its 95 % interval, corrected p-value and conclusion, and
+    the number of test videos that an open one lacks; None without a value, and for the arm that others are compared
+    with.
     """
 
     arm: str
@@ -34,6 +36,8 @@ class ArmResult:
     value: float | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
     seconds: float | None = None
+    steps: int | None = None
+    curve: Mapping[int, float] = field(default_factory=dict)
     compared_with: str | None = None
     difference: float | None = None
     low: float | None = None
@@ -49,11 +53,12 @@ class Trial:
     the two controls.
 
     dataset: its name. trial_sha256: the digest of everything that decides the result. trainer: what was trained, for
-    people. measure: the name of the deciding measure. n_changed: rows whose sample changed or is gone; they train with
-    the frozen text. test_sha256: the digest of the held-out videos' keys and texts. video_side: what a student gets of
-    a video: "frames", "references", "media", or words with an encoder's name. chance: the measure of a random order;
-    detectable: the least difference that the trial finds in 80 % of cases; both None where unknown. trial_id, tried_at:
-    None before it is stored.
+    people. measure: the name of the deciding measure. n_validation_videos: the videos that stop the training of
+    students; 0 for a trial of before, whose students all took 250 steps. n_changed: rows whose sample changed or is
+    gone; they train with the frozen text. test_sha256: the digest of the test videos' keys and texts. video_side: what
+    a student gets of a video: "frames", "references", "media", or words with an encoder's name. chance: the measure of
+    a random order; detectable: the least difference that the trial finds in 80 % of cases; both None where unknown.
+    trial_id, tried_at: None before it is stored.
     """
 
     selection_id: int
@@ -64,6 +69,7 @@ class Trial:
     n_seeds: int
     n_train_videos: int
     n_left_out_videos: int
+    n_validation_videos: int
     n_test_videos: int
     n_changed: int
     test_sha256: bytes
@@ -86,7 +92,8 @@ class TrainedRun(NamedTuple):
     """The result of one trained model. status: "ok", or why there are no values, with the reason.
 
     measure: the name of the deciding measure; test_values: its value for every test video in order, or only one for all
-    of them. measures: the means of all measures.
+    of them. measures: the means of all measures. curve: the mean reciprocal rank of the validation videos by step, of a
+    built-in student.
     """
 
     status: str
@@ -95,13 +102,16 @@ class TrainedRun(NamedTuple):
     test_values: tuple[float, ...] = ()
     measures: Mapping[str, float] = {}
     seconds: float | None = None
+    curve: Mapping[int, float] = {}
 
 
 def load_run(connection: Connection, run_sha256: bytes) -> TrainedRun | None:
     """Load what a model reached whose rows, test, trainer and seed have this digest; None if none is stored."""
     columns = [trial_run.c[name] for name in TrainedRun._fields]
     row = connection.execute(sa.select(*columns).where(trial_run.c.run_sha256 == run_sha256)).one_or_none()
-    return None if row is None else TrainedRun(*row)._replace(test_values=tuple(row.test_values))
+    if row is None:
+        return None
+    return TrainedRun(*row)._replace(test_values=tuple(row.test_values), curve=_read_curve(row.curve))
 
 
 def store_run(connection: Connection, run_sha256: bytes, dataset_id: int, run: TrainedRun) -> None:
@@ -161,9 +171,17 @@ def _load_trial(connection: Connection, row: RowMapping) -> Trial:
     digests = {name: bytes(row[name]) for name in ("trial_sha256", "test_sha256")}
     arms = tuple(
         ArmResult(
-            **{name: arm[name] for name in ArmResult.__dataclass_fields__ if name != "rows_sha256"},
-            rows_sha256=bytes(arm["rows_sha256"]),
+            **{
+                **{name: arm[name] for name in ArmResult.__dataclass_fields__},
+                "rows_sha256": bytes(arm["rows_sha256"]),
+                "curve": _read_curve(arm["curve"]),
+            }
         )
         for arm in connection.execute(query).mappings()
     )
     return Trial(**{**fields, **digests, "dataset": row["dataset_name"], "arms": arms})
+
+
+def _read_curve(stored: Mapping[str, float]) -> dict[int, float]:
+    """A curve whose steps JSON holds as text, in the order of its steps."""
+    return {step: stored[str(step)] for step in sorted(map(int, stored))}

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from metrics_core.arrays import FloatArray
-from metrics_core.trial.student import Student, Vectors
+
+if TYPE_CHECKING:
+    from metrics_core.trial.student import HeldOutPairs, Student
 
 
 @dataclass(frozen=True)
 class RetrievalMeasures:
-    """Measures by test video (n,), means of both directions: the reciprocal rank, and whether the rank is 1, or 5."""
+    """Measures by held-out video (n,), means of both directions: the reciprocal rank, whether the rank is 1, or 5."""
 
     reciprocal_rank: FloatArray
     recall_at_1: FloatArray
     recall_at_5: FloatArray
 
 
-def measure_retrieval(student: Student, texts: Vectors, videos: Vectors) -> RetrievalMeasures:
-    """Rank all test videos for every text, and all texts for every video, by the student's cosine.
+def measure_retrieval(student: Student, pairs: HeldOutPairs) -> RetrievalMeasures:
+    """Rank all held-out videos for every text, and all texts for every video, by the student's cosine.
 
-    texts, videos: vectors (n, d) and (n, e) of the same test videos in the same order. Equal cosines share the mean of
-    their ranks, so that a student that sees no difference gains nothing.
+    Equal cosines share the mean of their ranks, so that a student that sees no difference gains nothing.
     """
-    similarities = student.encode_captions(texts) @ student.encode_videos(videos).T
+    similarities = student.encode_captions(pairs.texts) @ student.encode_videos(pairs.videos).T
     return measure_ranks(similarities.astype(np.float64))
 
 

@@ -1,18 +1,24 @@
-"""The split of a dataset's videos into training part and test part, by the hash of their keys."""
+"""The split of a dataset's videos into training, validation and test part, by the hash of their keys."""
 
 from __future__ import annotations
 
 import hashlib
+from typing import Literal
 
-TEST_SHARE = 0.2
-"""The share of the videos that a trial holds out."""
+TEST_SHARE, VALIDATION_SHARE = 0.2, 0.1
+"""The shares of the videos that a trial holds out: to compare students, and to stop their training."""
+
+Part = Literal["training", "validation", "test"]
 
 
-def is_test_video(key: str) -> bool:
-    """Whether a video belongs to the test part: a fixed share of all keys does, whatever other videos there are.
+def choose_part(key: str) -> Part:
+    """Choose the part of a video by its key: each part has a fixed share of all keys, whatever other videos there are.
 
-    >>> sum(is_test_video(f"video_{i}") for i in range(1000))
+    >>> [choose_part(f"video_{i}") for i in range(1000)].count("test")
     194
     """
     digest = hashlib.sha256(f"0\t{key}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") < TEST_SHARE * 2**64
+    place = int.from_bytes(digest[:8], "big") / 2**64
+    if place < TEST_SHARE:
+        return "test"
+    return "validation" if place < TEST_SHARE + VALIDATION_SHARE else "training"

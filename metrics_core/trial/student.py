@@ -1,20 +1,26 @@
 """The student of a trial: two small heads on frozen vectors of captions and videos, trained by contrast.
 
-Every arm of a trial trains the same student for the same number of steps, so only the rows differ. The caption's head
-has two layers, the video's one; both end in unit vectors of one space, where a caption and its video are close (InfoNCE
-in both directions). Other captions of the same video are no negatives.
+Every arm of a trial trains the same student by the same rule, so only the rows differ. The caption's head has two
+layers, the video's one; both end in unit vectors of one space, where a caption and its video are close (InfoNCE in both
+directions). Other captions of the same video are no negatives.
+
+Few rows are learned, and then learned by heart, in fewer steps than many, and swapped captions are learned by heart
+last. A fixed number of steps would therefore decide which arm wins: every student stops where it is best on held-out
+videos.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from metrics_core.arrays import IntArray
+from metrics_core.trial.retrieval import measure_retrieval
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor, nn
@@ -29,11 +35,15 @@ class TooFewRows(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StudentSettings:
-    """How a student is trained: widths of its layers, steps, batch, and the optimiser's numbers."""
+    """How a student is trained: widths of its layers, the most steps, batch, and the optimiser's numbers.
+
+    patience: training ends when this many checks in a row were no better than the best; see `list_checks`.
+    """
 
     hidden: int = 256
     width: int = 96
-    steps: int = 250
+    max_steps: int = 4096
+    patience: int = 4
     batch: int = 128
     learning_rate: float = 2e-3
     weight_decay: float = 0.02
@@ -55,21 +65,57 @@ class TrainingPairs:
 
 
 @dataclass(frozen=True)
+class HeldOutPairs:
+    """The clean texts (n, d) and the vectors (n, e) of the same held-out videos in the same order."""
+
+    texts: Vectors
+    videos: Vectors
+
+
+@dataclass(frozen=True)
 class Student:
-    """A trained student: functions that map vectors of captions (n, d) and of videos (n, e) to one space (n, width)."""
+    """A trained student: functions that map vectors of captions (n, d) and of videos (n, e) to one space (n, width).
+
+    curve: the mean reciprocal rank of the validation videos by the number of steps; the student is that of the best.
+    """
 
     encode_captions: Callable[[Vectors], Vectors]
     encode_videos: Callable[[Vectors], Vectors]
+    curve: Mapping[int, float]
+
+
+def find_best_step(curve: Mapping[int, float]) -> int:
+    """Find the number of steps after which a student was best by its curve: the first of equally good ones.
+
+    >>> find_best_step({8: 0.1, 11: 0.3, 16: 0.3})
+    11
+    """
+    return max(curve, key=lambda step: curve[step])
+
+
+def list_checks(max_steps: int) -> list[int]:
+    """List the numbers of steps after which a student is measured: from 8 on, each larger by a factor of the root of 2.
+
+    >>> list_checks(64)
+    [8, 11, 16, 23, 32, 45, 64]
+    """
+    n_checks = math.floor(2 * math.log2(max_steps / 8)) + 1
+    return [round(8 * 2 ** (check / 2)) for check in range(n_checks)]
 
 
 def train_student(
-    pairs: TrainingPairs, video_vectors: Vectors, seed: int, settings: StudentSettings | None = None
+    pairs: TrainingPairs,
+    video_vectors: Vectors,
+    validation: HeldOutPairs,
+    seed: int,
+    settings: StudentSettings | None = None,
 ) -> Student:
-    """Train a student on pairs of captions and videos, and return it; the same seed gives the same student.
+    """Train a student on pairs of captions and videos, and return it as it was at its best step.
 
-    video_vectors: (m, e), which `pairs.videos` points to. The seed decides the first weights and the batches. It takes
-    a second on one core: a thread for each core would wait longer than it computes, so torch gets one meanwhile. Raises
-    TooFewRows for fewer pairs than a batch.
+    video_vectors: (m, e), which `pairs.videos` points to. validation: decides the best step. The seed decides the first
+    weights and the batches, and the same seed gives the same student. It takes a second or two on one core: a thread
+    for each core would wait longer than it computes, so torch gets one meanwhile. Raises TooFewRows for fewer pairs
+    than a batch.
     """
     import torch
 
@@ -83,18 +129,33 @@ def train_student(
     optimiser = torch.optim.AdamW(parameters, lr=given.learning_rate, weight_decay=given.weight_decay)
     captions, videos = torch.from_numpy(pairs.captions), torch.from_numpy(video_vectors)
     numbers, threads = torch.from_numpy(pairs.videos), torch.get_num_threads()
+    student = Student(_build_encoder(caption_head), _build_encoder(video_head), {})
+    checks = list_checks(given.max_steps)
+    curve: dict[int, float] = {}
+    best: list[Tensor] = []
     torch.set_num_threads(1)
     try:
-        for rows in _draw_batches(n, given, generator):
+        for step, rows in enumerate(_draw_batches(n, given, generator), 1):
             batch = numbers[rows]
             similarities = _normalise(caption_head(captions[rows])) @ _normalise(video_head(videos[batch])).T
             loss = _compute_loss(similarities / given.temperature, batch)
             optimiser.zero_grad()
             torch.autograd.backward(loss)
             optimiser.step()
+            if step not in checks:
+                continue
+            curve[step] = float(measure_retrieval(student, validation).reciprocal_rank.mean())
+            reached = find_best_step(curve)
+            if reached == step:
+                best = [weights.detach().clone() for weights in parameters]
+            elif checks.index(step) - checks.index(reached) == given.patience:
+                break
     finally:
         torch.set_num_threads(threads)
-    return Student(_build_encoder(caption_head), _build_encoder(video_head))
+    with torch.no_grad():
+        for weights, kept in zip(parameters, best, strict=True):
+            weights.copy_(kept)
+    return replace(student, curve=curve)
 
 
 def _make_heads(
@@ -119,7 +180,7 @@ def _draw_batches(n: int, given: StudentSettings, generator: Generator) -> Itera
     import torch
 
     rows = torch.empty(0, dtype=torch.int64)
-    for _ in range(given.steps):
+    for _ in range(given.max_steps):
         if len(rows) < given.batch:
             rows = torch.randperm(n, generator=generator)
         yield rows[: given.batch]

@@ -39,7 +39,7 @@ def prove(
 
     The result is stored. A trial that was stopped goes on where it was.
     """
-    from assets.trial.sentences import describe_trial, explain_trial, list_arm_rows
+    from assets.trial.sentences import describe_trial, explain_trial, list_arm_rows, list_curve_rows
     from assets.trial.setup import TrialRequest
     from assets.trial.trial import run_trial
 
@@ -54,5 +54,8 @@ def prove(
             console.print(sentence, markup=False, soft_wrap=True)
         console.print()
         print_rows(list_arm_rows(trial), empty="")
+        if curves := list_curve_rows(trial):
+            console.print("\nMean reciprocal rank of the validation videos by step", markup=False)
+            print_rows(curves, empty="")
     if trial.arms[0].value is None:
         raise typer.Exit(1)

@@ -84,7 +84,7 @@ def test_a_command_reads_the_rows_of_a_run_and_its_result_is_kept(
         "run": b"r".hex(),
         "arm": "words in common",
         "seed": 2,
-        "budget": {"rows": 3, "steps": 250, "batch": 128},
+        "budget": {"rows": 3, "max_steps": 4096, "batch": 128},
     }
     assert (folder / "log.txt").read_text() == f"read {len(test)}\n"
     # The result lies there now: the command is not called again, and results that are handed in are the same.
@@ -98,7 +98,7 @@ def test_a_folder_of_another_run_is_refused(parts: TrialParts, run: TrialRun, tm
     missing = trainer.train(run)
     assert (missing.status, "seed-2/result.json is missing" in str(missing.reason)) == ("missing", True)
     other = TrialRun(run.arm, run.seed, run.rows, b"other", b"s")
-    with pytest.raises(SelectionError, match="seed-2 holds another run, of other rows or test videos"):
+    with pytest.raises(SelectionError, match="seed-2 holds another run, of other rows or held-out videos"):
         trainer.train(other)
 
 

@@ -119,7 +119,7 @@ def test_the_passport_carries_the_trial_with_its_terms(engine: Engine, selection
     store(engine, make_trial(selection_id))
     path = export_selection(engine, selection_id, tmp_path / "p.parquet").path
     (trial,) = json.loads(pq.read_schema(path).metadata[b"reelsieve"])["trials"]
-    assert (trial["n_seeds"], trial["settings"], trial["test_sha256"]) == (5, {"steps": 250}, b"test".hex())
+    assert (trial["n_seeds"], trial["settings"], trial["test_sha256"]) == (5, {"max_steps": 4096}, b"test".hex())
     assert [arm["arm"] for arm in trial["arms"]][:3] == [f"selection {selection_id}", "random", "length"]
     assert any("a small head on frozen vectors" in line and "may differ" in line for line in trial["sentences"])
 

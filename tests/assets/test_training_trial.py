@@ -10,11 +10,11 @@ import pytest
 
 from assets.trial.arms import COPY, NOISY, build_arms, build_controls
 from assets.trial.parts import TooFewTestVideos, TrialParts, give_rated_texts, split_captions
-from assets.trial.sentences import explain_curve, explain_trial
+from assets.trial.sentences import explain_curve, explain_trial, list_curve_rows
 from assets.trial.vectors import build_trial_vectors
 from db.selection.trial_rows import FrozenCaption, TrialCaptions, TrialVideo
 from db.selection.trials import ArmResult, Trial
-from metrics_core.trial import is_test_video
+from metrics_core.trial import choose_part
 from metrics_core.trial.comparison import Conclusion
 from metrics_core.trial.latent import LatentEncoder
 from tests.assets.trials import build_trial
@@ -101,21 +101,25 @@ def split(captions: TrialCaptions, videos: list[TrialVideo], frozen: list[Frozen
 
 def test_held_out_videos_and_their_copies_train_nothing() -> None:
     captions, videos = make_captions(), make_videos()
-    test_keys = {video.key for video in videos if is_test_video(video.key)}
-    first_test = next(video for video in videos if video.key in test_keys)
-    first_training = next(video for video in videos if video.key not in test_keys)
+    keys = {part: {video.key for video in videos if choose_part(video.key) == part} for part in ("test", "validation")}
+    held_out = keys["test"] | keys["validation"]
+    first_test, first_validation = (
+        next(video for video in videos if video.key in keys[part]) for part in ("test", "validation")
+    )
+    first_training = next(video for video in videos if video.key not in held_out)
     videos[first_training.video_id] = first_training._replace(content_sha256=first_test.content_sha256)
     parts = split(captions, videos)
     assert (parts.n_left_out, parts.n_changed) == (1, 0)
-    assert {video.key for video in parts.test_videos} == test_keys
+    assert {video.key for video in parts.test_videos} == keys["test"]
+    assert {video.key for video in parts.validation_videos} == keys["validation"]
     trained = {f"v{captions.video_ids[i]}" for i in parts.training.tolist()}
-    assert trained.isdisjoint(test_keys | {first_training.key})
-    assert len(trained) == N - len(test_keys) - 1
-    copied = int(parts.training[0])
+    assert trained.isdisjoint(held_out | {first_training.key})
+    assert len(trained) == N - len(held_out) - 1
+    copied = parts.training[:2].tolist()
     texts = list(captions.texts)
-    texts[copied] = first_test.references[1]
+    texts[copied[0]], texts[copied[1]] = first_test.references[1], first_validation.references[0]
     without = split(replace(captions, texts=texts), videos)
-    assert set(parts.training.tolist()) - set(without.training.tolist()) == {copied}
+    assert set(parts.training.tolist()) - set(without.training.tolist()) == set(copied)
     with pytest.raises(TooFewTestVideos, match="clips has 0 test videos with 2 references, and a trial needs 50"):
         split(captions, [])
 
@@ -138,7 +142,8 @@ def test_vectors_of_videos_are_those_of_frames_or_of_other_references() -> None:
     captions, videos = make_captions(), make_videos()
     parts = split(captions, videos)
     vectors = build_trial_vectors(parts, None)
-    assert len(vectors.test_videos) == len(vectors.test_texts) == len(parts.test_videos)
+    for pairs, held_out in ((vectors.test, parts.test_videos), (vectors.validation, parts.validation_videos)):
+        assert len(pairs.texts) == len(pairs.videos) == len(held_out) > 0
     # The clean text is no part of the video's vector, and every caption has its own video.
     texts = [captions.texts[place] for place in parts.training.tolist()]
     encoder = LatentEncoder([*texts, *[text for video in parts.train_videos for text in video.references]])
@@ -152,7 +157,7 @@ def test_vectors_of_videos_are_those_of_frames_or_of_other_references() -> None:
     assert places.max() < len(parts.train_videos)
     frames = {i: np.full(4, i, dtype=np.float32) for i in range(N)}
     by_frames = build_trial_vectors(parts, frames)
-    assert by_frames.test_videos[0].tolist() == [parts.test_videos[0].video_id] * 4
+    assert by_frames.test.videos[0].tolist() == [parts.test_videos[0].video_id] * 4
 
 
 def test_frozen_texts_train_where_captions_changed_or_are_gone() -> None:
@@ -212,6 +217,37 @@ def test_sentences_say_which_arm_is_better_and_under_which_terms() -> None:
         "The student is a small head on frozen vectors of captions and of the references of a video, not its frames; "
         "your model may differ.",
         "1 caption of the selection changed or went since: the frozen text trains.",
+    ]
+
+
+def test_the_comparison_with_all_names_the_steps_that_would_decide_it() -> None:
+    trial = make_trial(all=(0.2, 0.1, 0.3, "better", 0), random=(0.1, 0.0, 0.2, "open", 0))
+    steps = {"selection 3": 45, "all": 4096, "random": 45}
+    given = replace(trial, arms=tuple(replace(arm, steps=steps.get(arm.arm)) for arm in trial.arms))
+    lines = explain_trial(given)
+    assert lines[1] == (
+        "Selection 3 trains better than all (200 rows) by 0.200 (0.100 to 0.300), each at its own best step "
+        "(45 and 4,096)."
+    )
+    assert lines[-3:-1] == [
+        "Every student stopped at its own best step on 50 other held-out videos (selection 3: 45), since a fixed "
+        "number of steps would decide comparisons with all.",
+        "Best at the maximum of 4,096 steps: all; what is compared with such an arm stays open.",
+    ]
+    before = explain_trial(replace(given, n_validation_videos=0))
+    assert before == [
+        "Outdated: all students of this trial took 250 steps, which decides comparisons with all; run reelsieve prove "
+        "3 again."
+    ]
+
+
+def test_curves_are_shown_by_doubled_steps() -> None:
+    trial = make_trial(all=(0.2, 0.1, 0.3, "better", 0))
+    first = replace(trial.arms[0], curve={8: 0.1, 11: 0.2, 16: 0.3})
+    second = replace(trial.arms[1], curve={8: 0.2})
+    assert list_curve_rows(replace(trial, arms=(first, second, *trial.arms[2:]))) == [
+        {"arm": "selection 3", "8 steps": 0.1, "16 steps": 0.3},
+        {"arm": "all", "8 steps": 0.2, "16 steps": None},
     ]
 
 

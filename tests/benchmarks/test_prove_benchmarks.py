@@ -25,13 +25,13 @@ from metrics_core.trial.retrieval import compute_chance
 
 
 def test_a_world_has_test_videos_that_no_caption_is_of() -> None:
-    size = WorldSettings(training_videos=20, captions=3, test_videos=7)
+    size = WorldSettings(training_videos=20, captions=3, validation_videos=5, test_videos=7)
     world = build_world(np.random.default_rng(0), size)
     assert world.captions.shape == (60, 128)
-    assert world.videos.shape == (27, 128)
-    assert world.test_texts.shape == (7, 128)
+    assert world.videos.shape == (20, 128)
+    assert [len(pairs.texts) for pairs in (world.validation, world.test)] == [5, 7]
     assert world.numbers.tolist() == [number for number in range(20) for _ in range(3)]
-    for vectors in (world.captions, world.videos, world.test_texts):
+    for vectors in (world.captions, world.videos, world.validation.videos, world.test.texts):
         assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
 
 

@@ -9,27 +9,30 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from metrics_core.trial import (
+    HeldOutPairs,
     StudentSettings,
     TooFewRows,
     TrainingPairs,
+    choose_part,
     compare_arms,
     compute_detectable_difference,
-    is_test_video,
+    find_best_step,
     measure_retrieval,
     plant_noise,
     train_student,
 )
 from metrics_core.trial.retrieval import compute_chance, measure_ranks
-from metrics_core.trial.student import _compute_loss
+from metrics_core.trial.student import _compute_loss, list_checks
 
-QUICK = StudentSettings(hidden=32, width=16, steps=60, batch=32)
+QUICK = StudentSettings(hidden=32, width=16, max_steps=64, batch=32)
 
 
 def test_the_split_is_of_a_key_only_and_near_its_share() -> None:
     keys = [f"video-{i}" for i in range(5000)]
-    held_out = {key for key in keys if is_test_video(key)}
-    assert 0.18 < len(held_out) / len(keys) < 0.22
-    assert held_out == {key for key in reversed(keys) if is_test_video(key)}
+    parts = {key: choose_part(key) for key in keys}
+    shares = {part: list(parts.values()).count(part) / len(keys) for part in ("test", "validation", "training")}
+    assert shares == pytest.approx({"test": 0.2, "validation": 0.1, "training": 0.7}, abs=0.02)
+    assert parts == {key: choose_part(key) for key in reversed(keys)}
 
 
 @given(st.lists(st.integers(0, 9), max_size=60), st.floats(0, 1), st.integers(0, 99))
@@ -96,30 +99,50 @@ def make_world(n_videos: int, captions: int, noise: float, seed: int) -> tuple[T
     return TrainingPairs(texts[plant_noise(numbers, noise, seed)], numbers), videos, clean
 
 
+def hold_out(n_videos: int, seed: int) -> HeldOutPairs:
+    _, videos, clean = make_world(n_videos, 1, 0.0, seed)
+    return HeldOutPairs(clean, videos)
+
+
 def run_arm(noise: float, seeds: int = 5) -> np.ndarray:
     """Reciprocal ranks (seeds, test videos) of students trained on 300 videos, tested on 80 others."""
-    _, videos, clean = make_world(80, 1, 0.0, 99)
+    validation, test = hold_out(50, 98), hold_out(80, 99)
     rows = []
     for seed in range(seeds):
         pairs, vectors, _ = make_world(300, 2, noise, 5)
-        rows.append(measure_retrieval(train_student(pairs, vectors, seed, QUICK), clean, videos).reciprocal_rank)
+        student = train_student(pairs, vectors, validation, seed, QUICK)
+        rows.append(measure_retrieval(student, test).reciprocal_rank)
     return np.array(rows)
 
 
 def test_a_student_is_its_seed_and_learns() -> None:
     pairs, videos, clean = make_world(200, 2, 0.0, 1)
-    first, again, other = (train_student(pairs, videos, seed, QUICK) for seed in (4, 4, 5))
+    first, again, other = (train_student(pairs, videos, hold_out(50, 3), seed, QUICK) for seed in (4, 4, 5))
     assert np.array_equal(first.encode_captions(clean), again.encode_captions(clean))
     assert not np.allclose(first.encode_captions(clean), other.encode_captions(clean))
     assert np.linalg.norm(first.encode_videos(videos), axis=1) == pytest.approx(1, abs=1e-5)
-    _, unseen, texts = make_world(80, 1, 0.0, 2)
-    assert measure_retrieval(first, texts, unseen).reciprocal_rank.mean() > 5 * compute_chance(80)
+    assert measure_retrieval(first, hold_out(80, 2)).reciprocal_rank.mean() > 5 * compute_chance(80)
+
+
+def test_a_student_is_the_one_of_its_best_check_and_training_ends_when_none_is_better() -> None:
+    """Captions of other videos are learned by heart: the student is best early, and far worse when training ends."""
+    pairs, videos, _ = make_world(60, 2, 0.6, 1)
+    validation = hold_out(60, 3)
+    student = train_student(pairs, videos, validation, 0, StudentSettings(hidden=64, width=16, batch=32))
+    checks, best = list(student.curve), find_best_step(student.curve)
+    assert checks == list_checks(4096)[: len(checks)]
+    assert len(checks) - 1 - checks.index(best) == 4
+    assert measure_retrieval(student, validation).reciprocal_rank.mean() == pytest.approx(student.curve[best])
+    stopped = train_student(
+        pairs, videos, validation, 0, StudentSettings(hidden=64, width=16, batch=32, max_steps=best)
+    )
+    assert np.array_equal(stopped.encode_videos(videos), student.encode_videos(videos))
 
 
 def test_an_arm_smaller_than_a_batch_is_refused() -> None:
     pairs, videos, _ = make_world(10, 1, 0.0, 1)
     with pytest.raises(TooFewRows, match="10 rows are fewer than a batch of 32"):
-        train_student(pairs, videos, 0, QUICK)
+        train_student(pairs, videos, hold_out(9, 2), 0, QUICK)
     with pytest.raises(ValueError, match="give \\(n, d\\) and \\(n,\\)"):
         TrainingPairs(pairs.captions, pairs.videos[1:])
 

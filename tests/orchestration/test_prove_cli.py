@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from metrics_core.trial import StudentSettings
 from orchestration.installation import get_installation
 from orchestration.runs import run_job
 from tests.assets.manifests import write_lines
@@ -62,7 +64,7 @@ def test_a_selection_without_noise_trains_better_than_random_and_all() -> None:
     found = json.loads(run_successfully("prove", "1", *CURVE, "--json").stdout)
     arms = {arm["arm"]: arm for arm in found["arms"]}
     assert (found["dataset"], found["video_side"], found["n_seeds"]) == ("clips", "references", 5)
-    assert found["n_train_videos"] + found["n_test_videos"] == N_VIDEOS
+    assert sum(found[f"n_{part}_videos"] for part in ("train", "validation", "test")) == N_VIDEOS
     assert 40 < found["n_test_videos"] < 80
     shares = ["share 0.2", "share 0.5", "share 1"]
     simple = ["length", "words in common"]
@@ -83,6 +85,20 @@ def test_a_selection_without_noise_trains_better_than_random_and_all() -> None:
     # All captions have a value: the same rows, which are trained once.
     assert arms["share 1"]["rows_sha256"] == arms["all"]["rows_sha256"]
     assert any(sentence.startswith("Of the shares tried, 0.5 trained best, at ") for sentence in found["sentences"])
+
+
+@pytest.mark.usefixtures("proved")
+def test_arms_that_would_still_improve_are_not_called_different(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = partial(StudentSettings, max_steps=8)
+    monkeypatch.setattr("assets.trial.student_trainer.StudentSettings", few)
+    found = json.loads(run_successfully("prove", "1", "--json").stdout)
+    arms = {arm["arm"]: arm for arm in found["arms"]}
+    assert (arms["selection 1"]["steps"], list(arms["all"]["curve"])) == (8, ["8"])
+    assert min(arm["p"] for arm in found["arms"][1:]) < 0.05
+    assert {arm["conclusion"] for arm in found["arms"][1:]} == {"open"}
+    shown = run_successfully("prove", "1").stdout
+    assert "Mean reciprocal rank of the validation videos by step" in shown
+    assert "8 steps" in shown
 
 
 @pytest.mark.usefixtures("proved")
