@@ -21,8 +21,8 @@ class ArmResult:
     n: number of training rows. status: "ok", or why there is no value, with the reason. share: the share of the
     captions, for an arm of the curve. value: the mean of the deciding measure over seeds and test videos; measures: the
     means of all measures. seconds: for all seeds. steps: the median of the steps after which built-in students were
-    best; curve: their mean reciprocal rank of the validation videos by step, up to the last of all seeds. difference: by
-    how much the arm `compared_with` is above this one, with its 95 % interval, corrected p-value and conclusion, and
+    best; curve: their mean reciprocal rank of the validation videos by step, up to the last common one. difference:
+    by how much the arm `compared_with` is above this one, with its 95 % interval, corrected p-value and conclusion, and
     the number of test videos that an open one lacks; None without a value, and for the arm that others are compared
     with.
     """
