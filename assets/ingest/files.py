@@ -7,12 +7,14 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from assets.ingest.encodings import UTF_8, Utf8Stream, guess_encoding
 from assets.ingest.paths import PathRejected, resolve_inside
 from assets.ingest.rejects import Code, ManifestError
+from metrics_core.git_lfs import GIT_LFS_REMEDY, is_git_lfs_pointer
 
 _PART = 2**20
 # Tables that spreadsheets write, in the encoding of their system; JSON is UTF-8 by its definition.
@@ -86,10 +88,12 @@ class OpenFile:
 @contextmanager
 def open_file(path: Path) -> Iterator[OpenFile]:
     """Open a regular file for reading during a block. Raises ManifestError, which names the file, where it cannot be
-    opened or read, and at the end of the block where it was changed or replaced meanwhile.
+    opened or read or is a pointer of Git LFS, and at the end of the block where it was changed or replaced meanwhile.
     """
     with convert_os_errors(path), open_regular(path) as file:
         opened = OpenFile(file)
+        if is_git_lfs_pointer(file.peek(), opened.version.size):
+            raise ManifestError(f"{path.name}: it is {GIT_LFS_REMEDY}")
         yield opened
         check_unchanged(path, opened.version)
 
@@ -120,7 +124,7 @@ def check_unchanged(path: Path, version: FileVersion) -> None:
         )
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BufferedReader:
     """Open a regular file for reading. Raises OSError, without waiting, for a folder, a pipe or a device, and where the
     file cannot be opened.
     """
@@ -171,9 +175,11 @@ def find_manifest_file(folder: Path, name: str) -> Path | None:
 
 
 def check_regular_file(path: Path) -> None:
-    """Raise ManifestError unless the path, in any folder, names a readable regular file whose name is valid UTF-8."""
-    with convert_os_errors(path):
-        open_regular(path).close()
+    """Raise ManifestError unless the path, in any folder, names a readable regular file whose name is valid UTF-8, and
+    no pointer of Git LFS.
+    """
+    with open_file(path):
+        pass
     try:
         path.name.encode()
     except UnicodeEncodeError:

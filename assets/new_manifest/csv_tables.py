@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from assets.ingest import strict_json
 from assets.ingest.csv_reader import guess_separator, read_csv_header, read_csv_rows
 from assets.ingest.files import OpenFile
+from assets.ingest.lines import BLOCK_BYTES
 from assets.ingest.rejects import Reject
-from assets.new_manifest.columns import Columns
+from assets.new_manifest.columns import Columns, guess_columns
 from assets.new_manifest.findings import Findings
 
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -21,15 +24,53 @@ _COMMA_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,299})(,[0-9]+)?")
 # A comma before three digits may stand between thousands.
 _THOUSANDS = re.compile(r"-?[1-9][0-9]{0,2},[0-9]{3}")
 _NAN = "nan"
+# What Excel writes before the header, to name the separator.
+_NAMED_SEPARATOR = re.compile(rb'"?sep=([,;|:~^\t])"?\s*', re.IGNORECASE)
+
+
+class _CsvText:
+    """The text of an open CSV file from its beginning, with the separator of its columns. Lines before the header that
+    name the separator or are comments are blank, and lone carriage returns are line feeds.
+    """
+
+    def __init__(self, file: OpenFile) -> None:
+        file.rewind()
+        self._file = file
+        self._start = file.read(BLOCK_BYTES)
+        self._has_old_ends = b"\r" in self._start and b"\n" not in self._start
+        lines = self._convert(self._start).splitlines(keepends=True)
+        self.separator = ""
+        for place, line in enumerate(lines):
+            text = line.removeprefix(BOM_UTF8)
+            if named := _NAMED_SEPARATOR.fullmatch(text):
+                self.separator = named[1].decode("ascii", "replace")
+            elif text.strip() and not (text.startswith(b"#") and not _is_header(text)):
+                break
+            lines[place] = b"\n"
+        self._start = b"".join(lines)
+        self.separator = self.separator or guess_separator(BytesIO(self._start.lstrip(b"\n")))
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next bytes, more than `size` at the beginning; b"" at the end."""
+        start, self._start = self._start, b""
+        return start or self._convert(self._file.read(size))
+
+    def _convert(self, data: bytes) -> bytes:
+        return data.replace(b"\r", b"\n") if self._has_old_ends else data
+
+
+def _is_header(line: bytes) -> bool:
+    """Return whether a line that begins with # names columns of videos and captions."""
+    text = line.decode("utf-8", "replace")
+    return guess_columns(text.strip().split(guess_separator(BytesIO(line)))).has_video_and_text
 
 
 def read_csv_column_names(file: OpenFile, path: Path) -> list[str]:
-    """Read the names of the columns of an open CSV file, in order, without empty ones; the separator is guessed. Raises
-    ManifestError if its header cannot be used.
+    """Read the names of the columns of an open CSV file, in order, without empty ones; the separator is guessed, and
+    comments before the header are skipped. Raises ManifestError if its header cannot be used.
     """
-    separator = guess_separator(file)
-    file.rewind()
-    return list(filter(None, read_csv_header(file, path.name, separator)))
+    text = _CsvText(file)
+    return list(filter(None, read_csv_header(text, path.name, text.separator)))
 
 
 def read_csv_table(
@@ -41,20 +82,18 @@ def read_csv_table(
 
     The file is read twice. Raises ManifestError if the header cannot be used.
     """
-    separator = guess_separator(file)
-    file.rewind()
+    text = _CsvText(file)
+    separator = text.separator
     if path.suffix.lower() == ".csv" and separator in _SEPARATORS:
         findings.add_guess(f"the columns of {path.name} are separated by {_SEPARATORS[separator]}")
-    names = read_csv_header(file, path.name, separator)
+    names = read_csv_header(text, path.name, separator)
     for place, name in enumerate(names, 1):
         if not name:
             findings.leave_out("a column without a name", f"{path.name}: column {place}")
     texts = columns.meanings.keys() - set(columns.ratings)
-    file.rewind()
-    rows = (row for _, row, _ in read_csv_rows(file, path.name, {}, separator, may_be_unnamed=True))
+    rows = (row for _, row, _ in read_csv_rows(_CsvText(file), path.name, {}, separator, may_be_unnamed=True))
     numbers = _list_numeric_columns(rows, [name for name in names if name and name not in texts], findings)
-    file.rewind()
-    for number, row, _ in read_csv_rows(file, path.name, {}, separator, may_be_unnamed=True):
+    for number, row, _ in read_csv_rows(_CsvText(file), path.name, {}, separator, may_be_unnamed=True):
         if isinstance(row, dict):
             for name in numbers & row.keys():
                 if row[name].lower() == _NAN:

@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from assets.ingest import hygiene
-from assets.ingest.files import open_file_inside
+from assets.ingest.files import open_file_inside, open_regular
 from assets.ingest.paths import PathRejected, find_path_fault, resolve_inside
 from assets.media.lance_tables import TABLE_SUFFIX
 from assets.new_manifest.findings import Findings
+from metrics_core.git_lfs import GIT_LFS_REMEDY, MAX_POINTER_BYTES, is_git_lfs_pointer
 
+# The kinds of files that PyAV may open; see ALLOWED_DEMUXERS.
 VIDEO_SUFFIXES = frozenset(
-    (".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".flv", ".wmv", ".mpg", ".mpeg", ".ogv", ".3gp")
+    (
+        *(".mp4", ".m4v", ".mov", ".qt", ".mkv", ".webm", ".avi", ".divx", ".flv", ".f4v", ".wmv", ".asf", ".ogv"),
+        *(".mpg", ".mpeg", ".mpe", ".m2v", ".vob", ".ts", ".m2ts", ".mts", ".m2t", ".3gp", ".3g2", ".mxf", ".rm"),
+        *(".rmvb", ".ivf", ".dv", ".gif"),
+    )
 )
 # In the order of trust: where a video has several, the first kind that holds a caption counts.
 CAPTION_SUFFIXES = (".txt", ".json", ".vtt", ".srt")
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".arrow")
 SHARD_SUFFIXES = (".tar", ".tar.gz", ".tgz")
+PACKED_SUFFIXES = (".zip", ".7z", ".rar", ".gz", ".bz2", ".xz", ".zst", ".tbz2", ".txz", ".tzst")
 
-PICTURE_SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic"))
+PICTURE_SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".heic"))
 
-FileKind = Literal["video", "caption", "table", "shard", "lance", "other"]
+FileKind = Literal["video", "caption", "table", "shard", "packed", "lance", "other"]
 
 
 def is_video_name(path: str | PurePosixPath) -> bool:
@@ -48,13 +56,15 @@ def drop_suffix(path: str) -> str:
 
 
 def guess_file_kind(path: str) -> FileKind:
-    """Return the kind of a file by the suffix of its name: video, caption, table, shard (a tar), lance or other. Caches
-    that Hugging Face keeps are `other`.
+    """Return the kind of a file by the suffix of its name: video, caption, table, shard (a tar), packed, lance or
+    other. Caches that Hugging Face keeps are `other`.
     """
     name = PurePosixPath(path).name.lower()
     suffix = PurePosixPath(name).suffix
     if name.endswith(SHARD_SUFFIXES):
         return "shard"
+    if suffix in PACKED_SUFFIXES:
+        return "packed"
     if suffix in TABLE_SUFFIXES:
         return "other" if name.startswith("cache-") else "table"
     if is_lance_name(name):
@@ -136,10 +146,22 @@ class SourceFolder:
                 if entry.is_dir(follow_symlinks=False) and not is_lance_name(file):
                     folders.append(file)
                     continue
-                if self._is_usable(entry, file):
+                if self._is_usable(entry, file) and not self._is_pointer(entry, file):
                     yield file
                 elif is_video_name(file):
                     self.refused_videos.append(file)
+
+    def _is_pointer(self, entry: os.DirEntry[str], file: str) -> bool:
+        """Return whether a pointer of Git LFS has the place of a file, which is then left out."""
+        with suppress(OSError):  # reading it says why it cannot be read
+            size = entry.stat().st_size
+            if size <= MAX_POINTER_BYTES and entry.is_file():
+                with open_regular(Path(entry.path)) as opened:
+                    is_pointer = is_git_lfs_pointer(opened.peek(), size)
+                if is_pointer:
+                    self.findings.leave_out(GIT_LFS_REMEDY, file)
+                return is_pointer
+        return False
 
     def _is_usable(self, entry: os.DirEntry[str], file: str) -> bool:
         """Return whether an entry is a regular file inside the folder, under a name that a manifest can write."""

@@ -51,12 +51,14 @@ _HUGGING_FACE = re.compile(r"(.*/)?(metadata\.(csv|jsonl|parquet)|[^/]+\.arrow|d
 _NO_NAME = re.compile(r"^[^A-Za-z0-9]+|[^A-Za-z0-9_.-]+")
 _TELL_EVERY = 1000
 _OTHER = "a file that is neither video, caption file, table nor tar shard"
+_PACKED = "a packed file: unpack it"
 _LANCE = "a Lance table, which is read with --from lance"
 # Why an unread file is left out, by how the source was understood.
 _UNREAD_REASONS: Mapping[str, Mapping[FileKind, str]] = {
     "captions": {
         "caption": "a caption file without a video",
         "table": "a table that was not read, since the caption files are used: to use it instead, give its path",
+        "packed": _PACKED,
         "lance": _LANCE,
         "other": _OTHER,
     },
@@ -64,6 +66,7 @@ _UNREAD_REASONS: Mapping[str, Mapping[FileKind, str]] = {
         "video": "a video without a caption in a table",
         "caption": "a caption file that was not read, since the captions come from a table",
         "table": "a table without a column of videos or without one of captions",
+        "packed": _PACKED,
         "lance": _LANCE,
         "other": _OTHER,
     },
@@ -71,6 +74,7 @@ _UNREAD_REASONS: Mapping[str, Mapping[FileKind, str]] = {
         "video": "a video file that was not read, since the videos come from tar shards",
         "caption": "a caption file that was not read, since the captions come from tar shards",
         "table": "a table that was not read, since the tar shards are used: to use it instead, give its path",
+        "packed": _PACKED,
         "lance": _LANCE,
         "other": _OTHER,
     },
@@ -79,6 +83,7 @@ _UNREAD_REASONS: Mapping[str, Mapping[FileKind, str]] = {
         "caption": "a file of the tool that names no clip",
         "table": "a table without videos, captions and numbers of the tool",
         "shard": "a tar shard, since the clips come from the tool's folder",
+        "packed": _PACKED,
         "lance": _LANCE,
         "other": "a file that holds neither clips nor metadata",
     },
@@ -264,6 +269,8 @@ def _recognise_source(source: Path, tables: TableReader, shards: TarShardReader)
             "ffmpeg -loop 1 -i a.jpg -t 1 -pix_fmt yuv420p a.mp4, or one clip of the frames of a video, and put its "
             f"caption into a.txt next to it{left_out}"
         )
+    if files := listing.list_files("packed"):
+        raise NoManifest(f"{source}: only packed files, such as {files[0]}: unpack them{left_out}")
     if files := listing.list_files("lance"):
         raise NoManifest(f"{source}: {format_count(len(files), 'Lance table')}, such as {files[0]}: add --from lance")
     raise NoManifest(
@@ -294,6 +301,8 @@ def _recognise_file(source: Path, tables: TableReader, shards: TarShardReader) -
         return _Source("a table", tables.read_videos(source.name), {"video": _UNREAD_REASONS["tables"]["video"]})
     if is_video_name(source.name):
         raise NoManifest(f"{source}: it is a single video: give the folder that holds it")
+    if kind == "packed":
+        raise NoManifest(f"{source}: it is a packed file: unpack it, and give what was in it")
     suffixes = ", ".join((*TABLE_SUFFIXES, *SHARD_SUFFIXES))
     raise NoManifest(
         f"{source}: it is neither a table nor a tar shard: give a folder, or a file that ends in one of {suffixes}"

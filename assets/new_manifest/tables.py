@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
@@ -17,6 +17,7 @@ from assets.ingest.paths import PathRejected, resolve_inside
 from assets.ingest.rejects import CODES, ManifestError, Reject
 from assets.ingest.rows import ORIGIN_FIELDS, RawRow
 from assets.ingest.validate import validate_row
+from assets.media.address import is_address
 from assets.new_manifest.arrow_tables import read_arrow_column_names, read_arrow_rows
 from assets.new_manifest.columns import (
     ColumnNames,
@@ -28,8 +29,8 @@ from assets.new_manifest.columns import (
 )
 from assets.new_manifest.csv_tables import read_csv_column_names, read_csv_table
 from assets.new_manifest.extract import MediaBytes, VideoExtractor
-from assets.new_manifest.findings import CaptionedVideo, Findings, parse_id
-from assets.new_manifest.folder import drop_suffix
+from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest, parse_id
+from assets.new_manifest.folder import drop_suffix, is_video_name
 from assets.new_manifest.tool_fields import NOT_ONE_VIDEO
 from assets.new_manifest.videos import VideoEntry, VideoRegistry
 
@@ -78,6 +79,11 @@ class TableReader:
                     self.findings.add_guess(f"{table} is not UTF-8, and is read as {file.encoding}")
                 names = _read_column_names(file, path)
                 columns = guess_columns(names, self.column_names)
+                if not columns.has_video_and_text and self._is_row(names):
+                    raise NoManifest(
+                        f"{table}: the first line is a row and no header: write a line with the names of the columns "
+                        "above it, such as video,caption"
+                    )
                 check_columns(table, names, columns)
                 self.findings.add_guess(columns.format_guess())
                 if unknown := columns.format_unknown(names):
@@ -94,6 +100,11 @@ class TableReader:
         except ManifestError as error:
             what = "the rest of a table that cannot be read: " if number else UNREADABLE_TABLE
             self.findings.leave_out(f"{what}{error}", f"{table}:{number + 1}")
+
+    def _is_row(self, cells: Iterable[str]) -> bool:
+        """Return whether one of the cells names a video file."""
+        files = {PurePosixPath(drop_suffix(file)).name for file in self.videos.folder.list_files("video")}
+        return any(is_video_name(cell) or is_address(cell) or PurePosixPath(cell).name in files for cell in cells)
 
     def _require_path(self, table: str) -> Path:
         try:

@@ -28,6 +28,7 @@ from assets.new_manifest.videos import VideoEntry, VideoRegistry
 
 # Members that other loaders unpickle. No part of a shard is ever run.
 _PICKLES = frozenset((".pkl", ".pickle", ".pyd", ".pth", ".pt", ".npy", ".npz"))
+_APART = ": in a compressed shard the members of a sample must follow each other, as tar --sort=name puts them"
 _HIDDEN = re.compile(r"(^|/)\.[^./]")
 # Videos hardly shrink: what unpacks to more than this holds none.
 _MOST_TIMES, _MOST_MORE = 100, 2**26
@@ -166,12 +167,16 @@ class TarShardReader:
         yield from self._build_videos(sample, shard, folder)
 
     def _list_members(self, file: BinaryIO, shard: str) -> Iterator[_MemberFile]:
-        """Yield the files of a plain tar file. Their bytes stay where they are."""
+        """Yield the files of a plain tar file, those of a key together. Their bytes stay where they are."""
         index = read_tar_index(file, os.fstat(file.fileno()).st_size)
         for name, reason in index.refused.items():
             self.findings.leave_out(reason, f"{shard}: {name}")
-        for name, member in index.members.items():
+        places: dict[str, int] = {}
+        for name in index.members:
+            places.setdefault(_split_member_name(name)[0], len(places))
+        for name in sorted(index.members, key=lambda name: places[_split_member_name(name)[0]]):
             if self._accept_name(name, shard):
+                member = index.members[name]
                 file.seek(member.offset)
                 yield _MemberFile(name, member.size_bytes, file, is_in_place=True)
         if index.damage is not None:
@@ -230,7 +235,8 @@ class TarShardReader:
         """Yield the videos of a sample. Of several, a video gets the captions of its name and those that name none."""
         where = f"{shard}: {sample.key}"
         if sample.files and not sample.videos:
-            self.findings.leave_out("a caption without a video", where, len(sample.files))
+            is_packed = not self._is_readable_in_place(shard)
+            self.findings.leave_out(f"a caption without a video{_APART if is_packed else ''}", where, len(sample.files))
         if len(sample.videos) > 1:
             self.findings.add_guess(
                 "where a sample of a shard has several videos, a video gets the captions of its own name and those "

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from metrics_core.frames.fit import MAX_PIXELS, PictureRefused
 from metrics_core.frames.pictures import check_picture_size
 from metrics_core.frames.records import FrameReadError, NotAVideo
+from metrics_core.git_lfs import GIT_LFS_REMEDY, is_git_lfs_pointer
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -93,9 +94,12 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
         # An absolute path, because FFmpeg reads "name:rest" as a protocol.
         container = av.open(str(path.absolute()), options=options, metadata_errors="ignore")
     except av.error.FFmpegError as error:
-        if _has_video_signature(path):
+        with path.open("rb") as file:
+            head = file.read(256)
+        if any(head[offset:].startswith(signature) for offset, signature in VIDEO_SIGNATURES):
             raise FrameReadError(path, f"the container cannot be opened ({error.strerror})") from error
-        raise NotAVideo(path, "it is not a video container") from error
+        is_pointer = is_git_lfs_pointer(head, path.stat().st_size)
+        raise NotAVideo(path, f"it is {GIT_LFS_REMEDY}" if is_pointer else "it is not a video container") from error
     with container:
         stream = container.streams.best("video")
         # A still picture inside a sound file, its cover, counts as a stream too.
@@ -204,9 +208,3 @@ def count_quarter_turns(frame: VideoFrame) -> int:
     Negative for clockwise turns, 0 for an upright frame.
     """
     return round(frame.rotation / 90)
-
-
-def _has_video_signature(path: Path) -> bool:
-    with path.open("rb") as file:
-        head = file.read(256)
-    return any(head[offset:].startswith(signature) for offset, signature in VIDEO_SIGNATURES)

@@ -24,6 +24,12 @@ FRAME_HEIGHT = 144
 _GAP = 2
 _SHEETS = 512
 _PART_BYTES = 4 << 20
+# Those for which the system names another use of the suffix, or none.
+_MEDIA_TYPES = {
+    **dict.fromkeys((".ts", ".m2ts", ".mts", ".m2t"), "video/mp2t"),
+    ".3gp": "video/3gpp",
+    ".3g2": "video/3gpp2",
+}
 _RANGE = re.compile(r"bytes=([0-9]{1,18})-([0-9]{1,18})?")
 
 
@@ -50,9 +56,7 @@ class VideoFileResponse:
             raise NoPicture(reason)
         self._stack = ExitStack()
         named = SimpleNamespace(**{**video, "key": video["video"]})
-        guessed, _ = mimetypes.guess_type(PurePosixPath(video["uri"]).name)
-        # A file that a manifest calls a video is never served as a page.
-        kind = guessed if guessed and guessed.startswith("video/") else "video/mp4"
+        kind = guess_media_type(video["uri"])
         # A member of a tar file is another file in memory for each request, with times of its own.
         tag = f'"{bytes(video["content_sha256"]).hex()}"'
         headers = {**headers, "ETag": tag}
@@ -77,6 +81,18 @@ class VideoFileResponse:
             # If the file changed while it was read, this answer cannot be taken back; the next request is refused.
             with suppress(IngestedFileUnreadable):
                 await run_in_threadpool(self._stack.close)
+
+
+def guess_media_type(name: str) -> str:
+    """Return the media type of a video by the suffix of its name: a file that a manifest calls a video is never served
+    as a page.
+
+    >>> guess_media_type("a.TS"), guess_media_type("a.webm"), guess_media_type("a.html")
+    ('video/mp2t', 'video/webm', 'video/mp4')
+    """
+    suffix = PurePosixPath(name).suffix.lower()
+    guessed = _MEDIA_TYPES.get(suffix) or mimetypes.guess_type(f"x{suffix}")[0] or ""
+    return guessed if guessed.startswith(("video/", "image/gif")) else "video/mp4"
 
 
 def _build_part_response(video: Any, asked: str, kind: str, headers: Mapping[str, str]) -> Response | None:

@@ -1,0 +1,96 @@
+"""`reelsieve init` on what people reported: pointers of Git LFS, other kinds of files, first lines of tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assets.ingest.rejects import ManifestError
+from assets.new_manifest.findings import NoManifest
+from assets.new_manifest.make import create_manifest
+from metrics_core.frames import NotAVideo, probe_video
+from metrics_core.git_lfs import GIT_LFS_REMEDY
+from tests.assets.init_sources import Files, left_out, put, rows, shard, texts
+
+POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'6f' * 32}\nsize 12\n"
+
+
+def test_a_pointer_of_git_lfs_is_no_file(tmp_path: Path) -> None:
+    files: Files = {
+        "a.mp4": "x",
+        "a.txt": "A dog.",
+        "b.mp4": "x",
+        "b.txt": POINTER,
+        "c.mp4": POINTER,
+        "t.csv": POINTER,
+        "x.tar": POINTER,
+    }
+    made = create_manifest(put(tmp_path, files))
+    assert texts(made) == {"a__captions": "A dog."}
+    assert left_out(made) == {GIT_LFS_REMEDY: 4}
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "s.tar", "rows.jsonl"])
+def test_a_source_that_is_a_pointer_of_git_lfs_is_refused(tmp_path: Path, name: str) -> None:
+    for source in (put(tmp_path, {name: POINTER}), tmp_path / name):
+        with pytest.raises((NoManifest, ManifestError), match="Git LFS"):
+            create_manifest(source)
+
+
+def test_a_video_that_is_a_pointer_is_named_so(tmp_path: Path) -> None:
+    with pytest.raises(NotAVideo, match="git lfs pull"):
+        probe_video(put(tmp_path, {"a.mp4": POINTER}) / "a.mp4")
+
+
+@pytest.mark.parametrize("suffix", [".ts", ".m2ts", ".MTS", ".gif", ".3g2", ".f4v", ".vob"])
+def test_every_kind_of_file_that_pyav_reads_is_a_video(tmp_path: Path, suffix: str) -> None:
+    put(tmp_path, {f"clip{suffix}": "x", "t.csv": f"video,caption\nclip{suffix},A dog.\n"})
+    assert [row["path"] for row in rows(create_manifest(tmp_path), "videos")] == [f"clip{suffix}"]
+
+
+def test_packed_files_are_to_be_unpacked(tmp_path: Path) -> None:
+    clips = put(tmp_path / "clips", {"a.mp4": "x", "a.txt": "A dog.", "more.zip": "x", "t.csv.gz": "x"})
+    assert left_out(create_manifest(clips)) == {"a packed file: unpack it": 2}
+    packed = put(tmp_path / "packed", {"clips.zip": "x"})
+    with pytest.raises(NoManifest, match=r"only packed files, such as clips\.zip: unpack them"):
+        create_manifest(packed)
+    with pytest.raises(NoManifest, match="it is a packed file: unpack it"):
+        create_manifest(packed / "clips.zip")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"sep=;\r\nVideo;Beschreibung\r\na.mp4;A dog.\r\n",
+        b'\xef\xbb\xbf"sep=|"\nvideo|caption\na.mp4|A dog.\n',
+        "sep=;\r\nvideo;caption\r\na.mp4;A dog.\r\n".encode("utf-16"),
+        b"# exported 2026, by me\n\n# again\nvideo,caption\na.mp4,A dog.\n",
+        b"#video,caption\na.mp4,A dog.\n",
+        b"video,caption\ra.mp4,A dog.\r",
+    ],
+)
+def test_lines_before_the_header_are_no_header(tmp_path: Path, content: bytes) -> None:
+    made = create_manifest(put(tmp_path, {"t.csv": content, "a.mp4": "x"}))
+    assert texts(made) == {"a__captions": "A dog."}
+
+
+def test_lines_keep_their_numbers_below_a_comment(tmp_path: Path) -> None:
+    made = create_manifest(put(tmp_path, {"t.csv": "# mine\nvideo,caption\na.mp4,A dog.\nb.mp4,A, cat.\n"}))
+    assert [row["first"] for row in made.findings.list_left_out()] == ["t.csv:4"]
+
+
+@pytest.mark.parametrize("row", ["a.mp4,A dog.", "A dog.,a", "https://example.org/a.mp4,A dog."])
+def test_a_table_without_a_header_is_refused(tmp_path: Path, row: str) -> None:
+    with pytest.raises(NoManifest, match=r"^t\.csv: the first line is a row and no header"):
+        create_manifest(put(tmp_path, {"t.csv": f"{row}\n", "a.mp4": "x"}))
+
+
+def test_members_of_a_sample_may_stand_anywhere_in_a_plain_shard(tmp_path: Path) -> None:
+    members = [("a.mp4", "x"), ("b.mp4", "y"), ("a.txt", "A of a."), ("b.txt", "B of b.")]
+    assert texts(create_manifest(shard(tmp_path / "plain" / "s.tar", members))) == {
+        "s/a__captions": "A of a.",
+        "s/b__captions": "B of b.",
+    }
+    with pytest.raises(NoManifest, match="must follow each other, as tar --sort=name"):
+        create_manifest(shard(tmp_path / "packed" / "s.tgz", members, compressed=True))
