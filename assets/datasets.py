@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from assets.dataset_changes import add_dataset_check
 from assets.home import DEMO_DATASET
 from db.manifest.datasets import Dataset, find_dataset, find_dataset_name, list_datasets
-from db.spelling import find_similar_name
+from db.spelling import suggest_name
 
 # The name of a dataset becomes part of partition keys and of file names.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -99,8 +99,8 @@ def require_dataset(engine: Engine, name: str) -> Dataset:
     if (dataset := find_and_watch_dataset(engine, name)) is not None:
         return dataset
     with engine.connect() as connection:
-        meant = find_similar_name(name, [other.name for other in list_datasets(connection)])
-    hint = f", did you mean {meant!r}?" if meant else f": ingest it with reelsieve ingest FOLDER --dataset {name}"
+        names = [other.name for other in list_datasets(connection)]
+    hint = suggest_name(name, names, f": ingest it with reelsieve ingest FOLDER --dataset {name}")
     raise UnknownDataset(f"there is no dataset {name!r}{hint}")
 
 

@@ -25,7 +25,7 @@ from db.scores.imported_scores import list_imported_scorers, load_imported_score
 from db.scores.scorers import list_scored_datasets
 from db.server.conflicts import retry_conflicts
 from db.server.leases import Leases
-from db.spelling import find_similar_name
+from db.spelling import suggest_name
 from orchestration.dead_runs import close_dead_runs
 from orchestration.installation import Installation, open_migrated_engine
 from orchestration.requests import list_busy_datasets
@@ -113,10 +113,7 @@ def _require_imported_scorers(installation: Installation, dataset: Dataset, metr
         return scorers
     if not known:
         raise NotImported(f"{metric!r} was not imported, nor was any other metric: rs.import_scores imports scores")
-    meant = find_similar_name(metric, known)
-    raise NotImported(
-        f"{metric!r} was not imported: " + (f"did you mean {meant!r}?" if meant else f"only {', '.join(known)}")
-    )
+    raise NotImported(f"{metric!r} was not imported{suggest_name(metric, known)}")
 
 
 def rename_dataset_everywhere(installation: Installation, old: str, new: str) -> None:

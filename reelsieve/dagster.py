@@ -18,7 +18,7 @@ from assets.one_dataset import build_dataset_assets
 from assets.results import RunResults
 from assets.scores.registry import METRICS
 from db.selection.recipes import parse_recipe
-from db.spelling import find_similar_name
+from db.spelling import suggest_name
 from orchestration.dataset_holds import hold_run_datasets
 from orchestration.definitions import CURATION, build_dataset_definitions
 from orchestration.installation import get_installation
@@ -123,9 +123,7 @@ class Dataset(dg.Component, dg.Resolvable, dg.Model):
         check_dataset_name(self.dataset, folder, get_settings().home_folder)
         for metric in self.metrics:
             if metric not in METRICS:
-                meant = find_similar_name(metric, METRICS)
-                hint = f"did you mean {meant!r}?" if meant else f"there are {', '.join(METRICS)}"
-                raise ReelsieveError(f"there is no metric {metric!r}: {hint}")
+                raise ReelsieveError(f"there is no metric {metric!r}{suggest_name(metric, METRICS)}")
         rule = None if self.recipe is None else parse_recipe(self.recipe)
         return dg.Definitions(
             assets=build_dataset_assets(self.dataset, folder, tuple(dict.fromkeys(self.metrics)), rule),

@@ -68,7 +68,7 @@ def _make_scorers(metrics: Sequence[str | FunctionMetric], settings: Mapping[str
     metric or setting.
     """
     from assets.scores.registry import SCORERS
-    from db.spelling import find_similar_name
+    from db.spelling import suggest_name
 
     if metrics is None or isinstance(metrics, int | float):
         raise ReelsieveError(f"metrics is {metrics}: name some of {', '.join(SCORERS)}")
@@ -79,14 +79,11 @@ def _make_scorers(metrics: Sequence[str | FunctionMetric], settings: Mapping[str
     names = [str(item) for item in chosen if not isinstance(item, FunctionMetric)]
     for name in names:
         if name not in SCORERS:
-            meant = find_similar_name(name, SCORERS)
-            hint = f"did you mean {meant!r}?" if meant else f"there are {', '.join(SCORERS)}"
-            raise ReelsieveError(f"there is no metric {name!r}: {hint}")
+            raise ReelsieveError(f"there is no metric {name!r}{suggest_name(name, SCORERS)}")
     fields = {name: SCORERS[name].settings.model_fields for name in names}
     known = {setting for model_fields in fields.values() for setting in model_fields}
     if unknown := [setting for setting in settings if setting not in known]:
-        meant = find_similar_name(unknown[0], known)
-        hint = f": did you mean {meant}?" if meant else ""
+        hint = suggest_name(unknown[0], sorted(known))
         raise ReelsieveError(f"none of the named metrics has a setting {unknown[0]!r}{hint}")
     own_settings = {name: {item: settings[item] for item in settings if item in fields[name]} for name in names}
     return {name: make_scorer(name, own_settings[name]) for name in names} | function_metrics

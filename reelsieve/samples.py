@@ -66,14 +66,12 @@ def _make_scorer(metric: str, settings: str) -> Scorer:
 
     from assets.scores.registry import SCORERS
     from assets.settings import parse_first_fault
-    from db.spelling import find_similar_name
+    from db.spelling import suggest_name
 
     scorer, chosen = SCORERS[metric], json.loads(settings)
     known = scorer.settings.model_fields
     if unknown := [name for name in chosen if name not in known]:
-        meant = find_similar_name(unknown[0], known)
-        hint = f"did you mean {meant}?" if meant else f"it has {', '.join(known)}"
-        raise ReelsieveError(f"{metric} has no setting {unknown[0]!r}: {hint}")
+        raise ReelsieveError(f"{metric} has no setting {unknown[0]!r}{suggest_name(unknown[0], known)}")
     try:
         return scorer.from_settings(scorer.settings(**chosen))
     except ValidationError as error:

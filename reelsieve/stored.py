@@ -131,14 +131,18 @@ class Connection:
     def _query_dataset(self, query: str, dataset: str) -> Any:
         from psycopg import sql
 
+        from db.spelling import suggest_name
+
         names = [row["name"] for row in self._rows("SELECT name FROM dataset")]
         if dataset not in names:
-            raise ReelsieveError(f"there is no dataset {dataset!r}{_suggest_name(dataset, names)}")
+            raise ReelsieveError(f"there is no dataset {dataset!r}{suggest_name(str(dataset), names)}")
         return self.sql(query.format(sql.Literal(dataset).as_string(None)))
 
     def _format_score_columns(self, columns: Sequence[str]) -> str:
         """Format names of columns of view `sample_scores` for a query. Raises ReelsieveError for an unknown name."""
         from psycopg import sql
+
+        from db.spelling import suggest_name
 
         if isinstance(columns, str):
             raise ReelsieveError(f"columns is the text {columns!r}: give a list, such as [{columns!r}]")
@@ -146,7 +150,7 @@ class Connection:
         known = [row["attname"] for row in self._rows(query)]
         for name in columns:
             if name not in known:
-                raise ReelsieveError(f"sample_scores has no column {name!r}{_suggest_name(name, known)}")
+                raise ReelsieveError(f"sample_scores has no column {name!r}{suggest_name(str(name), known)}")
         return sql.SQL(", ").join(map(sql.Identifier, columns)).as_string(None)
 
     def _rows(self, query: str) -> list[dict[str, Any]]:
@@ -246,14 +250,6 @@ def _run_command(arguments: list[str], home: Place | None, url: str | None) -> d
         raise ReelsieveError(message or f"reelsieve {arguments[0]} was stopped")
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
-
-
-def _suggest_name(name: str, known: Sequence[str]) -> str:
-    """Return the end of a sentence about an unknown name: the most similar known one, or else all of them."""
-    from db.spelling import find_similar_name
-
-    meant = find_similar_name(str(name), list(known))
-    return f", did you mean {meant!r}?" if meant else f": there are {', '.join(known) or 'none'}"
 
 
 def _warn(sentence: str) -> None:

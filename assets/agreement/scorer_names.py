@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from assets.scores.registry import METRICS
 from db.scores.scorers import StoredScorer
+from db.spelling import suggest_name
 
 MOST_LISTED = 12
 LEAST_DIGITS = 4
@@ -42,9 +44,10 @@ def require_named_scorer(scorers: Sequence[StoredScorer], name: str) -> StoredSc
         raise UnknownScorer(f"{name!r} matches {len(matches)} scorers: name one of {_format_scorers(matches)}")
     if not scorers:
         raise UnknownScorer(f"there is no scorer {name!r}, because nothing is scored yet: run reelsieve score first")
-    raise UnknownScorer(
-        f"there is no scorer {name!r}: name one of {_format_scorers(candidates or scorers)}, or score with it first"
-    )
+    all_names = f": name one of {_format_scorers(candidates or scorers)}, or score with it first"
+    wanted, metrics = metric if at else name, dict.fromkeys(scorer.metric for scorer in scorers)
+    hint = all_names if wanted in {*metrics, *METRICS} else suggest_name(wanted, metrics, all_names)
+    raise UnknownScorer(f"there is no scorer {name!r}{hint}")
 
 
 def format_other_scorers(scorers: Sequence[StoredScorer], chosen: StoredScorer) -> str:

@@ -14,6 +14,7 @@ from assets.ingest.files import find_manifest_file
 from assets.ingest.hygiene import format_value
 from assets.ingest.rejects import ManifestError
 from assets.ingest.rows import ORIGIN_FIELDS, CheckedRow, Origin, VideoRow
+from db.spelling import suggest_name
 
 ORIGIN_FILE = "origin.json"
 # More than the longest fields need. A larger file is not read into memory.
@@ -32,7 +33,8 @@ def read_origin(folder: Path) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise _build_error("it holds no object")
     if unknown := [name for name in fields if name not in ORIGIN_FIELDS]:
-        raise _build_error(f"{format_value(unknown[0])} is no field of an origin")
+        hint = suggest_name(str(unknown[0]), ORIGIN_FIELDS)
+        raise _build_error(f"{format_value(unknown[0])} is no field of an origin{hint}")
     if (fault := hygiene.find_fault(fields)) is not None:
         raise _build_error(fault.reason)
     try:

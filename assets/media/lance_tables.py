@@ -22,6 +22,7 @@ from assets.media.private_networks import PrivateAddressRefused, is_allowed_addr
 from assets.media.settings import MediaSettings
 from assets.media.store import BLOCK_BYTES
 from assets.media.tar_index import MAX_MEMBER_BYTES
+from db.spelling import suggest_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,7 +117,8 @@ def _choose_column(schema: pa.Schema, given: str) -> str:
     shown = ", ".join(map(repr, columns[:5]))
     if given:
         if given not in columns:
-            raise MediaUnavailable("missing", f"the table has no column {given!r} of files: it has {shown or 'none'}")
+            hint = suggest_name(given, columns, f": it has {shown or 'none'}")
+            raise MediaUnavailable("missing", f"the table has no column {given!r} of files{hint}")
         return given
     if len(columns) != 1:
         count = "several columns" if columns else "no column"

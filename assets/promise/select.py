@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,10 +23,12 @@ from assets.promise.terms import JUDGE, PromiseTerms, check_scale, check_terms, 
 from assets.selection.select import MakeEncoder, embed_for_recipe
 from assets.sources.base import LineWriter
 from db.manifest.datasets import Dataset
+from db.reports.mean_ratings import list_rated_aspects
 from db.selection.eligible import find_eligible_samples
 from db.selection.freeze import Selection, freeze_selection
 from db.selection.promises import Attempt, find_only_answer, list_raters, require_attempt, store_attempt
 from db.selection.recipes import Recipe, SelectionError
+from db.spelling import suggest_name
 from metrics_core.protocols import TextEncoder
 
 
@@ -61,6 +64,10 @@ def make_promised_selection(
     check_terms(terms, recipe)
     if terms.aspect is not None:
         with engine.connect() as connection:
+            rated = list_rated_aspects(connection, dataset)
+            if terms.aspect not in rated and (hint := suggest_name(terms.aspect, rated, "")):
+                begin = f"a new aspect begins with reelsieve rate {dataset.name} --aspect {shlex.quote(terms.aspect)}"
+                raise SelectionError(f"nobody has rated {terms.aspect!r} in {dataset.name}{hint} ({begin})")
             check_scale(terms, load_scale(connection, dataset, terms.aspect))
     encoder = embed_for_recipe(engine, dataset, recipe.model_copy(update={"keep": 1.0}), make_encoder, tell)
     with engine.begin() as connection:

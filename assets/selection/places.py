@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from assets.reports.text import format_count
 from db.selection.recipes import REST_QUOTA, Recipe, SelectionError
-from db.spelling import find_similar_name
+from db.spelling import suggest_name
 from metrics_core.selection.strata import count_in_share, divide_places
 
 
@@ -36,12 +36,7 @@ def _fill_quotas(recipe: Recipe, sizes: dict[str, int]) -> list[int]:
     """Return how many samples each stratum gets by the recipe's quotas."""
     for name, quota in recipe.quotas.items():
         if name != REST_QUOTA and name not in sizes:
-            meant = find_similar_name(name, sizes)
-            hint = (
-                f", did you mean {meant!r}?"
-                if meant
-                else f": eligible samples have {', '.join(map(repr, list(sizes)[:20]))}"
-            )
+            hint = suggest_name(name, sizes, f": eligible samples have {', '.join(map(repr, list(sizes)[:20]))}")
             raise SelectionError(f"no eligible sample has {recipe.per} {name!r}, for which there is a quota{hint}")
         if name != REST_QUOTA and quota > sizes[name]:
             raise SelectionError(

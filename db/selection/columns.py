@@ -16,6 +16,7 @@ from db.reports.agreement import current_rating
 from db.schema import rating, remark, sample, video
 from db.scores.sample_scores import Column, SampleScores
 from db.selection.recipes import SelectionError
+from db.spelling import find_similar_name, suggest_name
 
 OWN_PREFIX, RATING_PREFIX, TAG_PREFIX = "extra_", "rating_", "tag_"
 # By the types of JSON: how a value of it is read in SQL. A value of another type is passed over.
@@ -71,9 +72,10 @@ def _require_known(mentioned: Iterable[str], prefix: str, existing: Iterable[str
     by_lower_name = {name.lower(): name for name in names}
     unknown = next((name for name in mentioned if name.startswith(prefix) and name not in by_lower_name), None)
     if unknown is not None:
-        known = ", ".join(sorted(by_lower_name.values()))
-        remedy = f"choose one of {known}" if known else "this dataset has none"
-        raise SelectionError(f"{unknown!r} is not {kind}: {remedy}")
+        short = {name.removeprefix(prefix): name for name in names}
+        meant = find_similar_name(unknown.removeprefix(prefix), short)
+        hint = f", did you mean {short[meant]!r}?" if meant else suggest_name("", names)
+        raise SelectionError(f"{unknown!r} is not {kind}{hint}")
     known_names = [by_lower_name[name] for name in mentioned if name.startswith(prefix)]
     for name in known_names:
         # A condition does not tell upper from lower case.

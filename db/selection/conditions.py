@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlglot import expressions as exp
 
 from db.scores.sample_scores import format_column_names
-from db.spelling import find_similar_name
+from db.spelling import suggest_name
 
 Columns = Mapping[str, sa.ColumnElement[Any]]
 Condition = sa.ColumnElement[bool]
@@ -36,6 +36,7 @@ PYTHON_KINDS: dict[type, OperandKind] = {
     Decimal: "number",
     str: "text",
 }
+_QUOTED = {"number", "text"}
 NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
@@ -147,15 +148,17 @@ def _build_operand(node: exp.Expr, columns: Columns) -> Operand:
     return _build_literal(node)
 
 
-def require_column(name: str, columns: Columns) -> Operand:
+def require_column(name: str, columns: Columns, text: str | None = None) -> Operand:
     """Return the column of this name with the kind of its values; upper and lower case count as equal. Raises
-    FilterError if there is none; the message suggests the most similar name and lists all.
+    FilterError if there is none; the message suggests the most similar name and lists all. text: what was
+    written where a literal may be, from the name on, so that the message says first how to write one; None elsewhere.
     """
     by_lower_name = {key.lower(): column for key, column in columns.items()}
     column = by_lower_name.get(name.lower())
     if column is None:
-        meant = find_similar_name(name, columns)
-        hint = f", did you mean {meant!r}?" if meant else "."
+        hint = suggest_name(name, columns, ".")
+        if text is not None:
+            hint = f": a text needs single quotes, as in '{text[:40]}'{hint if hint == '.' else f'; or{hint[1:]}'}"
         raise FilterError(f"unknown name {name[:40]!r}{hint}", f" The columns are: {format_column_names(columns)}")
     is_typed = not isinstance(column.type, sa.types.NullType)
     kind = PYTHON_KINDS.get(column.type.python_type, "other") if is_typed else "untyped"
@@ -190,4 +193,5 @@ def _check_comparable(left: Operand, right: Operand) -> None:
         if side.kind == "other":
             raise FilterError(f"{side.name} is not a number, text or boolean: write is null or is not null")
     if left.kind != right.kind and "untyped" not in (left.kind, right.kind):
-        raise FilterError(f"{left.name} cannot be compared with {right.name}")
+        hint = ": write a text in single quotes, and a number in none" if {left.kind, right.kind} == _QUOTED else ""
+        raise FilterError(f"{left.name} cannot be compared with {right.name}{hint}")

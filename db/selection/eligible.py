@@ -30,6 +30,7 @@ from db.selection.filters import list_column_names, parse_filter
 from db.selection.missing_scores import count_missing_scores
 from db.selection.recipes import SAMPLE_KINDS, Recipe, SelectionError
 from db.server.arrays import build_id_condition
+from db.spelling import suggest_name
 
 NO_STRATUM = "none"
 """Name of the stratum of samples without a value in the column of strata."""
@@ -270,8 +271,8 @@ def _refuse_turned_aspects(connection: Connection, dataset: Dataset, recipe: Rec
 
 def _require_column(columns: Mapping[str, Column], name: str, field: str) -> Column:
     if name not in columns:
-        known = format_column_names(columns)
-        raise SelectionError(f"the recipe's {field}: there is no column {name[:40]!r}: choose one of {known}")
+        hint, known = suggest_name(name, columns, ":"), format_column_names(columns)
+        raise SelectionError(f"the recipe's {field}: there is no column {name[:40]!r}{hint} choose one of {known}")
     return columns[name]
 
 

@@ -7,6 +7,7 @@ the caller handed in, and literals become bound parameters.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from sqlglot import Token, TokenType
@@ -20,6 +21,9 @@ MAX_LENGTH = 10_000
 MAX_DEPTH = 20  # sqlglot needs some 20 Python frames a level: far below the interpreter's limit of 1,000
 
 WORDS = {"and", "or", "not", "between", "in", "is", "null", "like", "ilike", "true", "false"}
+# What may stand before a text; the rest of a text without quotes ends at a space, a comma or a parenthesis.
+_BEFORE_TEXT = {"=", "!=", "<>", ",", "like", "ilike"}
+_WORD = re.compile(r"[\s,()]")
 SYMBOLS = {"=", "!=", "<>", "<", "<=", ">", ">=", "(", ")", ",", "-"}
 # Every node of a filter's tree with the parts it may have; the table of a column, for one, is not among them.
 NODES: dict[type[exp.Expr], frozenset[str]] = {
@@ -114,7 +118,9 @@ def _check_tokens(text: str, tokens: Sequence[Token], columns: Columns) -> None:
         if depth > MAX_DEPTH:
             raise FilterError(TOO_DEEP)
         is_call = index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.L_PAREN
-        _check_token(token, source, is_call, columns)
+        before = text[tokens[index - 1].start : token.start].strip().lower() if index else ""
+        is_value = before in _BEFORE_TEXT or (before == "(" and tokens[index - 2].text.lower() == "in")
+        _check_token(token, source, is_call, columns, _WORD.split(text[token.start :])[0] if is_value else None)
     _check_gap(text[end:])
 
 
@@ -135,12 +141,15 @@ def _check_gap(gap: str) -> None:
         raise FilterError(f"a comment is not allowed in a filter: {rest[:40]!r}")
 
 
-def _check_token(token: Token, source: str, is_call: bool, columns: Columns) -> None:
+def _check_token(token: Token, source: str, is_call: bool, columns: Columns, value: str | None) -> None:
+    """Refuse a token that is not of the language. value: the text from it on to the next space, where a literal may
+    be; None elsewhere.
+    """
     is_literal = token.token_type in (TokenType.STRING, TokenType.NUMBER)
     if is_literal or source in SYMBOLS or source.lower() in WORDS:
         return
     if token.token_type is TokenType.IDENTIFIER:
-        require_column(token.text, columns)
+        require_column(token.text, columns, None if value is None else token.text)
     elif source == ".":
         raise FilterError("a point is only allowed inside a number: write 0.5, and columns without a table")
     elif not source.isidentifier():
@@ -148,7 +157,7 @@ def _check_token(token: Token, source: str, is_call: bool, columns: Columns) -> 
     elif is_call:
         raise FilterError(f"the function {source[:40]!r} is not allowed in a filter: {ALLOWED}")
     else:
-        require_column(source, columns)
+        require_column(source, columns, value)
 
 
 def _check_tree(tree: exp.Expr, n_joints: int) -> None:

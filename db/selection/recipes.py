@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from db.selection.filters import list_column_names
-from db.spelling import find_similar_name
+from db.spelling import suggest_name
 
 SAMPLE_KINDS = ("caption", "qa")
 """The kinds of samples; a recipe without a kind takes the first."""
@@ -194,8 +194,7 @@ def parse_recipe(fields: Any) -> Recipe:
         raise SelectionError("a recipe is a mapping of fields to values, such as by: vcs")
     for name in fields:
         if name not in Recipe.model_fields:
-            meant = find_similar_name(str(name), Recipe.model_fields)
-            hint = f", did you mean {meant!r}?" if meant else f": it may have {', '.join(Recipe.model_fields)}"
+            hint = suggest_name(str(name), Recipe.model_fields)
             raise SelectionError(f"the recipe has no field {str(name)[:40]!r}{hint}")
     try:
         return Recipe.model_validate(dict(fields))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -31,6 +32,8 @@ ROWS_AT_A_TIME = 500
 # Sessions at a time, of the hundred that a server has by default, and the temporary files that each may fill.
 MAX_SESSIONS = 20
 MAX_TEMPORARY = "10GB"
+# Characters of a query's line that are shown before, and from, the place of an error.
+_SHOWN_BEFORE = 60
 _NUMBERS = {types[name].oid for name in ("int2", "int4", "int8", "float4", "float8", "numeric", "oid")}
 # Functions that every role may call and that can fill the disk, or the lock table that all sessions share.
 _FORBIDDEN = """
@@ -59,11 +62,15 @@ _OF_THE_MACHINE = ("pg_execute_server_program", "pg_read_server_files", "pg_writ
 
 
 class QueryError(ValueError):
-    """Raised when the user's SQL could not be run or is not allowed; the message is a sentence of the server or of
-    Reelsieve.
+    """Raised when the user's SQL could not be run or is not allowed; the message is a sentence of the server, with its
+    hint, or of Reelsieve. `place` is the line of the SQL that the server points at, with a caret below; else empty.
     """
 
     plain = True
+
+    def __init__(self, message: str, place: str = "") -> None:
+        super().__init__(message)
+        self.place = place
 
 
 def compute_reader_password(url: URL) -> str | None:
@@ -207,12 +214,32 @@ def open_read_only_query(url: URL, query: str, *, tell: Callable[[str], object])
             yield QueryResult((), iter(()))
     except psycopg.Error as error:
         message = error.diag.message_primary or str(error).strip().splitlines()[0]
-        raise QueryError(message) from None
+        hint = f" (HINT: {' '.join(error.diag.message_hint.split())})" if error.diag.message_hint else ""
+        raise QueryError(message + hint, _point_at(query, error.diag.statement_position)) from None
     except UnicodeEncodeError:
         raise QueryError("the query holds a character that cannot be encoded: type it again by hand") from None
     finally:
         # Without a rollback: a COPY that has begun takes no further command, and there is nothing to roll back.
         connection.close()
+
+
+def _point_at(query: str, position: str | None) -> str:
+    """Return the line of a query with the character at a position from 1 on, and a caret below it; "" without one.
+
+    >>> print(_point_at("SELECT 1,\\n  vsc FROM x", "13"))
+    LINE 2:   vsc FROM x
+              ^
+    """
+    if position is None:
+        return ""
+    before = query[: int(position) - 1]
+    number, start = before.count("\n") + 1, before.rfind("\n") + 1
+    line = f"LINE {number}: {query[start:].splitlines()[0]}".replace("\t", " ")
+    place = len(f"LINE {number}: ") + len(before) - start
+    # Of a long line what is around the place is shown. A letter of East Asia is as wide as two.
+    first = max(0, place - _SHOWN_BEFORE)
+    width = sum(1 + (unicodedata.east_asian_width(letter) in "FW") for letter in line[first:place])
+    return f"{line[first : place + _SHOWN_BEFORE]}\n{' ' * width}^"
 
 
 def _connect(url: URL, tell: Callable[[str], object]) -> psycopg.Connection[Any]:

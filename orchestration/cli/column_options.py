@@ -43,7 +43,10 @@ def parse_columns(options: Sequence[str] | None, fields: Collection[str]) -> dic
     for option in options or ():
         name, _, column = option.partition("=")
         if name not in fields or not column:
-            raise UsageError(f"--column {option}: write FIELD=COLUMN, where FIELD is one of {', '.join(fields)}")
+            from db.spelling import suggest_name
+
+            all_names = f": write FIELD=COLUMN, where FIELD is one of {', '.join(fields)}"
+            raise UsageError(f"--column {option}{suggest_name(name, fields, all_names) if column else all_names}")
         if name in columns or column in columns.values():
             raise UsageError(f"--column {option}: name every field and every column only once")
         columns[name] = column

@@ -34,10 +34,10 @@ def choose_dataset_metrics(installation: Installation, dataset: Dataset, chosen:
 
 def _check_metric_names(metrics: Sequence[str], chosen: list[str] | None, place: str = "") -> list[str]:
     from db.scores.sample_scores import SIMPLE_SCORES
+    from db.spelling import suggest_name
 
     if unknown := [name for name in chosen or [] if name not in (*metrics, *SIMPLE_SCORES)]:
-        simple = " or ".join(SIMPLE_SCORES)
-        raise UsageError(
-            f"there is no metric {unknown[0]!r}{place}: choose one of {', '.join(metrics)}, or a simple score: {simple}"
-        )
+        all_names = f": choose one of {', '.join(metrics)}, or a simple score: {' or '.join(SIMPLE_SCORES)}"
+        hint = suggest_name(unknown[0], (*metrics, *SIMPLE_SCORES), all_names)
+        raise UsageError(f"there is no metric {unknown[0]!r}{place}{hint}")
     return list(dict.fromkeys(chosen or metrics))

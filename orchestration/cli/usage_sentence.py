@@ -8,6 +8,8 @@ import typer
 
 _EXPECTED = {"float_parsing": "is not a number", "int_parsing": "is not a whole number"}
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
+_OPTION = re.compile(r"No such option: (\S+).*", re.DOTALL)
+_CHOICE = re.compile(r"(.*?)'([^']*)' is not one of ('[^']*'(?:, '[^']*')*)\.?", re.DOTALL)
 _DECIMAL_COMMA = re.compile(r"\s*\d*,\d+\s*")
 
 
@@ -15,10 +17,20 @@ def explain_usage_error(error: typer.TyperException) -> str:
     """Return one sentence on what is wrong with the arguments of a command and which help lists the right ones. Empty
     if Typer has shown the help already.
     """
+    # Imported late, so that commands start fast.
+    from db.spelling import find_similar_name, suggest_name
+
+    context = getattr(error, "ctx", None)
     message = (_explain_value(error) or error.format_message()).strip().removesuffix(".")
     if not message:
         return ""
-    context = getattr(error, "ctx", None)
+    if option := _OPTION.fullmatch(message):
+        known = [name for parameter in context.command.params for name in parameter.opts] if context else []
+        message = f"no such option: {option[1]}{suggest_name(option[1], known, '')}"
+    elif (choice := _CHOICE.fullmatch(message)) and (
+        meant := find_similar_name(choice[2], choice[3].strip("'").split("', '"))
+    ):
+        message = f"{choice[1]}{choice[2]!r} is not one of {choice[3]}, did you mean {meant!r}?"
     command = context.command_path if context else "reelsieve"
     return f"{message[0].lower()}{message[1:]} (see {command} --help)"
 

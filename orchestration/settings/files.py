@@ -23,7 +23,7 @@ from assets.own_home import is_own_home
 from assets.scores.registry import BROKEN_METRICS
 from assets.settings import SettingsError, find_setting_place, format_variable_name
 from assets.trusted_files import find_config_folder, is_trusted
-from db.spelling import find_similar_name
+from db.spelling import suggest_name
 from orchestration.settings.groups import (
     ENVIRONMENT_ONLY,
     PROFILE,
@@ -160,11 +160,9 @@ def read_settings_values() -> Values:
     read = [values for values in (_read_own_values(), _read_folder_values(path) if path else None) if values]
     profiles = dict.fromkeys(name for _, by_profile in read for name in by_profile)
     if chosen and chosen not in {*PROFILES, *profiles}:
-        there = ", ".join(dict.fromkeys([*PROFILES, *profiles]))
-        raise SettingsError(
-            f"{format_variable_name(PROFILE)} is {chosen}: name one of {there}, or write [profile.{chosen}] into "
-            f"{path or SETTINGS_FILE}"
-        )
+        there = list(dict.fromkeys([*PROFILES, *profiles]))
+        all_names = f": name one of {', '.join(there)}, or write [profile.{chosen}] into {path or SETTINGS_FILE}"
+        raise SettingsError(f"{format_variable_name(PROFILE)} is {chosen}{suggest_name(chosen, there, all_names)}")
     values: Values = {}
     for plain, _ in read:
         values |= plain
@@ -254,8 +252,7 @@ def _format_values(path: Path, table: str, values: Mapping[str, Any]) -> Values:
             # It may be a setting of a broken metric, whose settings are unknown.
             continue
         if key not in known:
-            meant = find_similar_name(key, known)
-            raise SettingsError(f"{place} is not a setting{f': did you mean {meant}?' if meant else ''}")
+            raise SettingsError(f"{place} is not a setting{suggest_name(key, known, '')}")
         if not is_allowed_in_file(key):
             raise SettingsError(
                 f"{place} {ENVIRONMENT_ONLY[key]}: set the variable {format_variable_name(key)} instead"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -80,6 +81,14 @@ def rate(engine: Engine, dataset: Dataset, values: Mapping[int, float], rater: s
         for sample_id, value in values.items():
             who = Rater(dataset, rater, "overall")
             assert store_rating(connection, who, sample_id, text_sha256(text), value, {"seed": 0})
+
+
+def test_an_aspect_that_nobody_has_rated_is_suggested(engine: Engine, clips: Dataset) -> None:
+    rate(engine, clips, dict.fromkeys(draw_order(engine, clips)[:1], 4))
+    with pytest.raises(
+        SelectionError, match=r"nobody has rated 'overal' in .*, did you mean 'overall'.* --aspect overal"
+    ):
+        select(engine, clips, replace(TERMS, aspect="overal"))
 
 
 def test_the_largest_confirmed_set_is_frozen_with_its_promise(engine: Engine, clips: Dataset) -> None:

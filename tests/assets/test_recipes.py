@@ -225,13 +225,13 @@ def test_a_random_choice_depends_on_its_seed_alone(module_engine: Engine, clips:
             "no eligible sample has system 'breif', .* did you mean 'brief'",
         ),
         ({"per": "system", "quotas": {"brief": 0}}, "the recipe selects no sample: raise its count, share or quotas"),
-        ({"per": "sytem"}, "the recipe's per: there is no column 'sytem': choose one of codec, collected_at, dataset"),
+        ({"per": "sytem"}, "the recipe's per: there is no column 'sytem', did you mean 'system'?"),
         ({"per": "system", "bands": [1.0]}, "the recipe's per: column system holds no numbers: choose"),
         ({"by": "extra_site"}, r"column extra_site holds no numbers \(own fields from a CSV are text"),
         ({"at_least": {"evqa": "f1"}}, "the threshold 'f1' of evqa: stored for 'clips' are"),
         (
             {"at_least": {"evkqa": "f1"}},
-            "the recipe's at_least: there is no column 'evkqa': choose one of duration_s, ",
+            "the recipe's at_least: there is no column 'evkqa', did you mean 'evqa'?",
         ),
         (
             {"per": "system", "quotas": {"x": 1}},

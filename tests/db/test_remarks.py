@@ -178,10 +178,10 @@ def test_a_view_is_saved_under_a_free_name(engine: Engine, clips: Dataset) -> No
 
 def test_an_unknown_tag_is_refused(engine: Engine, clips: Dataset) -> None:
     with engine.begin() as connection:
-        with pytest.raises(SelectionError, match=r"'tag_good' is not a tag that people gave: this dataset has none"):
+        with pytest.raises(SelectionError, match=r"'tag_good' is not a tag that people gave: there are none"):
             keys(connection, clips, "tag_good")
         tag(connection, clips, "good", 0)
-        with pytest.raises(SelectionError, match=r"'tag_god' is not a tag that people gave: choose one of tag_good"):
+        with pytest.raises(SelectionError, match=r"'tag_god' is not a tag that people gave, did you mean 'tag_good'"):
             keys(connection, clips, "tag_god")
         with pytest.raises(FilterError, match="cannot be compared"):
             keys(connection, clips, "tag_good = 1")

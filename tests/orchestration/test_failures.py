@@ -135,7 +135,7 @@ def test_a_wrong_recipe_fails_with_one_sentence(tmp_path: Path) -> None:
             {"ops": {"training_subset": {"config": {"recipe": {"by": "vsc"}}}}}, instance, "wrong", raise_on_error=False
         )
     )
-    assert find_sentence(done).startswith("the recipe's by: there is no column 'vsc': choose one of cosine, ")
+    assert find_sentence(done).startswith("the recipe's by: there is no column 'vsc', did you mean 'vcs'?")
 
 
 def test_a_failed_run_is_told_to_command_and_url(tmp_path: Path) -> None:

@@ -170,8 +170,8 @@ def test_the_last_scores_that_go_take_the_column_along(imported: Installation) -
     assert answer("SELECT count(*) FROM scorer WHERE metric = 'mistake'") == [(0,)]
     assert answer("SELECT count(human_like) FROM sample_scores") == others
     for metric, sentence in [
-        ("vcs", "error: 'vcs' was not imported: only"),
-        ("human_lik", "error: 'human_lik' was not imported: did you mean 'human_like'?"),
+        ("vcs", "error: 'vcs' was not imported: choose one of"),
+        ("human_lik", "error: 'human_lik' was not imported, did you mean 'human_like'?"),
     ]:
         done = run_command("drop", "mine", "--metric", metric, "--yes")
         assert (done.returncode, " ".join(done.stderr.split())[: len(sentence)]) == (1, sentence)

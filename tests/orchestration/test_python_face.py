@@ -130,7 +130,7 @@ def test_bad_input_is_one_sentence(scored: Installation, tmp_path: Path) -> None
         (lambda: rs.connect(tmp_path / "none"), "there is no data in"),
         (lambda: rs.connect(url="mysql://x"), "CURATION_DB_URL names a mysql database"),
         (lambda: here.scores("minee"), "there is no dataset 'minee', did you mean 'mine'?"),
-        (lambda: here.scores("'; --"), 'there is no dataset "\'; --": there are mine'),
+        (lambda: here.scores("'; --"), 'there is no dataset "\'; --": choose one of mine'),
         (lambda: here.sql("SELECT nothing"), 'column "nothing" does not exist'),
         (lambda: here.sql("DELETE FROM sample"), "cannot execute DELETE in a read-only transaction"),
         (lambda: here.selection(99), "there is no selection 99"),

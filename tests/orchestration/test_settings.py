@@ -255,12 +255,12 @@ def test_the_file_of_another_user_above_the_folder_is_not_read(project: Path, mo
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("frame_cap = 1", "frame_cap is not a setting: did you mean frames_cap?"),
+        ("frame_cap = 1", "frame_cap is not a setting, did you mean 'frames_cap'?"),
         ("xyzzyx = 1", "xyzzyx is not a setting"),
         ("frames_cap = 0", "frames_cap is not usable: input should be greater than or equal to 1"),
         (
             "[profile.gpu]\nframes_cap = 'x'\n[profile.b]\nfram_cap = 1",
-            "[profile.b] fram_cap is not a setting: did you mean",
+            "[profile.b] fram_cap is not a setting, did you mean",
         ),
         ("failure_url = 'http://x/b5f1-secret'", "failure_url is a secret: set the variable REELSIEVE_FAILURE_URL"),
         ("curation_db_url = 'postgresql://a:b5f1-secret@h/d'", "curation_db_url contains a password: set PGPASSWORD"),

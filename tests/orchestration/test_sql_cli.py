@@ -6,8 +6,10 @@ import csv
 import io
 import json
 import os
+import pty
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -103,6 +105,46 @@ def test_mistakes_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "standard input is empty" in sentence(run_command("sql"), 2)
     assert "cannot insert multiple commands" in sentence(run_command("sql", "SELECT 1 AS a; SELECT 2 AS b"), 1)
     assert "read-only" in sentence(run_command("sql", "CREATE TABLE x (a int)"), 1)
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("SELEC 1", 'error: syntax error at or near "SELEC"\nLINE 1: SELEC 1\n        ^\n'),
+        (
+            "SELECT sample,\n\tsytem FROM sample_scores",
+            'error: column "sytem" does not exist (HINT: Perhaps you meant to reference the column "sample_scores.'
+            'system".)\nLINE 2:  sytem FROM sample_scores\n         ^\n',
+        ),
+        (
+            f"SELECT '{'x' * 200}', '\u72ac', nothing",
+            f"error: column \"nothing\" does not exist\n{'x' * 52}', '\u72ac', nothing\n{' ' * 61}^\n",
+        ),
+    ],
+)
+def test_the_server_points_at_the_mistake_and_hints(query: str, shown: str) -> None:
+    done = run_command("sql", query)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", shown)
+
+
+def test_a_terminal_gets_a_prompt_until_ctrl_d(home: Installation) -> None:
+    typed = b"SELECT 40 +\n2 AS n;\nSELEC 1;\nSELECT 'a;\nb' AS text;\n\nSELECT 7 AS n;\n\\q\n"
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-c", "from orchestration.cli import main; main()", "sql"]
+    environment = {**os.environ, "REELSIEVE_HOME": str(home.home), "TERM": "dumb"}
+    with subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower, env=environment) as process:
+        os.close(follower)
+        os.write(leader, typed)
+        shown = b""
+        with suppress(OSError):  # the other end is closed
+            while part := os.read(leader, 4096):
+                shown += part
+        assert process.wait() == 0
+    os.close(leader)
+    lines = shown.decode().replace("\r", "").splitlines()
+    assert [line for line in lines if line in ("42", "7", "a; b")] == ["42", "a; b", "7"]
+    assert 'error: syntax error at or near "SELEC"' in lines
+    assert "reelsieve> " in shown.decode()
 
 
 def test_a_wait_for_a_stranger_is_told_with_what_is_known_of_him(home: Installation, tmp_path: Path) -> None:

@@ -33,6 +33,18 @@ SEE = "(see reelsieve {} --help)\n"
             "rename a b -d c",
             "write reelsieve rename DATASET NEW, or reelsieve rename --dataset DATASET NEW " + SEE.format("rename"),
         ),
+        ("select -d demo --bye vcs", "no such option: --bye, did you mean '--by'? " + SEE.format("select")),
+        ("score --metrc vcs", "no such option: --metrc, did you mean '--metric'? " + SEE.format("score")),
+        ("score --nothing-like-it", "no such option: --nothing-like-it " + SEE.format("score")),
+        (
+            "init x --from cosmo",
+            "--from: 'cosmo' is not one of 'curator', 'cosmos', 'data-juicer', 'lance', did you mean 'cosmos'? "
+            + SEE.format("init"),
+        ),
+        (
+            "init x --column captoin=Text",
+            "--column captoin=Text, did you mean 'caption'?\n",
+        ),
         ("select --dataset", "option '--dataset' requires an argument (see reelsieve --help)\n"),
     ],
 )

@@ -111,7 +111,7 @@ def test_a_dataset_is_assets_behind_its_name() -> None:
 @pytest.mark.parametrize(
     ("attributes", "sentence"),
     [
-        ({"metrics": ["vsc"]}, "there is no metric 'vsc': did you mean 'vcs'?"),
+        ({"metrics": ["vsc"]}, "there is no metric 'vsc', did you mean 'vcs'?"),
         ({"dataset": "my clips"}, "dataset name 'my clips': use letters, digits"),
         ({"recipe": {"by": "vcs", "kep": 1}}, "the recipe has no field 'kep', did you mean 'keep'?"),
     ],

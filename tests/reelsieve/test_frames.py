@@ -90,9 +90,9 @@ def test_an_empty_table_gets_its_columns() -> None:
         (pd.DataFrame({"a": [1]}), ["vcs"], {}, "the table has no column of captions (columns: 'a')"),
         (pd.DataFrame([["a", "b"]], columns=["caption"] * 2), ["vcs"], {}, "several columns of the table are named"),
         (pd.DataFrame(), ["vcs"], {}, "the table has no column of captions (columns: none)"),
-        (pa.table(ROWS), ["vsc"], {}, "there is no metric 'vsc': did you mean 'vcs'?"),
+        (pa.table(ROWS), ["vsc"], {}, "there is no metric 'vsc', did you mean 'vcs'?"),
         (pa.table(ROWS), [], {}, "metrics is empty: name some of vcs"),
-        (pa.table(ROWS), ["vcs", "ecs"], {"ecs_mod": "x"}, "has a setting 'ecs_mod': did you mean ecs_mode?"),
+        (pa.table(ROWS), ["vcs", "ecs"], {"ecs_mod": "x"}, "has a setting 'ecs_mod', did you mean 'ecs_mode'?"),
         (pa.table(ROWS), ["vcs"], {"text_encoder": "/no/such"}, "model '/no/such'"),
     ],
 )

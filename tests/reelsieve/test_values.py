@@ -118,7 +118,7 @@ def test_the_demo_encoder_judges_no_other_clip(tmp_path: Path) -> None:
         (lambda: rs.vcs(3, TOLD), "references: 3 is not a text"),  # type: ignore[arg-type]
         (lambda: rs.vcs([" "], TOLD), "reference 1: field 'text' has no visible character"),
         (lambda: rs.vcs(TOLD, None), "caption: field 'text' is None"),  # type: ignore[arg-type]
-        (lambda: rs.vcs(TOLD, TOLD, text_encder="x"), "vcs has no setting 'text_encder': did you mean text_encoder?"),
+        (lambda: rs.vcs(TOLD, TOLD, text_encder="x"), "vcs has no setting 'text_encder', did you mean 'text_encoder'?"),
         (lambda: rs.vcs(TOLD, TOLD, vcs_chunk_size=0), "vcs_chunk_size: input should be greater than or equal to 1"),
         (lambda: rs.vcs(TOLD, TOLD, text_encoder="/no/such"), "model '/no/such'"),
         (lambda: rs.ecs([{"dimension": "any"}], TOLD), "keypoint 1: field 'text' is missing"),
