@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from math import ceil, inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 # Formats whose first plane holds the luma in bytes, with black at 16 unless the frame says otherwise.
 PLANAR = ("yuv420p", "yuv422p", "yuv444p", "yuvj420p", "yuvj422p", "yuvj444p", "nv12", "gray")
 FULL_RANGE = 2
-# The number of frames a second that are measured for contrast, sharpness and bars.
-CLOSE_LOOKS = 1.0
+# Seconds between two frames that are measured for contrast, sharpness and bars.
+DETAILS_EVERY_S = 1.0
 USUAL_FPS = 25.0
-# Seconds between two frames in which text is looked for: few subtitles are shown for less, and looking into a frame
+# Seconds between two moments at which text is looked for: few subtitles are shown for less, and looking into a frame
 # takes several times as long as decoding a second.
 TEXT_EVERY_S = 2.0
 # So much sound is heard however short the pictures are. An hour takes 20 s, and the time limit of a video is a minute
@@ -39,31 +40,40 @@ LEAST_DECODED = 0.9
 
 class FrameMeasurer:
     """Measures the frames of one video while they are decoded: call `add_frame` with every frame in the order in which
-    they are shown, then `compute_facts`. fps: frames a second; None where unknown, and 25 are then assumed. time_base:
-    seconds of a unit of the frames' time stamps; with None, time goes on by 1 / fps a frame. n_frames: the number of
-    frames added so far.
+    they are shown, then `compute_facts`. fps: frames a second where none is held longer than usual; None where unknown,
+    and 25 are then assumed. time_base: seconds of a unit of the frames' time stamps; with None, time goes on by 1 / fps
+    a frame. n_frames: the number of frames added so far.
     """
 
     def __init__(self, fps: float | None, time_base: Fraction | None, *, with_models: bool = False) -> None:
-        self.texts = TextScan(fps) if with_models else None
-        self._scan = FrameScan()
         self._frame_s = 1 / (fps or USUAL_FPS)
+        self.texts = TextScan(self._frame_s) if with_models else None
+        self._scan = FrameScan(self._frame_s)
         self._tick_s = float(time_base) if time_base else None
-        self._every = max(1, round((fps or USUAL_FPS) / CLOSE_LOOKS))
         self.n_frames = 0
+        self._next_details_s = -inf
         self._last_s = -self._frame_s
 
     def add_frame(self, frame: VideoFrame) -> None:
         """Measure the next decoded frame for light, change, motion and signature. About one frame a second is also
         measured for contrast, sharpness and bars.
         """
+        time_s = self._find_start_time(frame)
         if self.texts is not None:
-            self.texts.add_frame(frame)
+            self.texts.add_frame(frame, time_s)
         luma = convert_to_luma(frame)
-        self._scan.add_frame(luma, self._find_start_time(frame))
-        if self.n_frames % self._every == 0:
+        self._scan.add_frame(luma, time_s)
+        if time_s >= self._next_details_s:
             self._scan.add_details(luma)
+            self._next_details_s = max(self._next_details_s, time_s - self._frame_s / 2) + DETAILS_EVERY_S
         self.n_frames += 1
+
+    def end(self, seconds: float | None) -> None:
+        """Count the last frame until so many seconds after the beginning of the first one; None: as long as usual."""
+        if seconds is not None:
+            self._scan.hold_last_frame(self._scan.start_times[0] + seconds)
+        if self.texts is not None:
+            self.texts.end(self.compute_end())
 
     def compute_facts(self) -> PictureFacts:
         """Compute the facts (motion, sharpness, light, cuts and so on) about all frames added so far. A fact that
@@ -72,8 +82,12 @@ class FrameMeasurer:
         return self._scan.compute_facts()
 
     def compute_seconds(self) -> float:
-        """Compute how many seconds the frames added so far are shown, the last one as long as the median."""
-        return float(compute_frame_durations(self._scan.start_times).sum())
+        """Compute how many seconds the frames so far are shown, the last one as usual or until the given end."""
+        return float(compute_frame_durations(self._scan.start_times, self._scan.end_s).sum())
+
+    def compute_end(self) -> float:
+        """Compute the second of the stream's clock at which the last frame so far ends."""
+        return self._scan.start_times[0] + self.compute_seconds()
 
     def _find_start_time(self, frame: VideoFrame) -> float:
         """Return the second from which a frame is shown: by its time stamp, or one frame later where that is missing or
@@ -103,22 +117,32 @@ def convert_to_luma(frame: VideoFrame) -> Luma:
 
 
 class TextScan:
-    """Looks for text in one frame every two seconds of a video: call `add_frame` with every frame, in order. `areas`
-    has the share of the picture under text, of every frame looked at. fps: frames a second; with None, 25 are assumed.
+    """Looks for text every two seconds of a video: call `add_frame` with every frame, in order, then `end`. `areas` has
+    the share of the picture under text, of every moment looked at. frame_s: seconds of a usual frame. Needs the extra
+    `facts`.
     """
 
-    def __init__(self, fps: float | None) -> None:
+    def __init__(self, frame_s: float) -> None:
         self.areas: list[float] = []
-        self._every = max(1, round((fps or USUAL_FPS) * TEXT_EVERY_S))
-        self._n = 0
+        self._frame_s = frame_s
+        self._frame: VideoFrame | None = None
+        self._next_s = 0.0
 
-    def add_frame(self, frame: VideoFrame) -> None:
-        """Look for text in the next decoded frame, if its turn has come. Needs the extra `facts`."""
+    def add_frame(self, frame: VideoFrame, time_s: float) -> None:
+        """Look for text in the frame before, if its turn came before the next one, shown from `time_s` (seconds) on."""
+        if self._frame is None:
+            self._next_s = time_s
+        self.end(time_s)
+        self._frame = frame
+
+    def end(self, end_s: float) -> None:
+        """Look for text in the last frame at all moments of it until `end_s` (seconds)."""
         from metrics_core.facts.screen_text import measure_text_area, read_lines_by_model
 
-        if self._n % self._every == 0:
-            self.areas.append(measure_text_area(convert_to_picture(frame), read_lines_by_model))
-        self._n += 1
+        n = ceil((end_s - self._frame_s / 2 - self._next_s) / TEXT_EVERY_S)
+        if n > 0 and self._frame is not None:
+            self.areas += [measure_text_area(convert_to_picture(self._frame), read_lines_by_model)] * n
+            self._next_s += n * TEXT_EVERY_S
 
 
 def convert_to_picture(frame: VideoFrame) -> NDArray[np.uint8]:
@@ -198,19 +222,31 @@ def measure_and_read(
 
 
 def _make_measurer(stream: VideoStream, with_models: bool) -> FrameMeasurer:
-    from metrics_core.frames.container import find_frame_rate
+    from metrics_core.frames.container import find_usual_rate
 
-    rate = find_frame_rate(stream)
+    rate = find_usual_rate(stream)
     return FrameMeasurer(float(rate) if rate else None, stream.time_base, with_models=with_models)
 
 
 def _complete_measurement(measurer: FrameMeasurer, path: Path, container: InputContainer) -> VideoMeasurement:
+    measurer.end(_find_duration(measurer, path, container))
     by_models = ModelFacts()
     if measurer.texts is not None:
         areas = np.array(measurer.texts.areas)
         speech_share = measure_speech_share(path, measurer.compute_seconds())
         by_models = ModelFacts(float((areas > 0).mean()), float(areas.mean()), speech_share)
     return VideoMeasurement(measurer.compute_facts(), bool(container.streams.audio), by_models)
+
+
+def _find_duration(measurer: FrameMeasurer, path: Path, container: InputContainer) -> float | None:
+    """Return the seconds of a video whose last picture may be held, judged by all packets; else None."""
+    from metrics_core.frames.endings import find_promised_end
+    from metrics_core.frames.probe import MAX_SHORTFALL_S, collect_probe_fields
+
+    promised_s = find_promised_end(container)
+    if promised_s is None or promised_s - measurer.compute_end() <= MAX_SHORTFALL_S:
+        return None
+    return cast(float | None, collect_probe_fields(path)["duration_s"])
 
 
 def _measure_on_the_way(measurer: FrameMeasurer, frames: Iterable[VideoFrame]) -> Iterator[VideoFrame]:

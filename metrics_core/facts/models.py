@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 # Raised by hand when a rule of these facts changes; videos are then measured anew.
-MODEL_FACTS_VERSION = "2"
+MODEL_FACTS_VERSION = "3"
 
 TEXT_DETECTOR = ("rapidocr", "models/PP-OCRv6_det_small.onnx")
 TEXT_RECOGNIZER = ("rapidocr", "models/PP-OCRv6_rec_small.onnx")
@@ -25,8 +25,8 @@ class ModelFacts:
     """Facts about one video that models measured; None where not measured, or where there is nothing to measure.
 
     Attributes:
-        text_share: share of the examined frames with a line of text that the model reads.
-        text_area: share of the picture that boxes around these lines cover, mean over all examined frames.
+        text_share: share of the examined moments, one every two seconds, with a line of text that the model reads.
+        text_area: share of the picture that boxes around these lines cover, mean over all examined moments.
         speech_share: share of the time with speech; None without a sound track of which nine tenths decode.
     """
 
@@ -37,7 +37,7 @@ class ModelFacts:
 
 def find_fact_models() -> str | None:
     """Return the names and versions of the packages whose models measure text on screen and speech, with the version of
-    the rules, such as "rapidocr 3.10.0, silero-vad 6.2.3, rules 2". None unless the extra `facts` is installed, with
+    the rules, such as "rapidocr 3.10.0, silero-vad 6.2.3, rules 3". None unless the extra `facts` is installed, with
     the model files of these packages. Loads no model.
     """
     if not all(map(find_spec, _IMPORTED)) or any(find_model_file(file) is None for file in _FILES):

@@ -23,7 +23,7 @@ Luma = NDArray[np.uint8]
 Floats = NDArray[np.floating[Any]]
 
 # Raised by hand when a number changes; videos are then measured anew.
-PICTURE_FACTS_VERSION = "2"
+PICTURE_FACTS_VERSION = "3"
 
 BLACK, WHITE = 16, 235
 # As FFmpeg's blackdetect: a pixel is dark up to a tenth of the range, and a picture black with so many dark pixels.
@@ -129,21 +129,29 @@ class PictureChange:
 @dataclass
 class FrameScan:
     """The measurements of one video so far: call `add_frame` with each frame in order, `add_details` with some of them,
-    then `compute_facts`. The lists grow with every frame: start times in seconds, mean luma, whether it is black, and
+    then `compute_facts`. frame_s: seconds of a frame where none is held longer than usual; 0 where unknown, and none
+    then counts as held. The lists grow with every frame: start times in seconds, mean luma, whether it is black, and
     its change from the frame before. `steps` and `motions` are measured about every 0.2 s, contrast and sharpness by
     `add_details`.
+
+    A picture that is held counts as the copies of it that a file of a constant rate would have: they change by 0, and
+    `is_held` marks these changes.
     """
 
+    frame_s: float = 0.0
     start_times: list[float] = field(default_factory=list)
     mean_luma: list[float] = field(default_factory=list)
     is_black: list[bool] = field(default_factory=list)
     changes: list[float] = field(default_factory=list)
+    is_held: list[bool] = field(default_factory=list)
     steps: list[PictureChange] = field(default_factory=list)
     contrast: list[float] = field(default_factory=list)
     sharpness: list[float] = field(default_factory=list)
     motions: list[Motion] = field(default_factory=list)
     signature_scan: SignatureScan = field(default_factory=SignatureScan)
     bar_scan: BarScan = field(default_factory=lambda: BarScan())
+    end_s: float | None = None
+    _luma: Luma | None = None
     _last: NDArray[np.int16] | None = None
     _small: Floats | None = None
     _small_at: float = 0.0
@@ -153,6 +161,7 @@ class FrameScan:
         """Measure the next frame, luma of shape (H, W), shown from `time_s` (seconds) on: light, change, motion and
         signature. A frame of another size than the last is not compared with it.
         """
+        step_s = self.hold_last_frame(time_s) if self.start_times else 0.0
         # Every frame comes by here: a few whole-number operations on few pixels, or it would cost as much as decoding.
         grid = pick_grid_pixels(luma).astype(np.int16)
         mean = int(grid.sum()) / grid.size
@@ -163,13 +172,38 @@ class FrameScan:
             self._last -= grid
             np.abs(self._last, out=self._last)
             self.changes.append(int(self._last.sum()) / grid.size)
-        self._last = grid
+            self.is_held.append(False)
+        self._last, self._luma = grid, luma
         if not self.start_times:
             self._next_at = time_s
         # The frame nearest to the end of the step, judged by the frames so far.
-        if not self.start_times or time_s >= self._next_at - (time_s - self.start_times[-1]) / 2:
+        if not self.start_times or time_s >= self._next_at - step_s / 2:
             self._add_small_picture(shrink_picture(luma), time_s)
         self.start_times.append(time_s)
+
+    def hold_last_frame(self, end_s: float) -> float:
+        """Count the last frame as shown until `end_s` (seconds), if that is longer than usual. Return the seconds from
+        the frame, or from its last copy where steps were measured between copies, to `end_s`.
+        """
+        self.end_s = end_s
+        seconds = end_s - self.start_times[-1]
+        n_copies = round(seconds / self.frame_s) - 1 if self.frame_s else 0
+        if n_copies < 1 or self._luma is None:
+            return seconds
+        copies = min(n_copies, 2 * self._compute_reach())
+        self.changes += [0.0] * copies
+        self.is_held += [True] * copies
+        if seconds <= LONGEST_STEP_S:
+            return seconds
+        small = shrink_picture(self._luma)
+        while self._next_at < end_s - self.frame_s / 2:
+            self._add_small_picture(small, self._next_at)
+        return self.frame_s
+
+    def _compute_reach(self) -> int:
+        """Compute how many frames a cut is compared with on either side."""
+        frame_s = self.frame_s or float(np.median(compute_frame_durations(self.start_times)))
+        return max(2, round(STEP_S / frame_s))
 
     def _add_small_picture(self, small: Floats, time_s: float) -> None:
         """Compare the small picture of a frame with the one a step before."""
@@ -197,10 +231,12 @@ class FrameScan:
         every fact is.
         """
         means, spreads = np.array(self.mean_luma), np.array(self.contrast)
-        shown = compute_frame_durations(self.start_times)
+        shown = compute_frame_durations(self.start_times, self.end_s)
         seconds = np.array([step.seconds for step in self.steps])
         most = np.array([step.greatest for step in self.steps])
-        reach = max(2, round(STEP_S / float(np.median(shown)))) if len(shown) else 2
+        reach = self._compute_reach() if len(shown) else 2
+        repeats = mark_repeated_frames(self.changes, reach)
+        n_repeats = sum(is_repeat > is_held for is_repeat, is_held in zip(repeats, self.is_held, strict=True))
         scale = WHITE - BLACK
         return PictureFacts(
             *_spread([motion.length for motion in self.motions]),
@@ -216,7 +252,7 @@ class FrameScan:
             len(list_cuts(self.changes, reach)) if self.mean_luma else None,
             self.bar_scan.compute_share(),
             None if (signature := self.signature_scan.compute_signature()) is None else signature.hex(),
-            sum(mark_repeated_frames(self.changes, reach)) / len(self.mean_luma) if self.mean_luma else None,
+            n_repeats / len(self.mean_luma) if self.mean_luma else None,
         )
 
 
@@ -261,9 +297,10 @@ def measure_change(before: Floats, after: Floats, seconds: float) -> PictureChan
     )
 
 
-def compute_frame_durations(times: Sequence[float]) -> NDArray[np.float64]:
+def compute_frame_durations(times: Sequence[float], end_s: float | None = None) -> NDArray[np.float64]:
     """Compute how many seconds each frame is shown, from the times (seconds) at which frames begin: an array (n,). The
-    last frame counts as long as the median, a single one for one second; an empty array without frames.
+    last frame is shown until `end_s`; with None it counts as long as the median, a single one for one second. An empty
+    array without frames.
 
     >>> compute_frame_durations([0.0, 0.5, 1.0, 3.0]).tolist()
     [0.5, 0.5, 2.0, 0.5]
@@ -271,7 +308,8 @@ def compute_frame_durations(times: Sequence[float]) -> NDArray[np.float64]:
     if not times:
         return np.empty(0)
     shown = np.diff(times)
-    return np.append(shown, np.median(shown) if len(shown) else 1.0)
+    usual = float(np.median(shown)) if len(shown) else 1.0
+    return np.append(shown, usual if end_s is None or end_s <= times[-1] else end_s - times[-1])
 
 
 def laplacian_variance(luma: Luma) -> float | None:

@@ -32,6 +32,9 @@ ALLOWED_DEMUXERS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,mpegvideo,flv,asf,ogg,mxf,rm,nut,ivf,obu,h264,hevc,gif,dv"
 )
 
+# A higher rate stands for the resolution of time stamps, such as milliseconds.
+MAX_USUAL_RATE = 120
+
 # (offset, bytes) at the beginning of video containers. They distinguish a broken video from a file of another type.
 VIDEO_SIGNATURES = (
     *((4, box) for box in (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")),
@@ -201,6 +204,14 @@ def count_indexed_packets(stream: VideoStream) -> int:
 def find_frame_rate(stream: VideoStream) -> Fraction | None:
     """Return the frames per second that the container gives or FFmpeg guesses; None where neither is known."""
     return stream.average_rate or stream.guessed_rate or None
+
+
+def find_usual_rate(stream: VideoStream) -> Fraction | None:
+    """Return the frames per second of a copy with a constant rate: the lowest rate that has a frame for every time
+    stamp, if it is at most 120, else the average one. None where none is known.
+    """
+    rate = stream.guessed_rate
+    return rate if rate and rate <= MAX_USUAL_RATE else find_frame_rate(stream)
 
 
 def count_quarter_turns(frame: VideoFrame) -> int:

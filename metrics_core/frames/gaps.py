@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# A stream is steady when at least this share of its steps is equal. In a steady stream, a step is a gap if it is longer
-# than MIN_GAP_S seconds and than MIN_GAP_STEPS usual steps. Recordings with a variable rate omit frames on purpose.
+# A stream is steady when at least this share of its steps is equal. In a steady stream, a step is a pause if it is
+# longer than MIN_PAUSE_S seconds and than MIN_PAUSE_STEPS usual steps.
 MIN_STEADY_SHARE = 0.95
-MIN_GAP_S = 0.5
-MIN_GAP_STEPS = 5
+MIN_PAUSE_S = 0.5
+MIN_PAUSE_STEPS = 5
+# Matroska rounds times to milliseconds.
+TOLERANCE_S = 0.0025
 
 
 def list_times_without_picture(shown_s: Sequence[float], decoded_s: Sequence[float]) -> list[float]:
@@ -37,13 +39,13 @@ def list_times_without_picture(shown_s: Sequence[float], decoded_s: Sequence[flo
     return missing
 
 
-def list_gaps(shown_s: Sequence[float]) -> list[tuple[float, float]]:
+def list_pauses(shown_s: Sequence[float]) -> list[tuple[float, float]]:
     """List pauses without a packet in a stream of steady rate: (begin, end) in seconds, in order; [] if the rate
     varies. shown_s: times of the packets, in any order. A pause is longer than half a second and than five usual steps
     between packets.
 
     Examples:
-        >>> list_gaps([0.25 * k for k in range(100) if not 40 <= k < 48])
+        >>> list_pauses([0.25 * k for k in range(100) if not 40 <= k < 48])
         [(9.75, 12.0)]
     """
     shown = np.sort(shown_s)
@@ -55,5 +57,32 @@ def list_gaps(shown_s: Sequence[float]) -> list[tuple[float, float]]:
     steady = np.abs(steps - usual) <= max(0.1 * usual, 0.0015)
     if steady.mean() < MIN_STEADY_SHARE:
         return []
-    (before,) = np.nonzero(steps > max(MIN_GAP_S, MIN_GAP_STEPS * usual))
+    (before,) = np.nonzero(steps > max(MIN_PAUSE_S, MIN_PAUSE_STEPS * usual))
     return [(float(shown[index]), float(shown[index + 1])) for index in before]
+
+
+def lacks_data(pause: tuple[float, float], key_s: Sequence[float], sound_s: Sequence[float]) -> bool:
+    """Return whether pictures were lost in a pause (begin, end), so that no picture was held on purpose: the sound
+    pauses, too, or the key frames around it are as far apart as others are. key_s, sound_s: times of the key frames and
+    of the packets of sound, in order.
+
+    An encoder that counts frames sets a key frame later where a picture is held.
+
+    Examples:
+        >>> lacks_data((2.1, 2.9), [0.0, 1.0, 2.0, 3.0, 4.0], []), lacks_data((2.1, 2.9), [0.0, 1.0, 2.0, 3.7, 4.7], [])
+        (True, False)
+        >>> sound_s = [0.02 * k for k in range(300)]
+        >>> lacks_data((2.1, 2.9), [0.0], sound_s), lacks_data((2.1, 2.9), [0.0], sound_s[:110] + sound_s[140:])
+        (False, True)
+    """
+    begin, end = pause
+    quarter = (end - begin) / 4
+    heard_before, heard_in = np.searchsorted(sound_s, (begin + quarter, end - quarter))
+    if 0 < heard_before == heard_in < len(sound_s):
+        return True
+    keys = np.asarray(key_s)
+    distances, place = np.diff(keys), int(np.searchsorted(keys, begin, side="right")) - 1
+    if not 0 <= place < len(distances) or len(distances) < 2:
+        return False
+    are_as_far = np.abs(np.delete(distances, place) - distances[place]) <= TOLERANCE_S
+    return bool(are_as_far.mean() >= MIN_STEADY_SHARE)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from metrics_core.frames.container import count_indexed_packets, count_quarter_turns, find_frame_rate, open_video
-from metrics_core.frames.gaps import list_gaps, list_times_without_picture
+from metrics_core.frames.container import (
+    count_indexed_packets,
+    count_quarter_turns,
+    find_frame_rate,
+    find_usual_rate,
+    open_video,
+)
+from metrics_core.frames.endings import ends_as_declared, find_promised_end
+from metrics_core.frames.gaps import lacks_data, list_pauses, list_times_without_picture
 from metrics_core.frames.records import FrameReadError, NotAVideo
 
 if TYPE_CHECKING:
@@ -23,8 +33,7 @@ if TYPE_CHECKING:
 N_FULLY_DECODED = 300
 KEY_FRAME_SPACING_S = 1.0
 
-# Containers whose header states the duration (others only estimate it), and the most by which streams may be shorter.
-FORMATS_WITH_DURATION = ("mov", "matroska", "avi", "flv", "asf")
+# The most by which the streams may be shorter than the header says.
 MAX_SHORTFALL_S = 1.0
 
 UNKNOWN_FIELDS: dict[str, object] = dict.fromkeys(("duration_s", "fps", "n_frames", "width", "height", "codec"))
@@ -37,15 +46,16 @@ def collect_probe_fields(path: Path) -> dict[str, object]:
 
     An unknown fact is None. Every packet is read, so counts and duration are exact. The first 300 packets are decoded,
     and of the rest at most one key frame per second. ``damaged`` means: a packet does not decode, a picture is broken,
-    a packet gives no picture, a steady stream pauses for half a second, reading fails, or the file is shorter than its
-    header or index says. Damage between later key frames, and wrong pictures in a valid stream, remain undetected.
+    a packet gives no picture, packets were lost in a pause of a steady stream (`lacks_data`), reading fails, or the
+    file is shorter than its header or index says. A picture may be held as long as it likes. Damage between later key
+    frames, and wrong pictures in a valid stream, remain undetected.
 
     Raises:
         NotAVideo: the file holds no video stream.
     """
     try:
         with open_video(path) as (container, stream):
-            scan = _PacketScan(stream)
+            scan = _PacketScan(path, stream, count_indexed_packets(stream))
             scan.read_packets(container)
             return scan.build_fields()
     except NotAVideo:
@@ -54,19 +64,42 @@ def collect_probe_fields(path: Path) -> dict[str, object]:
         return {**UNKNOWN_FIELDS, "status": "undecodable", "error": error.reason}
 
 
+@contextmanager
+def _note_lost_references(times_s: list[float], time_s: float) -> Iterator[None]:
+    """Add `time_s` to `times_s` if the decoder of H.264 misses frames in the numbers of a stream; it only logs that."""
+    import av
+
+    level = av.logging.get_level()
+    av.logging.set_level(av.logging.DEBUG)
+    try:
+        with av.logging.Capture() as log:
+            yield
+    finally:
+        av.logging.set_level(level)
+    times_s += [time_s] if any(message.startswith("Frame num gap") for *_, message in log) else []
+
+
 @dataclass
 class _PacketScan:
-    """The facts that one pass over the packets collects; times are seconds on the container's clock."""
+    """The facts that one pass over the packets collects; times are seconds on the container's clock. n_indexed: the
+    number of packets that the index lists before any is read.
+    """
 
+    path: Path
     stream: VideoStream
+    n_indexed: int
     n_packets: int = 0
     shown_s: list[float] = field(default_factory=list)
+    key_s: list[float] = field(default_factory=list)
+    sound_s: list[float] = field(default_factory=list)
+    last_shown_s: float = -inf
     end_s: float = 0.0
     all_streams_end_s: float = 0.0
     n_shown_in_full_part: int = 0
     decoded_s: list[float | None] = field(default_factory=list)
     first_frame: VideoFrame | None = None
     first_packet_failed: bool = False
+    lost_references_s: list[float] = field(default_factory=list)
     key_frame_places: frozenset[int | None] = frozenset()
     next_key_frame_s: float = 0.0
     damage: list[tuple[float, str]] = field(default_factory=list)
@@ -82,11 +115,12 @@ class _PacketScan:
                 elif packet.size and packet.dts is not None:
                     end_s = float((packet.dts + (packet.duration or 0)) * packet.time_base)
                     self.all_streams_end_s = max(self.all_streams_end_s, end_s)
+                    if packet.stream.type == "audio":
+                        self.sound_s.append(float(packet.dts * packet.time_base))
         except av.error.FFmpegError as error:
             self.damage.append((self.end_s, f"reading fails ({error.strerror})"))
         if self.n_packets <= N_FULLY_DECODED:
             self._end_full_part()
-        self.all_streams_end_s = max(self.all_streams_end_s, self.end_s)
         self.damage += self._list_missing_pictures() + self._list_missing_end(container)
 
     def _read_packet(self, packet: Packet[Stream]) -> None:
@@ -94,13 +128,18 @@ class _PacketScan:
         stamp = packet.dts if packet.pts is None else packet.pts
         # A bare stream has no time stamps: FFmpeg then assumes a rate, 25 where it has no reason for another.
         time_s = self.n_packets / float(rate or 25) if stamp is None else float(stamp * packet.time_base)
-        frame_s = float(packet.duration * packet.time_base) if packet.duration else 1 / float(rate or 25)
+        usual_s = 1 / float(find_usual_rate(self.stream) or 25)
+        frame_s = float(packet.duration * packet.time_base) if packet.duration else usual_s
         if self.n_packets == N_FULLY_DECODED:
             self._end_full_part()
         self.n_packets += 1
         if not packet.is_discard:
             self.shown_s.append(time_s)
-            self.end_s = max(self.end_s, time_s + frame_s)
+            self.key_s += [time_s] if packet.is_keyframe else []
+            # In MP4 a packet's duration is the distance to the next in decoding order: only the last one's is right.
+            if time_s > self.last_shown_s or self.stream.container.format.name.startswith("mov"):
+                self.last_shown_s = max(time_s, self.last_shown_s)
+                self.end_s = self.last_shown_s + frame_s
         if self.n_packets <= N_FULLY_DECODED:
             self.decoded_s += self._decode(packet, time_s)
         elif packet.is_keyframe or packet.pos in self.key_frame_places:
@@ -126,7 +165,8 @@ class _PacketScan:
         import av
 
         try:
-            frames = self.stream.codec_context.decode(packet)
+            with _note_lost_references(self.lost_references_s, time_s):
+                frames = self.stream.codec_context.decode(packet)
         except av.error.FFmpegError as error:
             self.damage.append((time_s, f"a packet does not decode ({error.strerror})"))
             self.first_packet_failed |= self.n_packets == 1
@@ -147,7 +187,10 @@ class _PacketScan:
 
     def _list_missing_pictures(self) -> list[tuple[float, str]]:
         lost = [
-            (begin_s, f"pictures are missing for {end_s - begin_s:.2f} s") for begin_s, end_s in list_gaps(self.shown_s)
+            (begin_s, f"pictures are missing for {end_s - begin_s:.2f} s")
+            for begin_s, end_s in list_pauses(self.shown_s)
+            if any(begin_s < time_s <= end_s for time_s in self.lost_references_s)
+            or lacks_data((begin_s, end_s), sorted(self.key_s), sorted(self.sound_s))
         ]
         decoded_s = [time_s for time_s in self.decoded_s if time_s is not None]
         # Failed packets are noted already; and in MPEG-4 part 2 an empty packet means "the same picture again".
@@ -160,10 +203,12 @@ class _PacketScan:
         promised = count_indexed_packets(self.stream)
         if promised > self.n_packets:
             return [(self.end_s, f"only {self.n_packets} of {promised} packets can be read")]
-        if container.duration is not None and container.format.name.startswith(FORMATS_WITH_DURATION):
-            promised_s = ((container.start_time or 0) + container.duration) / 1e6
-            if promised_s - self.all_streams_end_s > MAX_SHORTFALL_S:
-                return [(self.end_s, f"the file breaks off, but its header promises {promised_s:.2f} s")]
+        promised_s = find_promised_end(container)
+        if promised_s is None or promised_s - max(self.end_s, self.all_streams_end_s) <= MAX_SHORTFALL_S:
+            return []
+        if self.n_packets != self.n_indexed and not ends_as_declared(self.path, container.format.name):
+            return [(self.end_s, f"the file breaks off, but its header promises {promised_s:.2f} s")]
+        self.end_s = promised_s  # all is there: the last picture is held
         return []
 
     @property

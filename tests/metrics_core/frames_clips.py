@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -38,6 +39,29 @@ def encode(path: Path, n_frames: int = 60, codec: str = "libx264", options: dict
         stream.options = X264 if options is None else options
         for number in range(n_frames):
             container.mux(stream.encode(av.VideoFrame.from_ndarray(numbered_picture(number), format="rgb24")))
+        container.mux(stream.encode())
+    return path
+
+
+def encode_at(
+    path: Path,
+    ticks: Sequence[int],
+    codec: str = "libx264",
+    pictures: Sequence[NDArray[np.uint8]] = (),
+    rate: int = 25,
+    **options: str,
+) -> Path:
+    """A clip whose pictures begin at these multiples of 1 / rate seconds; one before a longer pause is held. pictures:
+    uint8 (H, W, 3) each; by default numbered ones.
+    """
+    pictures = pictures if len(pictures) else [numbered_picture(number) for number in range(len(ticks))]
+    with av.open(str(path), "w", format="asf" if path.suffix == ".wmv" else None) as container:
+        stream = container.add_stream(codec, rate=rate, options=options)
+        stream.height, stream.width, stream.pix_fmt = *pictures[0].shape[:2], "yuv420p"
+        for picture, tick in zip(pictures, ticks, strict=True):
+            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+            frame.pts, frame.time_base = tick, Fraction(1, rate)
+            container.mux(stream.encode(frame))
         container.mux(stream.encode())
     return path
 
@@ -78,14 +102,22 @@ def encode_sound(path: Path) -> Path:
     return path
 
 
-def remux(source: Path, target: Path, first_key_frame: int = 0, **options: str) -> Path:
-    """The packets of ``source`` from its n-th key frame on, not decoded."""
-    with av.open(str(source)) as clip, av.open(str(target), "w", options=options) as container:
+def remux(
+    source: Path, target: Path, first_key_frame: int = 0, lost: range = range(0), last_s: float = 0, **options: str
+) -> Path:
+    """The packets of ``source`` from its n-th key frame on, without the ``lost`` ones, not decoded. last_s: seconds for
+    which the last packet says that it is shown.
+    """
+    form = "asf" if target.suffix == ".wmv" else None
+    with av.open(str(source)) as clip, av.open(str(target), "w", format=form, options=options) as container:
         stream = container.add_stream_from_template(clip.streams.video[0])
         key_frames = -1
-        for packet in clip.demux(clip.streams.video[0]):
+        packets = [packet for packet in clip.demux(clip.streams.video[0]) if packet.size]
+        if last_s:
+            packets[-1].duration = round(last_s / packets[-1].time_base)
+        for number, packet in enumerate(packets):
             key_frames += packet.is_keyframe
-            if packet.size and key_frames >= first_key_frame:
+            if number not in lost and key_frames >= first_key_frame:
                 packet.stream = stream
                 container.mux(packet)
     return target

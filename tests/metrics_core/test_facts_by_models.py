@@ -25,7 +25,7 @@ from metrics_core.facts.screen_text import measure_text_area, read_lines_by_mode
 from metrics_core.facts.speech import WINDOW, measure_speech
 from metrics_core.frames import DecodingWorker, NotAVideo
 from metrics_core.frames.sound import RATE, decode_sound
-from tests.metrics_core.frames_clips import encode_sound, set_rotation
+from tests.metrics_core.frames_clips import encode_at, encode_sound, set_rotation
 
 FPS, WIDTH, HEIGHT = 5, 320, 192
 # The font has Latin, Greek, Cyrillic, Arabic, Armenian and Georgian letters; matplotlib brings it.
@@ -126,6 +126,12 @@ def test_half_of_the_frames_with_a_subtitle_and_none(tmp_path: Path) -> None:
     assert facts(clip(tmp_path / "none.mp4", [plain] * 11)) == ModelFacts(0.0, 0.0, None)
     # Of eleven frames the first and the last are looked at.
     assert facts(clip(tmp_path / "late.mp4", [plain] * 10 + [shown])).text_share == 0.5
+
+
+def test_text_in_a_picture_that_is_held_counts_as_long_as_it_is_shown(tmp_path: Path) -> None:
+    (shown, _), (plain, _) = draw("We meet again, Ann"), draw("")
+    path = encode_at(tmp_path / "held.mp4", [0, 50, *range(300, 500)], pictures=[plain, shown, *[plain] * 200])
+    assert facts(path).text_share == 0.5
 
 
 @pytest.mark.parametrize("turns", [1, 2, 3])
@@ -294,7 +300,7 @@ def test_a_sound_in_stereo_at_another_rate_becomes_one_channel(tmp_path: Path) -
 
 
 def test_the_models_are_named_by_their_packages_and_found_without_importing_them() -> None:
-    assert find_fact_models() == f"rapidocr {version('rapidocr')}, silero-vad {version('silero-vad')}, rules 2"
+    assert find_fact_models() == f"rapidocr {version('rapidocr')}, silero-vad {version('silero-vad')}, rules 3"
     for file in (TEXT_DETECTOR, SPEECH_DETECTOR):
         assert find_model_file(file) is not None
     assert find_model_file(("rapidocr", "models/no_such.onnx")) is None

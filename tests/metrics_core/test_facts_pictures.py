@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from metrics_core.facts.pictures import (
     shrink_picture,
 )
 from metrics_core.frames.records import FrameReadError
-from tests.metrics_core.frames_clips import RATE, encode_pictures, encode_sound
+from tests.metrics_core.frames_clips import RATE, encode_at, encode_pictures, encode_sound
 
 HEIGHT, WIDTH, N = 144, 256, 48
 Picture = NDArray[np.uint8]
@@ -233,19 +232,27 @@ def test_black_and_frozen_tails(tmp_path: Path) -> None:
     assert measured(tmp_path, frames[:30], crf="18").frozen_share == 0
 
 
+@pytest.mark.parametrize("options", [{"bf": "0"}, {"bf": "2"}])
+def test_a_file_of_variable_rate_has_the_facts_of_its_constant_copy(tmp_path: Path, options: dict[str, str]) -> None:
+    """A shot that moves in every frame, one of five pictures a second, and one that is held before it moves."""
+    shots = np.concatenate([pan(2, 30, 4), pan(1, 9, 5), pan(2, 30, 6)])
+    ticks = [*range(30), *range(30, 78, 6), 78, *range(140, 170)]
+    copies = np.repeat(shots, np.diff([*ticks, 170]), axis=0)
+    for suffix in ("mp4", "mkv"):
+        varying = encode_at(tmp_path / f"varying.{suffix}", ticks, pictures=list(shots), rate=30, crf="16", **options)
+        constant = encode_pictures(tmp_path / f"constant.{suffix}", "libx264", "yuv420p", copies, crf="16", **options)
+        (own, *_), (other, *_) = (measure_video(path) for path in (varying, constant))
+        assert own.cuts == other.cuts == 2
+        assert own.static_share == pytest.approx(other.static_share, abs=0.03)
+        assert own.frozen_share == pytest.approx(other.frozen_share, abs=0.03)
+        assert other.static_share is not None
+        assert other.static_share > 0.3
+
+
 def test_black_share_is_one_of_the_time(tmp_path: Path) -> None:
     """A black frame that is shown for two seconds of three."""
-    path = tmp_path / "slow.mkv"
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=30)
-        stream.height, stream.width, stream.pix_fmt, stream.time_base = HEIGHT, WIDTH, "yuv420p", Fraction(1, 30)
-        stream.codec_context.time_base = Fraction(1, 30)
-        for number, at in enumerate([*range(15), 75, *range(76, 90)]):
-            picture = np.zeros((HEIGHT, WIDTH, 3), np.uint8) if number == 14 else photo(2)
-            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
-            frame.pts, frame.time_base = at, Fraction(1, 30)
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode())
+    pictures = [np.zeros((HEIGHT, WIDTH, 3), np.uint8) if number == 14 else photo(2) for number in range(30)]
+    path = encode_at(tmp_path / "slow.mkv", [*range(15), *range(75, 90)], pictures=pictures, rate=30)
     assert measure_video(path)[0].black_share == pytest.approx(61 / 90, abs=0.01)
     assert compute_frame_durations([4.0]).tolist() == [1.0]
 
