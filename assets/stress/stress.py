@@ -27,11 +27,19 @@ from db.scores.stress import Stress, StressEffect, store_stress
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.stress.detectors import DETECTORS
 from metrics_core.stress.effects import Effect, ValueChanges, compute_effects, compute_small_change
-from metrics_core.stress.rewrites import REWRITE_KINDS, CaptionToRewrite, RewriteKind, rewrite_caption
+from metrics_core.stress.rewrites import (
+    REWRITE_KINDS,
+    CaptionToRewrite,
+    RewriteKind,
+    list_common_sequences,
+    rewrite_caption,
+)
 
 MAX_SEARCHED_FOR_LOOKS = 10_000
 """So many drawn captions are searched for texts that look like rewrites."""
 BEST_SHARE = 1 / 8
+N_OTHERS = 2
+"""A caption is mixed with captions of so many other videos."""
 
 
 class NothingToStress(ValueError):
@@ -157,19 +165,26 @@ def _load_drawn_samples(
 
 
 def _rewrite(samples: Sequence[PendingSample], seed: int) -> list[_Rewritten]:
-    """Every caption with the rewrites that fit it; a strange sentence is one of the next caption of another video."""
+    """Every caption with the rewrites that fit it; what is strange to it is of the next captions of other videos."""
     split = RuleSplitter().split
     sentences = [split(sample.text) for sample in samples]
+    references = {sample.video_id: [each.text for each in sample[REFERENCES]] for sample in samples}
+    sequences = list_common_sequences(list(references.values()))
     rewritten = []
     for place, sample in enumerate(samples):
-        following = (*range(place + 1, len(samples)), *range(place))
-        other = next((other for other in following if samples[other].video_id != sample.video_id), None)
+        others: dict[int, Sequence[str]] = {}
+        for other in (*range(place + 1, len(samples)), *range(place)):
+            if len(others) == N_OTHERS:
+                break
+            if samples[other].video_id != sample.video_id:
+                others.setdefault(samples[other].video_id, sentences[other])
         caption = CaptionToRewrite(
             sample.key,
             sample.text,
             sentences[place],
-            [reference.text for reference in sample[REFERENCES]],
-            () if other is None else sentences[other],
+            references[sample.video_id],
+            list(others.values()),
+            sequences,
         )
         texts = {kind.name: rewrite_caption(kind, caption, seed) for kind in REWRITE_KINDS}
         rewritten.append(_Rewritten(sample, {name: text for name, text in texts.items() if text is not None}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -20,9 +21,11 @@ from metrics_core.stress.tables import (
 )
 
 MAX_LISTED_NOUNS = 8
+N_SEQUENCES = 6
 _NEGATED = re.compile(r"\b(?:not|never|no|nobody|nothing|none|cannot)\b|n['’]t\b", re.IGNORECASE)
 _AUXILIARY = re.compile(r"\b(?:is|are|was|were|will|has been|have been)\b", re.IGNORECASE)
 _NAME = re.compile(r"(?<![\w'’-])[A-Z][a-z]+(?![\w-])")
+_DOUBT, _DENIAL, _QUESTION = "Perhaps {} can be seen.", "No {} can be seen.", "Can {} be seen?"
 _ARTICLES = ("a", "an", "the", "his", "her", "its", "their", "another")
 _WORD_OR_NUMBER = re.compile(r"(?<![\w-])(?:(?P<article>[Aa]n?)(?P<space>\s+))?(?P<word>[^\W_]+)(?![\w-])")
 
@@ -32,14 +35,18 @@ class CaptionToRewrite:
     """A caption with the texts that its rewrites are made of.
 
     key: with the seed it decides all draws. sentences: of the text, in order. references: texts of the same video.
-    other_sentences: the sentences of a caption of another video, empty where there is none.
+    others: by other video the sentences of a caption. common_sequences: see `list_common_sequences`.
     """
 
     key: str
     text: str
     sentences: Sequence[str]
     references: Sequence[str] = ()
-    other_sentences: Sequence[str] = ()
+    others: Sequence[Sequence[str]] = ()
+    common_sequences: Sequence[str] = ()
+
+
+_Rewrite = Callable[[CaptionToRewrite, Random], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,7 @@ class RewriteKind:
     name: str
     label: str
     keeps_truth: bool
-    rewrite: Callable[[CaptionToRewrite, Random], str | None]
+    rewrite: _Rewrite
 
 
 def rewrite_caption(kind: RewriteKind, caption: CaptionToRewrite, seed: int) -> str | None:
@@ -96,6 +103,26 @@ def list_nouns(text: str) -> list[str]:
     return list(nouns)
 
 
+def list_common_sequences(references: Sequence[Sequence[str]]) -> list[str]:
+    """List the six sequences of three words that the references of the most videos have, the commonest first.
+
+    references: the texts by video. Equally common sequences are in the order of the alphabet.
+
+    >>> list_common_sequences([["A man is here.", "A man is there."], ["Look, a man is here."]])[:2]
+    ['a man is', 'man is here']
+    """
+    videos = Counter(
+        sequence
+        for texts in references
+        for sequence in {
+            " ".join(words[place : place + 3])
+            for words in (list_words(text.lower()) for text in texts)
+            for place in range(len(words) - 2)
+        }
+    )
+    return sorted(videos, key=lambda sequence: (-videos[sequence], sequence))[:N_SEQUENCES]
+
+
 def _find_head(opener: str, run: Sequence[str], following: str) -> str | None:
     """The noun of a run of words, without a verb behind it; None where there is none."""
     words = list(run)
@@ -117,17 +144,47 @@ def _double_sentences(caption: CaptionToRewrite, random: Random) -> str | None:
     return " ".join(sentence for sentence in _close_sentences(caption) for _ in range(2)) or None
 
 
+def _restate_sentences(caption: CaptionToRewrite, random: Random) -> str | None:
+    sentences = _close_sentences(caption)
+    return " ".join(f"{sentence} In other words, {_lower_start(sentence)}" for sentence in sentences) or None
+
+
 def _add_noun_list(caption: CaptionToRewrite, random: Random) -> str | None:
     nouns = list_nouns(caption.text)[:MAX_LISTED_NOUNS]
     return _append(caption.text, _format_list(nouns)) if len(nouns) > 1 else None
 
 
 def _add_reference_words(caption: CaptionToRewrite, random: Random) -> str | None:
+    nouns = _list_reference_nouns(caption)
+    return _append(caption.text, _format_list(nouns)) if nouns else None
+
+
+def _list_reference_nouns(caption: CaptionToRewrite) -> list[str]:
+    """The nouns that only the references have, at most eight."""
     own = {word.lower() for word in list_words(caption.text)}
     nouns = dict.fromkeys(
         noun for reference in caption.references for noun in list_nouns(reference) if noun.lower() not in own
     )
-    return _append(caption.text, _format_list(list(nouns)[:MAX_LISTED_NOUNS])) if nouns else None
+    return list(nouns)[:MAX_LISTED_NOUNS]
+
+
+def _add_noun_sentences(form: str) -> _Rewrite:
+    """A rewrite that adds a sentence of this form for each noun that only the references have."""
+
+    def rewrite(caption: CaptionToRewrite, random: Random) -> str | None:
+        nouns = _list_reference_nouns(caption)
+        return _append(caption.text, " ".join(form.format(noun) for noun in nouns)) if nouns else None
+
+    return rewrite
+
+
+def _add_common_sequences(caption: CaptionToRewrite, random: Random) -> str | None:
+    return _append(caption.text, _format_list(caption.common_sequences)) if caption.common_sequences else None
+
+
+def _add_other_captions(caption: CaptionToRewrite, random: Random) -> str | None:
+    added = [_close_sentence(sentence) for sentences in caption.others for sentence in sentences]
+    return _append(caption.text, " ".join(added)) if len(caption.others) > 1 else None
 
 
 def _lengthen_synonyms(caption: CaptionToRewrite, random: Random) -> str | None:
@@ -170,7 +227,7 @@ def _reverse_sentences(caption: CaptionToRewrite, random: Random) -> str | None:
 
 
 def _insert_other_sentence(caption: CaptionToRewrite, random: Random) -> str | None:
-    strange = [sentence for sentence in caption.other_sentences if sentence not in caption.sentences]
+    strange = [sentence for sentence in next(iter(caption.others), ()) if sentence not in caption.sentences]
     if not strange or not caption.sentences:
         return None
     sentences = _close_sentences(caption)
@@ -181,8 +238,14 @@ def _insert_other_sentence(caption: CaptionToRewrite, random: Random) -> str | N
 REWRITE_KINDS = (
     RewriteKind("generic_sentence", "an added generic sentence", True, _add_generic_sentence),
     RewriteKind("doubled_sentences", "sentences that come twice", True, _double_sentences),
+    RewriteKind("restated_sentences", "sentences that are restated", True, _restate_sentences),
     RewriteKind("noun_list", "a list of its own nouns", True, _add_noun_list),
     RewriteKind("reference_words", "a list of the references' nouns", True, _add_reference_words),
+    RewriteKind("doubted_words", "doubts about the references' nouns", True, _add_noun_sentences(_DOUBT)),
+    RewriteKind("denied_words", "denials of the references' nouns", True, _add_noun_sentences(_DENIAL)),
+    RewriteKind("asked_words", "questions about the references' nouns", True, _add_noun_sentences(_QUESTION)),
+    RewriteKind("common_sequences", "the references' commonest word sequences", True, _add_common_sequences),
+    RewriteKind("other_captions", "captions of two other videos", True, _add_other_captions),
     RewriteKind("longer_synonyms", "longer synonyms", True, _lengthen_synonyms),
     RewriteKind("stock_opening", "a stock opening", True, _add_stock_opening),
     RewriteKind("hidden_instruction", "a hidden instruction", True, _hide_instruction),
@@ -222,11 +285,16 @@ def _negate_sentence(sentence: str) -> str:
         auxiliary, *rest = match[0].split(" ")
         negated = " ".join([auxiliary, "not", *rest])
         return _close_sentence(f"{sentence[: match.start()]}{negated}{sentence[match.end() :]}")
+    return _close_sentence(f"It is not true that {_lower_start(sentence)}")
+
+
+def _lower_start(sentence: str) -> str:
+    """The sentence for the middle of another one: its first letter is lower, unless its first word may be a name."""
     first = sentence.split(maxsplit=1)[0].lower()
     starts_lower = (first in FUNCTION_WORDS | NUMBERS and first != "i") or first.rstrip(",").endswith(
         ("ing", "ly", "ed")
     )
-    return _close_sentence(f"It is not true that {sentence[0].lower() + sentence[1:] if starts_lower else sentence}")
+    return sentence[0].lower() + sentence[1:] if starts_lower else sentence
 
 
 def _list_inner_names(sentence: str) -> list[str]:

@@ -12,7 +12,12 @@ from scipy import stats
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.stress.detectors import DETECTORS
 from metrics_core.stress.effects import Effect, ValueChanges, compute_effects, compute_percentiles
-from metrics_core.stress.rewrites import REWRITE_KINDS, CaptionToRewrite, rewrite_caption
+from metrics_core.stress.rewrites import (
+    REWRITE_KINDS,
+    CaptionToRewrite,
+    list_common_sequences,
+    rewrite_caption,
+)
 
 SPLIT = RuleSplitter().split
 SUBJECTS = ("A man", "Two women", "A small dog", "Three children", "A cook")
@@ -33,8 +38,11 @@ def effects_of(metric: Callable[[str], float], given: list[tuple[str, int]]) -> 
     for kind in REWRITE_KINDS:
         before, after, videos = [], [], []
         for place, (text, video) in enumerate(given):
-            other = SPLIT(given[(place + 1) % len(given)][0])
-            caption = CaptionToRewrite(str(place), text, SPLIT(text), ("A bird sits on a fence.",), other)
+            others = [SPLIT(given[(place + step) % len(given)][0]) for step in (1, 2)]
+            references = ("A bird sits on a fence.",)
+            caption = CaptionToRewrite(
+                str(place), text, SPLIT(text), references, others, list_common_sequences([references])
+            )
             if (rewritten := rewrite_caption(kind, caption, 0)) is not None:
                 before.append(metric(text))
                 after.append(metric(rewritten))

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from metrics_core.facts.texts import has_stock_phrase, list_words
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.stress.detectors import DETECTORS
-from metrics_core.stress.rewrites import REWRITE_KINDS, CaptionToRewrite, list_nouns, rewrite_caption
+from metrics_core.stress.rewrites import (
+    REWRITE_KINDS,
+    CaptionToRewrite,
+    list_common_sequences,
+    list_nouns,
+    rewrite_caption,
+)
 from metrics_core.stress.tables import COLOURS, GENERIC_SENTENCES, NAMES, NUMBER_WORDS, STOCK_OPENINGS
 
 KINDS = {kind.name: kind for kind in REWRITE_KINDS}
@@ -19,22 +25,62 @@ SPLIT = RuleSplitter().split
 STORY = "A man in a red coat opens a door. Two dogs are running to Anna."
 
 
-def caption(text: str, key: str = "c1", references: tuple[str, ...] = (), other: str = "") -> CaptionToRewrite:
-    return CaptionToRewrite(key, text, SPLIT(text), references, SPLIT(other))
+def caption(text: str, references: tuple[str, ...] = (), others: tuple[str, ...] = ()) -> CaptionToRewrite:
+    return CaptionToRewrite(
+        "c1", text, SPLIT(text), references, [SPLIT(other) for other in others], list_common_sequences([references])
+    )
 
 
-def rewrite(name: str, text: str, seed: int = 0, references: tuple[str, ...] = (), other: str = "") -> str | None:
-    return rewrite_caption(KINDS[name], caption(text, references=references, other=other), seed)
+def rewrite(
+    name: str, text: str, seed: int = 0, references: tuple[str, ...] = (), others: tuple[str, ...] = ()
+) -> str | None:
+    return rewrite_caption(KINDS[name], caption(text, references, others), seed)
 
 
 def test_kinds_have_names_and_labels_of_their_own() -> None:
     assert len(KINDS) == len(REWRITE_KINDS) == len({kind.label for kind in REWRITE_KINDS})
-    assert [kind.keeps_truth for kind in REWRITE_KINDS] == [True] * 7 + [False] * 6
+    assert [kind.keeps_truth for kind in REWRITE_KINDS] == [True] * 13 + [False] * 6
     assert set(DETECTORS) <= {kind.name for kind in REWRITE_KINDS if kind.keeps_truth}
 
 
 def test_sentences_come_twice() -> None:
     assert rewrite("doubled_sentences", "A dog runs. It barks") == "A dog runs. A dog runs. It barks. It barks."
+
+
+def test_sentences_are_restated() -> None:
+    assert rewrite("restated_sentences", "A dog runs. Anna waves") == (
+        "A dog runs. In other words, a dog runs. Anna waves. In other words, Anna waves."
+    )
+
+
+def test_captions_of_two_other_videos_are_added() -> None:
+    others = ("Rain falls. It is cold", "A bell rings.")
+    assert rewrite("other_captions", "A dog runs", others=others) == (
+        "A dog runs. Rain falls. It is cold. A bell rings."
+    )
+    assert rewrite("other_captions", "A dog runs", others=others[:1]) is None
+
+
+def test_nouns_of_references_are_doubted_denied_and_asked_for() -> None:
+    forms = {
+        "doubted_words": "Perhaps {} can be seen.",
+        "denied_words": "No {} can be seen.",
+        "asked_words": "Can {} be seen?",
+    }
+    for name, form in forms.items():
+        added = f"{form.format('dog')} {form.format('park')}"
+        assert rewrite(name, "A man walks", references=("A man walks a dog in the park.",)) == f"A man walks. {added}"
+        assert rewrite(name, "A man walks a dog.", references=("A dog and a man.",)) is None
+
+
+def test_the_commonest_sequences_are_those_of_the_most_videos() -> None:
+    references = [["A man is here. A man is", "a man is late"], ["There a man is."], ["A bus, a man is", "No."], []]
+    found = list_common_sequences(references)
+    assert found[0] == "a man is"
+    assert found[1:] == ["a bus a", "bus a man", "here a man", "is here a", "man is here"]
+    assert list_common_sequences([["Two words"]]) == []
+    assert rewrite("common_sequences", "Rain", references=("A man is here",)) == "Rain. A man is, man is here."
+    assert rewrite("common_sequences", "Rain", references=("Two words",)) is None
 
 
 def test_nouns_are_listed_behind() -> None:
@@ -117,9 +163,9 @@ def test_sentences_are_reversed() -> None:
 
 
 def test_one_sentence_is_of_another_video() -> None:
-    outcomes = {rewrite("other_sentence", "A dog runs. It barks.", seed, other="Rain falls.") for seed in range(20)}
+    outcomes = {rewrite("other_sentence", "A dog runs. It barks.", seed, others=("Rain falls.",)) for seed in range(20)}
     assert outcomes == {"Rain falls. It barks.", "A dog runs. Rain falls."}
-    assert rewrite("other_sentence", "Rain falls.", other="Rain falls.") is None
+    assert rewrite("other_sentence", "Rain falls.", others=("Rain falls.",)) is None
 
 
 words = st.sampled_from(
@@ -130,7 +176,7 @@ texts = st.lists(st.lists(words, max_size=7).map(" ".join), max_size=4).map(". "
 
 @given(texts, st.integers(0, 50))
 def test_what_is_kept_and_what_changes(text: str, seed: int) -> None:
-    given_caption = caption(text, references=("A woman eats a cake.",), other="Snow falls on a barn. Cows sleep.")
+    given_caption = caption(text, ("A woman eats a cake.",), ("Snow falls on a barn. Cows sleep.", "Rain falls."))
     for each in REWRITE_KINDS:
         rewritten = rewrite_caption(each, given_caption, seed)
         assert rewritten == rewrite_caption(each, given_caption, seed)
