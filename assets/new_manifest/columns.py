@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from assets.ingest import hygiene, strict_json
 from assets.ingest.hygiene import is_blank_text
-from assets.ingest.rejects import CODES
+from assets.ingest.rejects import CODES, Reject
 from assets.ingest.rows import ORIGIN_FIELDS, CaptionRow
 from assets.ingest.scales import YES_OR_NO, Scale, parse_scale
 from assets.new_manifest.extract import MediaBytes
@@ -22,6 +23,11 @@ _OWN_FIELDS = frozenset(CaptionRow.model_fields)
 _RULE = re.compile(r"(.*?)(?:, mean of ([2-9]|[1-9][0-9]{1,6}))?")
 # The columns without a meaning that a sentence names.
 _NAMED = 8
+_LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
+_NO_COMMA = re.compile(r"\0\s*\0")
+# Those who speak in a conversation and do not describe the video, and what stands for a video in a text.
+_ASKING = frozenset(("human", "user", "system", "tool", "function"))
+_PLACEHOLDER = re.compile(r"</?(?:video|image)>")
 _LIST = re.compile(r"""\[\s*['"{].*\]\s*""", re.DOTALL)
 
 
@@ -230,12 +236,42 @@ def parse_list_cells(fields: Mapping[str, Any], columns: Columns, where: str, fi
         value = fields.get(column)
         if not isinstance(value, str) or not value.lstrip().startswith("["):
             continue
-        if isinstance(parsed_list := strict_json.parse_json(value), list):
+        if (parsed_list := parse_list(value)) is not None:
             parsed[column] = parsed_list
         elif _LIST.fullmatch(value):
             findings.leave_out("a cell with a list that is not valid JSON: write it as JSON", f"{where}: {column}")
             del parsed[column]
     return parsed
+
+
+def parse_list(value: Any) -> list[Any] | None:
+    """Return a list, or the list that a text shows in JSON or as Python writes it; None for anything else.
+
+    >>> parse_list("['A dog.', 'It runs.']"), parse_list('["A dog."]'), parse_list("['A dog.' 'It runs.']")
+    (['A dog.', 'It runs.'], ['A dog.'], None)
+    """
+    if not isinstance(value, str) or not value.lstrip().startswith("["):
+        return value if isinstance(value, list) else None
+    parsed = strict_json.parse_json(value)
+    # Python joins strings that have no comma between them, which is how NumPy writes a list.
+    if isinstance(parsed, Reject) and not _NO_COMMA.search(_LITERAL.sub("\0", value)):
+        try:
+            parsed = ast.literal_eval(value.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return None
+    return parsed if isinstance(parsed, list) else None
+
+
+def _list_answers(turns: list[Any]) -> list[str]:
+    """Return the answers in the turns of a conversation, without marks of the video; empty where it is none."""
+    answers = []
+    for turn in turns if all(isinstance(turn, dict) for turn in turns) else ():
+        speaker, content = turn.get("from", turn.get("role")), turn.get("value", turn.get("content"))
+        if isinstance(content, list):
+            content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+        if isinstance(speaker, str) and speaker.lower() not in _ASKING and isinstance(content, str):
+            answers.append(_PLACEHOLDER.sub("", content).strip())
+    return answers
 
 
 def parse_captions(value: Any, column_names: ColumnNames, where: str, findings: Findings) -> tuple[Caption, ...]:
@@ -261,6 +297,10 @@ def _parse_texts(
     if isinstance(value, str):
         if not is_blank_text(text := remove_marks(value)):
             yield replace(base, text=text)
+    elif isinstance(value, list) and (answers := _list_answers(value)):
+        if len(answers) > 1:
+            findings.leave_out("a later answer in a conversation, which is no caption", where, len(answers) - 1)
+        yield from _parse_texts(answers[0], base, column_names, where, findings)
     elif isinstance(value, list):
         for item in value:
             if item is None or (isinstance(item, str) and is_blank_text(item)):

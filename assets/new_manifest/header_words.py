@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
+from functools import lru_cache
 
 # By meaning, in the order of trust. English comes first; then German, French, Spanish, Portuguese, Italian, Dutch,
 # Russian, Chinese, Japanese and Korean. Words that differ only in accents from an earlier one need no entry.
@@ -19,7 +20,8 @@ HEADER_WORDS: Mapping[str, str] = {
         비디오 파일; 파일; 파일명; 파일 이름; 경로
     """,
     "caption": """
-        caption; captions; text; description; caption_text; txt; sentence
+        caption; captions; text; description; caption_text; txt; sentence; sentences; enCap; conversations; conversation
+        messages; content; cap
         Beschreibung; Bildunterschrift; Beschriftung; légende; texte; descripción; leyenda; texto; legenda; descrição
         didascalia; descrizione; testo; bijschrift; beschrijving; omschrijving; tekst; описание; подпись; текст
         描述; 字幕; 说明; 說明; 文本; 文字; キャプション; 説明; 説明文; テキスト; 캡션; 설명; 자막; 텍스트
@@ -56,6 +58,7 @@ HEADER_WORDS: Mapping[str, str] = {
 }
 
 
+@lru_cache(4096)
 def normalise_header(name: str) -> str:
     """Return a column's name as names are compared: without capital letters, accents, spaces and punctuation. A name of
     nothing else comes back unchanged.

@@ -220,7 +220,7 @@ def _list_source_files(source: Path, folder: Path, findings: Findings) -> Source
     """Return the files of a source; files next to a single table that it does not name are not reported."""
     if source == folder:
         return SourceFolder.scan(folder, findings)
-    if guess_file_kind(source.name) != "table":
+    if guess_file_kind(source.name) != "table" and source.suffix.lower() != ".json":
         return SourceFolder(folder, findings)
     listing = SourceFolder.scan(folder, Findings())
     listing.findings = findings
@@ -255,8 +255,9 @@ def _recognise_source(source: Path, tables: TableReader, shards: TarShardReader)
         return _Source(kind, shards.read_videos(files), _UNREAD_REASONS["shards"])
     has_captions = group_caption_files(listing).keys() & set(map(drop_suffix, listing.list_files("video")))
     files = listing.list_files("table")
-    if files and (not has_captions or any(map(_HUGGING_FACE.fullmatch, files))):
-        return _recognise_tables(files, tables)
+    may_be_tables = not has_captions or any(map(_HUGGING_FACE.fullmatch, files))
+    if may_be_tables and (recognised := _recognise_tables(files, tables)) is not None:
+        return recognised
     if listing.list_files("video"):
         videos = read_captioned_videos(tables.videos, findings, tables.column_names)
         kind = "videos with caption files" if has_captions else "videos without captions"
@@ -297,21 +298,22 @@ def _recognise_file(source: Path, tables: TableReader, shards: TarShardReader) -
     kind = guess_file_kind(source.name)
     if kind == "shard":
         return _Source("a WebDataset shard", shards.read_videos([source.name]), {})
-    if kind == "table":
+    if kind == "table" or source.suffix.lower() == ".json":
         return _Source("a table", tables.read_videos(source.name), {"video": _UNREAD_REASONS["tables"]["video"]})
     if is_video_name(source.name):
         raise NoManifest(f"{source}: it is a single video: give the folder that holds it")
     if kind == "packed":
         raise NoManifest(f"{source}: it is a packed file: unpack it, and give what was in it")
-    suffixes = ", ".join((*TABLE_SUFFIXES, *SHARD_SUFFIXES))
+    suffixes = ", ".join((*TABLE_SUFFIXES, ".json", *SHARD_SUFFIXES))
     raise NoManifest(
         f"{source}: it is neither a table nor a tar shard: give a folder, or a file that ends in one of {suffixes}"
     )
 
 
-def _recognise_tables(files: Sequence[str], tables: TableReader) -> _Source:
-    """Choose the tables that have a column of videos and one of captions; where none has, the first shows what is
-    missing.
+def _recognise_tables(files: Sequence[str], tables: TableReader) -> _Source | None:
+    """Choose the tables that have a column of videos and one of captions, or else the JSON files that are such tables;
+    where none has, the first table shows what is missing. Returns None where there is no table. Raises NoManifest where
+    only a JSON file in another form seems to hold captions.
     """
     usable: list[str] = []
     others: list[str] = []
@@ -321,11 +323,37 @@ def _recognise_tables(files: Sequence[str], tables: TableReader) -> _Source:
         except ManifestError as error:
             tables.videos.folder.mark_read(table)
             tables.findings.leave_out(f"{UNREADABLE_TABLE}{error}", table)
+    usable = usable or _list_json_tables(tables)
+    if not files and not usable:
+        return None
     chosen = usable or others[:1]
     kind = "a table" if len(chosen) <= 1 else f"{len(chosen)} tables"
     if any(map(_HUGGING_FACE.fullmatch, files)) or all(path.startswith("data/") for path in files):
         kind = f"a folder of Hugging Face datasets with {kind}"
     return _Source(kind, chain.from_iterable(map(tables.read_videos, chosen)), _UNREAD_REASONS["tables"])
+
+
+def _list_json_tables(tables: TableReader) -> list[str]:
+    """List the JSON files, other than those of a video, that are tables of videos and captions."""
+    listing = tables.videos.folder
+    stems = set(map(drop_suffix, listing.list_files("video")))
+    files = [
+        file
+        for file in listing.list_files("caption")
+        if file.lower().endswith(".json") and stems.isdisjoint((drop_suffix(file), drop_suffix(drop_suffix(file))))
+    ]
+    usable, faults = [], []
+    for file in files:
+        try:
+            if tables.holds_captions(file):
+                usable.append(file)
+        except ManifestError as error:
+            listing.mark_read(file)
+            faults.append(str(error))
+            tables.findings.leave_out(f"{UNREADABLE_TABLE}{error}", file)
+    if faults and not usable:
+        raise NoManifest(faults[0])
+    return usable
 
 
 def _check_named_columns(

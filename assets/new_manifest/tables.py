@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -31,11 +31,20 @@ from assets.new_manifest.csv_tables import read_csv_column_names, read_csv_table
 from assets.new_manifest.extract import MediaBytes, VideoExtractor
 from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest, parse_id
 from assets.new_manifest.folder import drop_suffix, is_video_name
+from assets.new_manifest.json_rows import (
+    TIDY_COLUMNS,
+    has_captions,
+    read_json_rows,
+    tidy_captions,
+    tidy_row,
+)
 from assets.new_manifest.tool_fields import NOT_ONE_VIDEO
 from assets.new_manifest.videos import VideoEntry, VideoRegistry
 
 # Rows of JSON Lines whose fields give the names of the columns.
 _LOOKED_AT = 100
+# Bytes of a JSON file in which captions are looked for.
+_LOOKED_AT_BYTES = 2**24
 
 # The beginning of the reason for which a whole table is left out.
 UNREADABLE_TABLE = "a table that cannot be read: "
@@ -54,6 +63,8 @@ class TableReader:
     extractor: VideoExtractor
     findings: Findings
     column_names: ColumnNames
+    # Of the video files of the source.
+    _names: set[str] = field(default_factory=set)
 
     def read_columns(self, table: str) -> Columns:
         """Return the columns of a table by their meaning; table: its path relative to the source folder. Only names are
@@ -61,7 +72,7 @@ class TableReader:
         """
         path = self._require_path(table)
         with _open_table(path) as file:
-            return guess_columns(_read_column_names(file, path), self.column_names)
+            return guess_columns(_read_column_names(file, path, self._is_video), self.column_names)
 
     def read_videos(self, table: str) -> Iterator[CaptionedVideo]:
         """Yield the video and captions of every row of a table that has both. Other rows, and the rest of a table that
@@ -77,7 +88,7 @@ class TableReader:
             with _open_table(path) as file:
                 if file.encoding != UTF_8:
                     self.findings.add_guess(f"{table} is not UTF-8, and is read as {file.encoding}")
-                names = _read_column_names(file, path)
+                names = _read_column_names(file, path, self._is_video)
                 columns = guess_columns(names, self.column_names)
                 if not columns.has_video_and_text and self._is_row(names):
                     raise NoManifest(
@@ -89,7 +100,7 @@ class TableReader:
                 if unknown := columns.format_unknown(names):
                     self.findings.add_guess(f"nothing about {unknown}: --column FIELD=COLUMN gives one a meaning")
                 file.rewind()
-                for number, content in _read_rows(file, path, columns, self.findings):
+                for number, content in _read_rows(file, path, columns, self.findings, self._is_video):
                     if isinstance(content, Reject):
                         why = "save the file as UTF-8" if content.code == "invalid_utf8" else CODES[content.code]
                         self.findings.leave_out(
@@ -101,10 +112,29 @@ class TableReader:
             what = "the rest of a table that cannot be read: " if number else UNREADABLE_TABLE
             self.findings.leave_out(f"{what}{error}", f"{table}:{number + 1}")
 
+    def holds_captions(self, file: str) -> bool:
+        """Return whether a JSON file of the source is a table of videos and captions. Raises ManifestError where it
+        seems to hold captions in a form that is not read.
+        """
+        path = self._require_path(file)
+        try:
+            return self.read_columns(file).has_video_and_text
+        except ManifestError:
+            with _open_table(path) as opened:
+                if has_captions(opened.read(_LOOKED_AT_BYTES).decode("utf-8", "replace"), file, self._is_video):
+                    raise
+        return False
+
     def _is_row(self, cells: Iterable[str]) -> bool:
         """Return whether one of the cells names a video file."""
-        files = {PurePosixPath(drop_suffix(file)).name for file in self.videos.folder.list_files("video")}
-        return any(is_video_name(cell) or is_address(cell) or PurePosixPath(cell).name in files for cell in cells)
+        return any(is_video_name(cell) or is_address(cell) or self._is_video(cell) for cell in cells)
+
+    def _is_video(self, name: str) -> bool:
+        """Return whether the source has a video file of this name, with or without its suffix and folder."""
+        if not self._names:
+            for file in self.videos.folder.list_files("video"):
+                self._names.update((PurePosixPath(file).name, PurePosixPath(drop_suffix(file)).name))
+        return PurePosixPath(name).name in self._names
 
     def _require_path(self, table: str) -> Path:
         try:
@@ -118,7 +148,12 @@ class TableReader:
         row = f"{table}:{number}"
         origin = _take_origin(fields)
         own = {name: value for name, value in fields.items() if name not in origin}
-        cells = parse_list_cells(own, columns, row, self.findings)
+        is_named = not columns.column_names.by_meaning.keys().isdisjoint(TIDY_COLUMNS)
+        tidied = own if is_named else tidy_captions(own)
+        if tidied is not own:
+            caption, candidates, segments = (name if name in tidied else None for name in TIDY_COLUMNS)
+            columns = replace(columns, caption=caption, candidates=candidates, segments=segments)
+        cells = parse_list_cells(tidied, columns, row, self.findings)
         captions = parse_row_captions(cells, columns, row, self.findings)
         place = self._find_video({**fields, **cells}, columns, table, number) if captions else None
         return None if place is None else CaptionedVideo(place.video_id, place.path, captions, origin)
@@ -162,20 +197,31 @@ def _take_origin(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: present[name] for name, row in rows.items() if not isinstance(validate_row(row), Reject)}
 
 
-def _read_column_names(file: OpenFile, path: Path) -> list[str]:
-    """Return the names of a table's columns; for JSON Lines those in its first rows. Raises ManifestError."""
+def _read_column_names(file: OpenFile, path: Path, is_video: Callable[[str], bool]) -> list[str]:
+    """Return the names of a table's columns; for JSON those in its first rows. Raises ManifestError."""
     suffix = path.suffix.lower()
     if suffix in (".csv", ".tsv"):
         return read_csv_column_names(file, path)
-    if suffix == ".jsonl":
-        rows = (row for _, row in islice(read_numbered_objects(file), _LOOKED_AT) if not isinstance(row, Reject))
+    if suffix in (".json", ".jsonl"):
+        read = _read_objects(file, path, is_video)
+        rows = (row for _, row in islice(read, _LOOKED_AT) if not isinstance(row, Reject))
         return list(dict.fromkeys(name for row in rows for name in row))
     return read_arrow_column_names(file, path)
 
 
-def _read_rows(file: OpenFile, path: Path, columns: Columns, findings: Findings) -> _Rows:
+def _read_rows(
+    file: OpenFile, path: Path, columns: Columns, findings: Findings, is_video: Callable[[str], bool]
+) -> _Rows:
     """Yield the rows of a table with their numbers. Raises ManifestError."""
     suffix = path.suffix.lower()
     if suffix in (".csv", ".tsv"):
         return read_csv_table(file, path, columns, findings)
-    return read_numbered_objects(file) if suffix == ".jsonl" else read_arrow_rows(file, path)
+    return _read_objects(file, path, is_video) if suffix in (".json", ".jsonl") else read_arrow_rows(file, path)
+
+
+def _read_objects(file: OpenFile, path: Path, is_video: Callable[[str], bool]) -> _Rows:
+    if path.suffix.lower() == ".json":
+        yield from read_json_rows(file, path.name, is_video)
+        return
+    for number, row in read_numbered_objects(file):
+        yield number, row if isinstance(row, Reject) else tidy_row(row)
