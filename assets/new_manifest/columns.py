@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from assets.ingest import hygiene, strict_json
 from assets.ingest.hygiene import is_blank_text
 from assets.ingest.rejects import CODES, Reject
 from assets.ingest.rows import ORIGIN_FIELDS, CaptionRow
-from assets.ingest.scales import YES_OR_NO, Scale, parse_scale
 from assets.new_manifest.extract import MediaBytes
-from assets.new_manifest.findings import Caption, Findings, NoManifest, Rating, parse_id
-from assets.new_manifest.header_words import KNOWN_HEADERS, normalise_header
+from assets.new_manifest.findings import Caption, Findings, NoManifest, parse_id
+from assets.new_manifest.header_words import KNOWN_HEADERS, drop_form_prefix, normalise_header
+from assets.new_manifest.ratings import RatingColumn, add_ratings, is_rating_name, list_numbers, parse_ratings
 from assets.new_manifest.tool_fields import remove_marks
 from assets.reports.text import format_count, join_names
 
 _OWN_FIELDS = frozenset(CaptionRow.model_fields)
-_RULE = re.compile(r"(.*?)(?:, mean of ([2-9]|[1-9][0-9]{1,6}))?")
 # The columns without a meaning that a sentence names.
 _NAMED = 8
 _LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
@@ -31,59 +30,21 @@ _PLACEHOLDER = re.compile(r"</?(?:video|image)>")
 _LIST = re.compile(r"""\[\s*['"{].*\]\s*""", re.DOTALL)
 
 
-class RatingRule(NamedTuple):
-    """How the ratings of a column are read. scale: None for whole numbers from 1 to 5. mean_of: the number of raters
-    whose mean a number is; None where a number is one rater's.
-    """
-
-    scale: Scale | None = None
-    mean_of: int | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class ColumnNames:
     """The names that the user gives for columns: `by_meaning` has the column of a meaning such as "reference", and all
-    other meanings are guessed. `ratings` are columns of people's ratings, with their rules in the same order; a column
-    without a rule has none of its own.
+    other meanings are guessed. `ratings` are values of the option --rating, as `parse_ratings` takes them.
     """
 
     by_meaning: Mapping[str, str] = field(default_factory=dict)
     ratings: tuple[str, ...] = ()
-    rating_rules: tuple[RatingRule, ...] = ()
-
-    def find_rule(self, column: str) -> RatingRule:
-        """Return the rule of a column of ratings, whose name counts as in `guess_columns`."""
-        rules = dict(zip(self.ratings, self.rating_rules, strict=False))
-        alike = {normalise_header(name): rule for name, rule in rules.items()}
-        return rules.get(column) or alike.get(normalise_header(column), RatingRule())
-
-
-def parse_rating_columns(texts: Sequence[str]) -> tuple[tuple[str, ...], tuple[RatingRule, ...]]:
-    """Return the names of columns of ratings, and their rules, of texts such as "score", "score=0-100" and "mos=1-5,
-    mean of 3". Raises NoManifest for a rule that is none.
-
-    >>> parse_rating_columns(["score", "mos=1-5, mean of 3"])[0]
-    ('score', 'mos')
-    """
-    names, rules = [], []
-    for text in texts:
-        name, has_rule, rule = text.rpartition("=")
-        match = _RULE.fullmatch(rule) if has_rule else None
-        scale = parse_scale(match[1]) if match else None
-        if has_rule and scale is None:
-            raise NoManifest(
-                f"--rating {text}: {rule!r} is no scale: write COLUMN, COLUMN=0-100, COLUMN=yes-no or COLUMN=real, "
-                "with ', lowest is best' or ', mean of 3' after it if it is so"
-            )
-        names.append(name if has_rule else text)
-        rules.append(RatingRule(scale, int(match[2]) if match and match[2] else None))
-    return tuple(names), tuple(rules)
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
     """The names of a table's columns by their meaning, such as `caption` or `segments`; None where the table has no
-    such column. `column_names` are those that the user gave.
+    such column. `rater` is the column that may name the raters, which counts where there are `ratings`. `column_names`
+    are those that the user gave, and `given_names` those of them that the table has.
     """
 
     column_names: ColumnNames
@@ -96,19 +57,17 @@ class Columns:
     video_id: str | None = None
     caption_id: str | None = None
     segments: str | None = None
-    ratings: tuple[str, ...] = ()
-
-    @property
-    def given_names(self) -> set[str]:
-        """The names that the user gave for columns that the table has, as `normalise_header` returns them."""
-        named = (*self.column_names.by_meaning.values(), *self.column_names.ratings)
-        return {normalise_header(name) for name in named} & set(map(normalise_header, self.meanings if named else ()))
+    rater: str | None = None
+    ratings: tuple[RatingColumn, ...] = ()
+    given_names: frozenset[str] = frozenset()
 
     @property
     def meanings(self) -> dict[str, str]:
         """The meaning of every column that has one, such as "caption", by the column's name."""
-        meanings = {getattr(self, meaning): meaning for meaning in self.__slots__[1:-1] if getattr(self, meaning)}
-        return meanings | dict.fromkeys(self.ratings, "rating")
+        names = MEANINGS if self.ratings else [meaning for meaning in MEANINGS if meaning != "rater"]
+        meanings: dict[str, str] = {getattr(self, meaning): meaning for meaning in names if getattr(self, meaning)}
+        by = {column.name: f" by {column.rater}" if column.rater else "" for column in self.ratings}
+        return meanings | {column.name: f"ratings of {column.aspect!r}{by[column.name]}" for column in self.ratings}
 
     @property
     def columns_with_lists(self) -> tuple[str, ...]:
@@ -140,13 +99,13 @@ class Columns:
         """
         known = {*self.meanings, *ORIGIN_FIELDS}
         unknown = [name for name in names if name not in known]
-        shown = [repr(name) for name in unknown if normalise_header(name) not in KNOWN_HEADERS["rating"]]
+        shown = [repr(name) for name in unknown if not is_rating_name(name)]
         more = [format_count(len(shown) - _NAMED, "more column")] if len(shown) > _NAMED else []
         return join_names([*shown[:_NAMED], *more])
 
 
 # The meanings that a column can have, except ratings.
-MEANINGS = tuple(Columns.__slots__[1:-1])
+MEANINGS = tuple(Columns.__slots__[1:-2])
 
 
 def guess_columns(
@@ -163,6 +122,8 @@ def guess_columns(
     by_name: dict[str, str] = {}
     for name in names:
         by_name.setdefault(normalise_header(name), name)
+    for name in names:
+        by_name.setdefault(normalise_header(drop_form_prefix(name)), name)
 
     def find(wanted: str) -> str | None:
         return wanted if wanted in names else by_name.get(normalise_header(wanted))
@@ -171,13 +132,20 @@ def guess_columns(
     columns = {
         meaning: find(column_names.by_meaning[meaning]) for meaning in meanings if meaning in column_names.by_meaning
     }
-    ratings = tuple(column for name in column_names.ratings if (column := find(name)) is not None)
+    asked = parse_ratings(column_names.ratings, names)
+    ratings = tuple(
+        column._replace(name=found, aspect=drop_form_prefix(found) if column.aspect == column.name else column.aspect)
+        for column in asked
+        if (found := find(column.name)) is not None
+    )
     for meaning in meanings:
         if meaning not in columns:
-            taken = {*columns.values(), *ratings}
+            taken = {*columns.values(), *(column.name for column in ratings)}
             guesses = (by_name[name] for name in KNOWN_HEADERS[meaning] if name in by_name)
             columns[meaning] = next((column for column in guesses if column not in taken), None)
-    return Columns(column_names, **columns, ratings=ratings)
+    given = {name for meaning, name in column_names.by_meaning.items() if columns.get(meaning)}
+    given |= {column.name for column in asked if find(column.name)}
+    return Columns(column_names, **columns, ratings=ratings, given_names=frozenset(given))
 
 
 def check_columns(where: str, names: Collection[str], columns: Columns) -> None:
@@ -224,15 +192,16 @@ def parse_row_captions(
     references = list(_parse_texts(_find_cell(fields, columns.reference), reference, column_names, where, findings))
     if not captions and not references:
         findings.leave_out("a row whose caption has no text", where)
-    return _filter_accepted([*_add_ratings(captions, fields, columns, where, findings), *references], where, findings)
+    rated = add_ratings(captions, fields, columns.ratings, _find_cell(fields, columns.rater), where, findings)
+    return _filter_accepted([*rated, *references], where, findings)
 
 
 def parse_list_cells(fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings) -> dict[str, Any]:
-    """Return the fields of a row, with the JSON lists in columns of texts, segments and ratings parsed. A cell that
-    looks like a list and is not valid JSON is dropped, with the reason in `findings`, where `where` names the row.
+    """Return the fields of a row, with the JSON lists in columns of texts and segments parsed. A cell that looks like a
+    list and is not valid JSON is dropped, with the reason in `findings`, where `where` names the row.
     """
     parsed = dict(fields)
-    for column in (*columns.columns_with_lists, *columns.ratings):
+    for column in columns.columns_with_lists:
         value = fields.get(column)
         if not isinstance(value, str) or not value.lstrip().startswith("["):
             continue
@@ -357,63 +326,9 @@ def _collect_own_fields(fields: Mapping[str, Any], columns: Columns, where: str,
             )
         else:
             kept[name] = value
-            if normalise_header(name) in KNOWN_HEADERS["rating"]:
-                findings.add_possible_ratings(name, _list_numbers(value))
+            if is_rating_name(name):
+                findings.add_possible_ratings(name, list_numbers(value), columns.rater)
     return kept
-
-
-def _add_ratings(
-    captions: list[Caption], fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings
-) -> list[Caption]:
-    """Return the captions with their ratings: those of a row's only candidate, or in a list one for each candidate."""
-    places = [place for place, caption in enumerate(captions) if caption.role == "candidate"]
-    for column in columns.ratings:
-        if (value := _find_cell(fields, column)) is None:
-            continue
-        values = value if isinstance(value, list) else [value]
-        if len(places) == 1:
-            by_place = {places[0]: values}
-        elif isinstance(value, list) and len(values) == len(places):
-            by_place = {place: [number] for place, number in zip(places, values, strict=True)}
-        else:
-            remedy = ": give a list with one rating for each candidate"
-            row = f"a row with {format_count(len(places), 'candidate')}{remedy if places else ''}"
-            findings.leave_out(f"ratings in column {column!r} of {row}", where)
-            continue
-        for place, numbers in by_place.items():
-            before = captions[place].ratings
-            # An object in the row's cell may have ratings of its own.
-            n_before = sum(rating.aspect == column for rating in before)
-            rule = columns.column_names.find_rule(column)
-            ratings = _build_ratings(column, rule, numbers, n_before, where, findings)
-            captions[place] = replace(captions[place], ratings=(*before, *ratings))
-    return captions
-
-
-def _build_ratings(
-    column: str, rule: RatingRule, numbers: list[Any], n_before: int, where: str, findings: Findings
-) -> Iterator[Rating]:
-    """Yield a rating for each number; the place in the cell names the rater, except of a mean."""
-    for rater, number in enumerate(numbers, n_before + 1):
-        value = int(number) if isinstance(number, float) and number.is_integer() else number
-        rating = Rating(f"mean of {rule.mean_of}" if rule.mean_of else f"rater_{rater}", column, value, rule.mean_of)
-        scales = {column: rule.scale} if rule.scale else {}
-        row = {"caption_id": "c", **rating.as_dict()}
-        if number is not None and findings.accept_row("rating", row, f"{where}: {column} {number!r}", scales):
-            findings.rating_scales |= {aspect: scale.name for aspect, scale in scales.items()}
-            yield rating
-
-
-def _list_numbers(value: Any) -> list[float]:
-    """List the numbers of a cell that holds nothing else; empty for any other cell. A cell of yes and no, also as true
-    and false, has the ends of their scale, 0 and 1.
-    """
-    values = value if isinstance(value, list) else [value]
-    if all(isinstance(number, int | float) and not isinstance(number, bool) for number in values):
-        return values
-    if all(isinstance(answer, bool) or (isinstance(answer, str) and answer.lower() in YES_OR_NO) for answer in values):
-        return [0, 1]
-    return []
 
 
 def _parse_role(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from assets.ingest.lines import BLOCK_BYTES
 from assets.ingest.rejects import Reject
 from assets.new_manifest.columns import Columns, guess_columns
 from assets.new_manifest.findings import Findings
+from assets.new_manifest.ratings import is_no_answer, is_rating_name
 
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 # Zeros before a number make it a code, such as 007.
@@ -90,12 +91,19 @@ def read_csv_table(
     for place, name in enumerate(names, 1):
         if not name:
             findings.leave_out("a column without a name", f"{path.name}: column {place}")
-    texts = columns.meanings.keys() - set(columns.ratings)
+    rated = {column.name: column for column in columns.ratings}
+    texts = columns.meanings.keys() - rated.keys()
+    # Where commas separate columns, those in a cell of ratings separate raters, but the mean of some has decimals.
+    lists = {name for name in names if name in rated or is_rating_name(name)} if separator == "," else set()
+    lists -= {name for name, column in rated.items() if column.mean_of or (column.scale and column.scale.most is None)}
     rows = (row for _, row, _ in read_csv_rows(_CsvText(file), path.name, {}, separator, may_be_unnamed=True))
-    numbers = _list_numeric_columns(rows, [name for name in names if name and name not in texts], findings)
+    named = [name for name in names if name and name not in texts]
+    numbers = _list_numeric_columns(rows, named, rated, lists, findings)
     for number, row, _ in read_csv_rows(_CsvText(file), path.name, {}, separator, may_be_unnamed=True):
         if isinstance(row, dict):
             for name in numbers & row.keys():
+                if name in rated and is_no_answer(row[name]):
+                    continue
                 if row[name].lower() == _NAN:
                     findings.leave_out("a cell with nan in a column of numbers", f"{path.name}:{number}: {name}")
                     del row[name]
@@ -104,16 +112,24 @@ def read_csv_table(
         yield number, row
 
 
-def _list_numeric_columns(rows: Iterable[dict[str, Any] | Reject], names: list[str], findings: Findings) -> set[str]:
-    """Return those of the named columns that hold only numbers."""
-    plain, with_commas, has_comma, is_clear = set(names), set(names), set[str](), set[str]()
+def _list_numeric_columns(
+    rows: Iterable[dict[str, Any] | Reject],
+    names: list[str],
+    rated: Collection[str],
+    lists: set[str],
+    findings: Findings,
+) -> set[str]:
+    """Return those of the named columns that hold only numbers. rated: those of ratings, which may hold words for no
+    answer, too. lists: those whose commas separate numbers.
+    """
+    plain, with_commas, has_comma, is_clear = set(names), set(names) - lists, set[str](), set[str]()
     filled = set[str]()
     for row in rows:
         if isinstance(row, Reject):
             continue
         for name in (plain | with_commas) & row.keys():
             cell = row[name]
-            if cell.lower() == _NAN:
+            if cell.lower() == _NAN or (name in rated and is_no_answer(cell)):
                 continue
             filled.add(name)
             if _NUMBER.fullmatch(cell) is None:

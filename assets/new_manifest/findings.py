@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from assets.ingest.rejects import CODES, Code, Reject
 from assets.ingest.rows import MAX_ID, RawRow
-from assets.ingest.scales import DEFAULT_SCALE, NO_SCALES, Scale
+from assets.ingest.scales import NO_SCALES, Scale
 from assets.ingest.validate import validate_row
 
 # The system of a caption whose source names none.
@@ -18,8 +17,6 @@ UNNAMED_SYSTEM = "captions"
 # Characters of a thing's name that are shown: paths may have thousands.
 _SHOWN = 200
 _DIGITS = 16
-# On which people rate, the likeliest first.
-_SCALES = ((1, 5), (1, 7), (0, 5), (1, 10), (0, 10), (0, 100))
 
 
 class NoManifest(ValueError):
@@ -29,18 +26,19 @@ class NoManifest(ValueError):
 
 
 class Rating(NamedTuple):
-    """A person's number for one aspect of a caption, or the mean of `mean_of` people's. `rater` and `aspect` are names,
-    and `value` is what the source has.
+    """A person's number for one aspect of a caption, or the mean of `mean_of` people's. `rater` is a name, or the place
+    of an unnamed rater among others; `aspect` is a name, and `value` what the source has.
     """
 
-    rater: str
+    rater: str | int
     aspect: str
     value: Any
     mean_of: int | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields of a row of table `ratings` without the caption's id."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
+    def build_row(self, caption_id: str, rater: str) -> dict[str, Any]:
+        """Build the row of table `ratings` as a dict, of the caption with this id in the manifest, by this rater."""
+        mean_of = {} if self.mean_of is None else {"mean_of": self.mean_of}
+        return {"caption_id": caption_id, "rater": rater, "aspect": self.aspect, "value": self.value, **mean_of}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,7 @@ class Caption:
 class CaptionedVideo:
     """A video and some of its captions, or none. `path` is its path or address as the manifest writes it; None for a
     video that is text only. `fields` are its other fields in the manifest, and `vectors` rows of table `vectors` about
-    it.
+    it. `where` is how people find the row that it comes from.
     """
 
     video_id: str
@@ -93,6 +91,7 @@ class CaptionedVideo:
     captions: tuple[Caption, ...]
     fields: Mapping[str, Any] = field(default_factory=dict)
     vectors: Sequence[Mapping[str, Any]] = ()
+    where: str = ""
 
     def build_row(self) -> dict[str, Any]:
         """Build the row of table `videos` as a dict, with the other fields, and without a path for text only."""
@@ -110,14 +109,16 @@ class LeftOut:
 @dataclass(slots=True)
 class Findings:
     """A record of the guesses about a source, as sentences, and of the things that were left out, by reason.
-    `possible_ratings` are fields that may be ratings, with their least and greatest number and whether all are whole.
-    `named_columns` are those names of columns that the user gave and a row has, as `normalise_header` returns them.
-    `rating_scales` are the names of declared scales by aspect.
+    `possible_ratings` are fields that may be ratings, with their least and greatest number and whether all are whole,
+    or None for one that also holds something else; `possible_raters` is the field that may name the raters.
+    `named_columns` are those names of columns that the user gave and a row has. `rating_scales` are the names of
+    declared scales by aspect.
     """
 
     guesses: list[str] = field(default_factory=list)
     left_out: dict[str, LeftOut] = field(default_factory=dict)
-    possible_ratings: dict[str, tuple[float, float, bool]] = field(default_factory=dict)
+    possible_ratings: dict[str, tuple[float, float, bool] | None] = field(default_factory=dict)
+    possible_raters: str | None = None
     named_columns: set[str] = field(default_factory=set)
     rating_scales: dict[str, str] = field(default_factory=dict)
 
@@ -133,35 +134,18 @@ class Findings:
         excerpt = thing if len(thing) <= _SHOWN else f"{thing[:_SHOWN]}.."
         self.left_out.setdefault(reason, LeftOut(excerpt)).n += n
 
-    def add_possible_ratings(self, column: str, numbers: Sequence[float]) -> None:
-        """Note the numbers of a column that may hold ratings: least, greatest, and whether all are whole. No numbers
-        change nothing.
+    def add_possible_ratings(self, column: str, numbers: Sequence[float] | None, raters: str | None) -> None:
+        """Note the numbers of a cell that may hold ratings: least, greatest, and whether all are whole. No numbers
+        change nothing, and with None the column holds no ratings. raters: the column that may name who gave them.
         """
-        if numbers:
-            least, most, are_whole = self.possible_ratings.get(column, (numbers[0], numbers[0], True))
+        before = self.possible_ratings.get(column, ())
+        if numbers is None or before is None:
+            self.possible_ratings[column] = None
+        elif numbers:
+            least, most, are_whole = before or (numbers[0], numbers[0], True)
             are_whole = are_whole and all(number == int(number) for number in numbers)
             self.possible_ratings[column] = (min(least, *numbers), max(most, *numbers), are_whole)
-
-    @property
-    def rating_options(self) -> list[str]:
-        """The values of the option --rating for the columns whose numbers lie on a usual scale of people, in the order
-        of the source, such as "score" for whole numbers from 1 to 5, "score=0-100" and "mos=1-5, mean of 3".
-        """
-        return [
-            _format_rating_option(column, *numbers)
-            for column, numbers in self.possible_ratings.items()
-            if _guess_scale(*numbers) != "real"
-        ]
-
-    def explain_possible_ratings(self) -> list[str]:
-        """List a sentence for every column that may hold ratings: its range, and the option that makes them ratings. It
-        names what the numbers do not show: a scale other than the usual one, and how many raters a mean is of.
-        """
-        return [
-            f"column {column!r} holds numbers from {numbers[0]:g} to {numbers[1]:g}: "
-            + _explain_rating_option(column, *numbers)
-            for column, numbers in self.possible_ratings.items()
-        ]
+            self.possible_raters = self.possible_raters or raters
 
     def accept_row(
         self, kind: str, row: Mapping[str, Any], where: str, scales: Mapping[str, Scale] = NO_SCALES
@@ -191,34 +175,6 @@ class Findings:
         `first` the name of the first.
         """
         return [{"left out": reason, "n": things.n, "first": things.first} for reason, things in self.left_out.items()]
-
-
-def _guess_scale(least: float, most: float, are_whole: bool) -> str:
-    """Return the name of the first usual scale that has these numbers, "real" where none has: fractions up to 1 are
-    more often a model's than people's.
-    """
-    if least >= 0 and most <= 1 and (not are_whole or least == 0):
-        return "yes-no" if are_whole else "real"
-    return next((f"{first}-{last}" for first, last in _SCALES if first <= least and most <= last), "real")
-
-
-def _format_rating_option(column: str, least: float, most: float, are_whole: bool) -> str:
-    """Return the value of the option --rating that reads a column of such numbers."""
-    scale = _guess_scale(least, most, are_whole)
-    if scale == DEFAULT_SCALE.name and are_whole:
-        return column
-    return f"{column}={scale}" + (", mean of 3" if not are_whole and scale != "real" else "")
-
-
-def _explain_rating_option(column: str, least: float, most: float, are_whole: bool) -> str:
-    """Return how the option --rating reads a column of such numbers."""
-    scale = _guess_scale(least, most, are_whole)
-    option = f"--rating {shlex.quote(_format_rating_option(column, least, most, are_whole))}"
-    if scale == DEFAULT_SCALE.name and are_whole:
-        return f"{option} makes them ratings of people, of aspect {column!r} on the scale from 1 to 5"
-    if are_whole or scale == "real":
-        return f"{option} makes them ratings of people; if their scale was another one, name it in place of {scale}"
-    return f"{option} makes them mean ratings of people; name the number of raters in place of 3"
 
 
 def shorten_id(wanted: str) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
+
+_FORM_PREFIX = re.compile(r"(input|answer)\.", re.IGNORECASE)
 
 # By meaning, in the order of trust. English comes first; then German, French, Spanish, Portuguese, Italian, Dutch,
 # Russian, Chinese, Japanese and Korean. Words that differ only in accents from an earlier one need no entry.
@@ -48,9 +51,19 @@ HEADER_WORDS: Mapping[str, str] = {
     "video_id": "video_id; videoid; id vidéo; Videonummer; ид видео; 视频id; 視頻id; 動画id; 비디오 id",
     "caption_id": "caption_id",
     "segments": "segments; Segmente; segmentos; segmenti; segmenten; сегменты; 片段; セグメント; 구간",
+    "rater": """
+        rater; rater_id; rater_name; annotator; annotator_id; annotator_name; worker; worker_id; participant
+        participant_id; prolific_id; prolific_pid; judge; judge_id; evaluator; evaluator_id; reviewer; reviewer_id
+        coder; coder_id; labeler; labeller; respondent; respondent_id; expert; expert_id; user; user_id; username
+        user_name; subject; subject_id; person; person_id; raters; annotators
+        Bewerter; Bewerterin; Teilnehmer; Teilnehmerin; Gutachter; Gutachterin; évaluateur; annotateur; juge
+        evaluador; anotador; participante; juez; avaliador; valutatore; annotatore; partecipante; beoordelaar; deelnemer
+        оценщик; аннотатор; участник; 评分者; 评分人; 标注者; 标注员; 評分者; 標註者; 評価者; 参加者; 평가자; 참가자
+    """,
     # Numbers that may be ratings of people; the user decides.
     "rating": """
-        rating; ratings; score; scores; mos; stars; human_rating; human_score
+        rating; ratings; score; scores; mos; stars; overall; overall_rating; overall_score; human_rating; human_ratings
+        human_score; human_scores; user_rating; likert
         Bewertung; Bewertungen; Note; Punkte; évaluation; valoración; puntuación; calificación; nota; avaliação
         pontuação; valutazione; punteggio; voto; beoordeling; оценка; рейтинг; 评分; 評分; 分数; 評価; スコア; 点数
         평점; 평가; 점수
@@ -68,6 +81,15 @@ def normalise_header(name: str) -> str:
     """
     plain = unicodedata.normalize("NFKD", name.casefold())
     return "".join(filter(str.isalnum, plain)) or name
+
+
+def drop_form_prefix(column: str) -> str:
+    """Return a column's name without the part before it in the tables of Mechanical Turk.
+
+    >>> drop_form_prefix("Input.video"), drop_form_prefix("Answer.overall")
+    ('video', 'overall')
+    """
+    return _FORM_PREFIX.sub("", column) or column
 
 
 def _parse_words(words: str) -> tuple[str, ...]:

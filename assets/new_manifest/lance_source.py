@@ -89,7 +89,7 @@ def _build_video(
         return None
     others = {name: value for name, value in fields.items() if name not in texts}
     own = collect_tool_fields(named, others, _VIDEO_FIELDS, findings, where)
-    return CaptionedVideo(place.video_id, place.path, captions, own)
+    return CaptionedVideo(place.video_id, place.path, captions, own, where=where)
 
 
 def _add_vectors(

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,8 +35,8 @@ from assets.new_manifest.folder import (
     is_picture_name,
     is_video_name,
 )
-from assets.new_manifest.header_words import normalise_header
 from assets.new_manifest.lance_source import read_lance_tables
+from assets.new_manifest.ratings import parse_ratings
 from assets.new_manifest.tables import UNREADABLE_TABLE, TableReader
 from assets.new_manifest.tar_shards import TarShardReader
 from assets.new_manifest.tool_names import TOOL_NAMES, Tool
@@ -135,7 +135,7 @@ def create_manifest(
     tool: Tool | None = None,
     is_trial: bool = False,
     tell: Tell = lambda _: None,
-    approve: Callable[[Findings], bool] = lambda _: True,
+    choose_ratings: Callable[[Findings], Sequence[str]] = lambda _: (),
 ) -> NewManifest:
     """Write the tables of a manifest for a folder or file of one's own data, and return where it is and what it holds.
     Videos inside tables and compressed tar shards are extracted. target: the manifest's folder, by default the
@@ -143,9 +143,10 @@ def create_manifest(
 
     column_names: names of the columns of a table that are not to be guessed. tool: the tool whose output folder the
     source is; None to recognise the source by its files. tell: called with a line of progress every
-    1,000 rows. approve: called with the findings before anything is written for good, and returns whether to write.
+    1,000 rows. choose_ratings: called with the findings before anything is written for good; returns values of the
+    option --rating with which the source is then read again.
     Nothing is overwritten, and nothing of the source is run or unpickled. Raises NoManifest where nothing can be made
-    of the source, or where it is not approved, and ManifestError for a file that is not regular.
+    of the source, and ManifestError for a file that is not regular.
     """
     source = require_source(source)
     # A Lance table is a folder, and no place for a manifest.
@@ -166,11 +167,23 @@ def create_manifest(
             else _recognise_tool(tool, source, videos, findings, column_names)
         )
         captioned = _check_named_columns(_tell_progress(recognised.videos, tell), source, column_names, findings)
-        written = write_manifest(captioned, unfinished, target, findings, approve, is_trial=is_trial)
+        chosen: list[str] = []
+
+        def approve(findings: Findings) -> bool:
+            chosen.extend(choose_ratings(findings))
+            return not chosen
+
+        are_rated = bool(column_names.ratings)
+        written = write_manifest(
+            captioned, unfinished, target, findings, approve, is_trial=is_trial, are_rated=are_rated
+        )
         listing.mark_read(ORIGIN_FILE)
         _leave_out_unread_files(listing, recognised.unread_reasons, extractor)
         if not written.holdings.videos:
             raise NoManifest(_explain_no_video(source, recognised, findings))
+    if chosen:
+        column_names = replace(column_names, ratings=(*column_names.ratings, *chosen))
+        return create_manifest(source, target, column_names=column_names, tool=tool, tell=tell)
     root = (places.new_root, folder) if places.new_root and written.n_videos_in_roots else None
     return NewManifest(target, recognised.description, written, findings, extractor, root)
 
@@ -361,9 +374,10 @@ def _check_named_columns(
 ) -> Iterator[CaptionedVideo]:
     """Yield the videos; at the end raise NoManifest where no row has a column that the user named."""
     yield from videos
-    named = [(column, "--rating") for column in column_names.ratings]
-    for column, option in [*((column, "--column") for column in column_names.by_meaning.values()), *named]:
-        if normalise_header(column) not in findings.named_columns:
+    named = [(column, "--column") for column in column_names.by_meaning.values()]
+    rated = parse_ratings(column_names.ratings, findings.named_columns)
+    for column, option in [*named, *((column.name, "--rating") for column in rated)]:
+        if column not in findings.named_columns:
             raise NoManifest(
                 f"{source}: no row with a caption has the column {column!r} that {option} names: check its name"
             )

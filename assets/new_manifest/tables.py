@@ -156,7 +156,7 @@ class TableReader:
         cells = parse_list_cells(tidied, columns, row, self.findings)
         captions = parse_row_captions(cells, columns, row, self.findings)
         place = self._find_video({**fields, **cells}, columns, table, number) if captions else None
-        return None if place is None else CaptionedVideo(place.video_id, place.path, captions, origin)
+        return None if place is None else CaptionedVideo(place.video_id, place.path, captions, origin, where=row)
 
     def _find_video(self, fields: Mapping[str, Any], columns: Columns, table: str, number: int) -> VideoEntry | None:
         row, cell = f"{table}:{number}", fields.get(columns.video or "")

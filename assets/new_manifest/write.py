@@ -4,13 +4,14 @@ appear together, and replace no file.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -78,21 +79,20 @@ def write_manifest(
     approve: Callable[[Findings], bool] = lambda _: True,
     *,
     is_trial: bool = False,
+    are_rated: bool = False,
 ) -> WrittenTables:
     """Write videos and captions as JSON Lines tables into the folder `scratch`, link them into the manifest's folder
-    `target`, all or none, and return what they hold. In a trial, or without any video, nothing is linked. approve:
-    called with the findings before, and returns whether to go on. Raises NoManifest where it does not, and where a
-    table appeared in `target` meanwhile.
+    `target`, all or none, and return what they hold. In a trial, or without any video, nothing is linked; neither where
+    `approve`, which is called with the findings before, returns False. are_rated: whether rows may hold ratings, so
+    that equal captions of a video are one. Raises NoManifest where a table appeared in `target` meanwhile.
     """
     with ExitStack() as stack:
         paths = {name: scratch / f"{name}.jsonl" for name in TABLE_NAMES}
         files = {name: stack.enter_context(path.open("w", encoding="utf-8")) for name, path in paths.items()}
-        written = _TableWriter(files, findings, HoldingsTally(target)).write_videos(videos)
+        written = _TableWriter(files, findings, HoldingsTally(target), are_rated).write_videos(videos)
     scales = scratch / SCALES_FILE
     scales.write_text(json.dumps(findings.rating_scales, ensure_ascii=False) + "\n", encoding="utf-8")
-    if not is_trial and written.holdings.videos:
-        if not approve(findings):
-            raise NoManifest("no manifest was written, as you wished: run the same command again with other options")
+    if not is_trial and written.holdings.videos and approve(findings):
         check_no_manifest(target)
         tables = [paths[name] for name in written.table_names]
         _link_files([scales, *tables] if findings.rating_scales else tables, target)
@@ -113,14 +113,30 @@ def _link_files(paths: Sequence[Path], target: Path) -> None:
 
 
 @dataclass(slots=True)
+class _WrittenCaption:
+    """A caption that has its row: its id, its own fields, the aspects and raters of its ratings, and by aspect how many
+    raters are numbered.
+    """
+
+    caption_id: str
+    extra: Mapping[str, Any]
+    rated: set[tuple[str, str]] = field(default_factory=set)
+    numbered: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
 class _TableWriter:
-    """The files of the tables by name, the tally of their rows, and the ids that captions have."""
+    """The files of the tables by name, the tally of their rows, and the ids that captions have. `are_rated`: whether
+    equal captions of a video are one.
+    """
 
     files: Mapping[str, IO[str]]
     findings: Findings
     tally: HoldingsTally
+    are_rated: bool = False
     _taken: set[str] = field(default_factory=set)
     _repeats: Counter[str] = field(default_factory=Counter)
+    _written: dict[bytes, _WrittenCaption] = field(default_factory=dict)
 
     def write_videos(self, videos: Iterable[CaptionedVideo]) -> WrittenTables:
         """Write the rows of all videos and captions, and return what the tables hold."""
@@ -131,16 +147,56 @@ class _TableWriter:
                 in_roots += re.match("(tar://|lance://)?root://", video.path or "") is not None
                 self._write_row("video", video.build_row())
             for caption in video.captions:
-                caption_id = self._choose_caption_id(video.video_id, caption)
-                self._write_row("caption", caption.build_row(video.video_id, caption_id))
-                for rating in caption.ratings:
-                    self._write_row("rating", {"caption_id": caption_id, **rating.as_dict()})
-                if caption.role == "candidate":
-                    systems[caption.manifest_system or ""] += 1
+                digest = self._hash_caption(video.video_id, caption)
+                if (written := self._written.get(digest)) is None:
+                    written = self._write_caption(video.video_id, caption)
+                    if caption.role == "candidate":
+                        systems[caption.manifest_system or ""] += 1
+                    if self.are_rated:
+                        self._written[digest] = written
+                else:
+                    self._merge_fields(written, caption, video.where)
+                self._write_ratings(written, caption, video.where)
             for vector in video.vectors:
                 self._write_row("vector", dict(vector))
                 vectors[vector["encoder"]] += 1
         return WrittenTables(self.tally.build_holdings(), systems, in_roots, vectors)
+
+    def _hash_caption(self, video_id: str, caption: Caption) -> bytes:
+        row = replace(caption, extra={}).build_row(video_id, caption.caption_id or "") if self.are_rated else {}
+        return hashlib.sha256(json.dumps(row).encode()).digest()
+
+    def _write_caption(self, video_id: str, caption: Caption) -> _WrittenCaption:
+        caption_id = self._choose_caption_id(video_id, caption)
+        self._write_row("caption", caption.build_row(video_id, caption_id))
+        return _WrittenCaption(caption_id, caption.extra)
+
+    def _merge_fields(self, written: _WrittenCaption, caption: Caption, where: str) -> None:
+        """Leave out the own fields of a caption that is there already, except those that have the same value."""
+        self.findings.add_guess("rows with the same video, system and text are one caption")
+        for name, value in caption.extra.items():
+            if written.extra.get(name) != value:
+                why = "a value of a caption's further row that differs from the one in its first row, which is kept"
+                self.findings.leave_out(why, f"{where}: {name}")
+
+    def _write_ratings(self, written: _WrittenCaption, caption: Caption, where: str) -> None:
+        """Write the ratings of a caption. Unnamed raters are numbered after those of its earlier rows."""
+        before = written.numbered.copy()
+        for rating in caption.ratings:
+            if isinstance(rating.rater, int):
+                place = before[rating.aspect] + rating.rater
+                written.numbered[rating.aspect] = max(place, written.numbered[rating.aspect])
+                rater = f"rater_{place}"
+                if before[rating.aspect]:
+                    self.findings.add_guess("no column names the raters, who get numbers by the order of the rows")
+            else:
+                rater = rating.rater
+            if (rating.aspect, rater) in written.rated:
+                why = "a second rating of a caption by the same rater for the same aspect: the first is kept"
+                self.findings.leave_out(why, f"{where}: {rating.aspect} {rating.value} by {rater}")
+                continue
+            written.rated.add((rating.aspect, rater))
+            self._write_row("rating", rating.build_row(written.caption_id, rater))
 
     def _choose_caption_id(self, video_id: str, caption: Caption) -> str:
         """Choose an id for a caption: the one that it wants, with a number where another caption has it."""

@@ -24,9 +24,9 @@ Ratings = Annotated[
     list[str] | None,
     typer.Option(
         "--rating",
-        metavar="COLUMN[=SCALE]",
+        metavar="[ASPECT=]COLUMNS[=SCALE]",
         help="Column of ratings by people, such as score, 'score=0-100' or 'mos=1-5, mean of 3' (default: whole "
-        "numbers from 1 to 5); may be given several times.",
+        "numbers from 1 to 5), or columns of several raters, overall=r1,r2,r3; may be given several times.",
     ),
 ]
 _RATING = "rating"
@@ -55,10 +55,17 @@ def parse_columns(options: Sequence[str] | None, fields: Collection[str]) -> dic
 
 def parse_column_names(options: Sequence[str] | None, ratings: Sequence[str] | None) -> ColumnNames:
     """Return the names of columns that the options --column and --rating give; `--column rating=NAME` is
-    `--rating NAME`. Raises UsageError, and NoManifest for a scale that is none.
+    `--rating NAME`. Raises UsageError, also for a column of raters without one of ratings, and NoManifest for a scale
+    that is none.
     """
-    from assets.new_manifest.columns import MEANINGS, ColumnNames, parse_rating_columns
+    from assets.new_manifest.columns import MEANINGS, ColumnNames
+    from assets.new_manifest.ratings import parse_ratings
 
     given = [option for option in options or () if not option.startswith(f"{_RATING}=")]
     more = [option.partition("=")[2] for option in options or () if option not in given]
-    return ColumnNames(parse_columns(given, (*MEANINGS, _RATING)), *parse_rating_columns((*(ratings or ()), *more)))
+    rated = (*(ratings or ()), *more)
+    parse_ratings(rated)
+    columns = parse_columns(given, (*MEANINGS, _RATING))
+    if "rater" in columns and not rated:
+        raise UsageError(f"--column rater={columns['rater']}: name the column of the ratings too, with --rating COLUMN")
+    return ColumnNames(columns, rated)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,7 @@ from orchestration.cli.output import (
     AsJson,
     Progress,
     console,
+    print_error,
     print_json,
     print_plan,
     print_rows,
@@ -62,7 +64,13 @@ def init(
     named = parse_column_names(column, rating)
     with show_progress() as tell:
         made = create_manifest(
-            source, to, column_names=named, tool=tool, is_trial=dry_run, tell=tell, approve=partial(offer_ratings, tell)
+            source,
+            to,
+            column_names=named,
+            tool=tool,
+            is_trial=dry_run,
+            tell=tell,
+            choose_ratings=partial(choose_ratings, tell),
         )
     if as_json:
         print_json(_as_dict(installation, made, dry_run))
@@ -70,15 +78,18 @@ def init(
         _print(installation, made, dry_run)
 
 
-def offer_ratings(progress: Progress, findings: Findings) -> bool:
-    """Name the columns that may hold ratings of people, and return whether to write the manifest without them: asked
-    on a terminal, else True.
+def choose_ratings(progress: Progress, findings: Findings) -> list[str]:
+    """Ask on a terminal whether columns are ratings of people, and return the values of the option --rating for those
+    that are. Elsewhere print the options, and return none.
     """
-    if not findings.rating_options:
-        return True
-    options = " ".join(f"--rating {shlex.quote(option)}" for option in findings.rating_options)
-    sentence = f"ratings: no number counts as a rating of people, unless you give {options}"
-    return progress.confirm(sentence, "Write the manifest without these ratings?")
+    from assets.new_manifest.rating_offers import list_rating_offers
+
+    offers = [offer for offer in list_rating_offers(findings) if offer.question]
+    if offers and not sys.stdin.isatty():
+        options = " ".join(offer.arguments for offer in offers)
+        print_error(f"ratings: no number counts as a rating of people, unless you give {options}")
+        return []
+    return [option for offer in offers if progress.confirm(offer.question or "") for option in offer.options]
 
 
 def list_next_commands(made: NewManifest) -> list[str]:
@@ -108,6 +119,7 @@ def print_findings(made: NewManifest) -> None:
     """Print on standard output how a source was understood, what was guessed, and what the new manifest has: videos,
     captions of the five largest systems, references and ratings.
     """
+    from assets.new_manifest.rating_offers import list_rating_offers
     from assets.reports.text import format_count
 
     systems, holdings, extracted = made.tables.systems, made.holdings, made.extractor
@@ -124,8 +136,8 @@ def print_findings(made: NewManifest) -> None:
     if extracted.n_videos:
         size = f"{format_count(extracted.n_videos, 'video')}, {extracted.size_bytes / 1e6:.1f} MB"
         console.print(f"videos: {size}, in {made.folder / 'videos'}", markup=False, soft_wrap=True)
-    for offer in made.findings.explain_possible_ratings():
-        print_sentence(f"ratings: {offer}")
+    for offer in list_rating_offers(made.findings):
+        print_sentence(f"ratings: {offer.sentence}")
 
 
 def print_written_files(made: NewManifest) -> None:
@@ -152,6 +164,7 @@ def _print(installation: Installation, made: NewManifest, dry_run: bool) -> None
 
 
 def _as_dict(installation: Installation, made: NewManifest, dry_run: bool) -> dict[str, Any]:
+    from assets.new_manifest.rating_offers import list_rating_offers
     from orchestration.forecasts import build_holdings_plan
 
     holdings = made.holdings
@@ -165,7 +178,7 @@ def _as_dict(installation: Installation, made: NewManifest, dry_run: bool) -> di
         "systems": dict(made.tables.systems),
         "ratings": holdings.ratings,
         "vectors": dict(made.tables.vectors),
-        "offers": made.findings.explain_possible_ratings(),
+        "offers": [offer.sentence for offer in list_rating_offers(made.findings)],
         "needs": dict(build_holdings_plan(installation, made.holdings).needs),
         "left_out": made.findings.list_left_out(),
         "extracted": made.extractor.n_videos,

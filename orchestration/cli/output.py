@@ -6,7 +6,6 @@ import json
 import logging
 import math
 import re
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -85,11 +84,10 @@ class Progress:
         """Show a sentence as progress."""
         self.tell(line)
 
-    def confirm(self, sentence: str, question: str) -> bool:
-        """Print a sentence, ask the question on the terminal, and return the answer; True where nobody can answer."""
+    def confirm(self, question: str) -> bool:
+        """Ask the question on the terminal and return the answer, which is yes by default."""
         self.status.stop()
-        print_error(sentence)
-        answer = not sys.stdin.isatty() or typer.confirm(question, err=True)
+        answer = typer.confirm(escape_controls(question), default=True, err=True)
         self.status.start()
         return answer
 

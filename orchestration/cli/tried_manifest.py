@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assets.home_files import create_home_folder, keep_files_private
-from orchestration.cli.init import MEDIA_ROOTS, format_media_roots, offer_ratings, print_findings, print_written_files
+from orchestration.cli.init import MEDIA_ROOTS, choose_ratings, format_media_roots, print_findings, print_written_files
 from orchestration.cli.output import console, print_sentence, show_progress
 from orchestration.cli.refusals import UsageError
 
@@ -121,7 +121,12 @@ def _create_manifest(
             create_home_folder(installation.home, "manifests")
             stack.enter_context(keep_files_private())
         made = create_manifest(
-            source, target, column_names=column_names, tool=tool, tell=tell, approve=partial(offer_ratings, tell)
+            source,
+            target,
+            column_names=column_names,
+            tool=tool,
+            tell=tell,
+            choose_ratings=partial(choose_ratings, tell),
         )
     print_findings(made)
     for why, left_out in made.findings.left_out.items():

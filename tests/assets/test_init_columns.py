@@ -15,9 +15,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
-from assets.new_manifest.columns import ColumnNames, parse_rating_columns
+from assets.new_manifest.columns import ColumnNames
 from assets.new_manifest.findings import NoManifest
 from assets.new_manifest.make import NewManifest, create_manifest
+from assets.new_manifest.rating_offers import list_rating_offers
+from assets.new_manifest.ratings import parse_ratings
 from db import schema
 from lab.adapters.vatex_eval import convert
 from tests.assets.init_sources import Row, left_out, put, rows, texts
@@ -43,20 +45,24 @@ def of_cells(folder: Path, *cells: list[str], separator: str = ",", ratings: tup
     return create_manifest(folder, column_names=ColumnNames(ratings=ratings))
 
 
+def offers(made: NewManifest) -> list[str]:
+    return [offer.sentence for offer in list_rating_offers(made.findings)]
+
+
 def test_lists_of_candidates_become_samples_with_their_ratings(tmp_path: Path, engine: Engine) -> None:
     made = of_lines(tmp_path / "own", VATEX, ratings=("ratings",))
     assert (made.holdings.captions, made.holdings.references, made.holdings.ratings) == (2, 2, 6)
     assert left_out(made) == {}
     assert rows(made, "ratings")[3] == {
-        "caption_id": "v1__candidate_2", "rater": "rater_1", "aspect": "ratings", "value": 1
+        "caption_id": "v1__candidate_2", "rater": "rater_1", "aspect": "overall", "value": 1
     }  # fmt: skip
     report = ingest_folder(engine, made.folder, "mine")
     assert (report.accepted["captions"], report.accepted["ratings"], report.rejected) == (4, 6, 0)
     offered = of_lines(tmp_path / "offered", VATEX)
     assert rows(offered, "captions")[0]["ratings"] == [5.0, 4.0, 5.0]
-    assert offered.findings.explain_possible_ratings() == [
+    assert offers(offered) == [
         "column 'ratings' holds numbers from 1 to 5: --rating ratings makes them ratings of people, of aspect "
-        "'ratings' on the scale from 1 to 5"
+        "'overall' on the scale from 1 to 5"
     ]
     assert not (offered.folder / "ratings.jsonl").exists()
 
@@ -105,7 +111,7 @@ def test_a_csv_loses_no_column(tmp_path: Path) -> None:
         tmp_path,
         ["video", "reference", "score", "candidates", "fps", "code", "note", "", "segments"],
         ["v1", "A ball rolls.", "4", "A red ball.", "29.97", "007", "1.5", "0", '[{"start_s": 0, "end_s": 1}]'],
-        ["v2", '["A box.", "One box."]', "2.5", '["A blue box.", "A box"]', "30", "012", "none", "1", ""],
+        ["v2", '["A box.", "One box."]', "2.5", '["A blue box.", "A box"]', "30", "012", "dim", "1", ""],
     )
     captions = rows(made, "captions")
     assert [(row["role"], row["text"]) for row in captions] == [
@@ -119,10 +125,10 @@ def test_a_csv_loses_no_column(tmp_path: Path) -> None:
     own = [{name: row.get(name) for name in ("score", "fps", "code", "note")} for row in captions[:3]]
     assert own[0] == {"score": 4, "fps": 29.97, "code": "007", "note": "1.5"}
     assert own[1] == dict.fromkeys(own[0])
-    assert own[2] == {"score": 2.5, "fps": 30, "code": "012", "note": "none"}
+    assert own[2] == {"score": 2.5, "fps": 30, "code": "012", "note": "dim"}
     assert captions[0]["segments"] == [{"start_s": 0, "end_s": 1}]
     assert left_out(made) == {"a column without a name": 1}
-    assert made.findings.explain_possible_ratings() == [
+    assert offers(made) == [
         "column 'score' holds numbers from 2.5 to 4: --rating 'score=1-5, mean of 3' makes them mean ratings of "
         "people; name the number of raters in place of 3"
     ]
@@ -131,8 +137,8 @@ def test_a_csv_loses_no_column(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cells", "option", "explained"),
     [
-        (["1", "5"], "score", "of aspect 'score' on the scale from 1 to 5"),
-        (["1", "1"], "score", "of aspect 'score' on the scale from 1 to 5"),
+        (["1", "5"], "score", "of aspect 'overall' on the scale from 1 to 5"),
+        (["1", "1"], "score", "of aspect 'overall' on the scale from 1 to 5"),
         (["2", "6"], "score=1-7", "if their scale was another one, name it in place of 1-7"),
         (["0", "4"], "score=0-5", "in place of 0-5"),
         (["1", "9"], "score=1-10", "in place of 1-10"),
@@ -160,37 +166,35 @@ def test_a_scale_is_guessed_for_a_column_that_may_hold_ratings(
             )
         },
     )
-    findings = create_manifest(source, is_trial=True).findings
-    assert findings.rating_options == ([] if option is None else [option])
-    assert [explained in sentence for sentence in findings.explain_possible_ratings()] == [True] * bool(explained)
+    offered = list_rating_offers(create_manifest(source, is_trial=True).findings)
+    assert [offer.options for offer in offered if offer.question] == ([] if option is None else [(option,)])
+    assert [explained in offer.sentence for offer in offered] == [True] * bool(explained)
     if option is None:
         return
-    names, rules = parse_rating_columns([option])
-    made = create_manifest(source, column_names=ColumnNames(ratings=names, rating_rules=rules))
+    made = create_manifest(source, column_names=ColumnNames(ratings=(option,)))
     assert made.holdings.ratings == len(cells), "the option that is offered reads the column"
     has_scale = "=" in option
     assert (made.folder / "scales.json").exists() == has_scale
     if has_scale:
-        assert json.loads((made.folder / "scales.json").read_text()) == {"score": option[6:].partition(",")[0]}
+        assert json.loads((made.folder / "scales.json").read_text()) == {"overall": option[6:].partition(",")[0]}
 
 
 def test_means_and_other_scales_become_ratings_as_they_are(tmp_path: Path, engine: Engine) -> None:
     source = put(
         tmp_path, {"t.csv": "video,caption,mos,Slips,old\nv1,A dog runs.,4.5,12,3\nv2,A cat sleeps.,6,21,3.5\n"}
     )
-    offered = create_manifest(source, is_trial=True).findings.explain_possible_ratings()
-    assert offered == [
+    assert offers(create_manifest(source, is_trial=True)) == [
         "column 'mos' holds numbers from 4.5 to 6: --rating 'mos=1-7, mean of 3' makes them mean ratings of people; "
         "name the number of raters in place of 3"
     ]
-    names, rules = parse_rating_columns(["mos=1-5, mean of 3", "slips=0-20, lowest is best", "old"])
-    made = create_manifest(source, column_names=ColumnNames(ratings=names, rating_rules=rules))
+    ratings = ("quality=mos=1-5, mean of 3", "slips=0-20, lowest is best", "old")
+    made = create_manifest(source, column_names=ColumnNames(ratings=ratings))
     assert json.loads((made.folder / "scales.json").read_text()) == {
-        "mos": "1-5",
+        "quality": "1-5",
         "Slips": "0-20, lowest is best",
     }
     assert [{**row, "caption_id": ""} for row in rows(made, "ratings")] == [
-        {"caption_id": "", "rater": "mean of 3", "aspect": "mos", "value": 4.5, "mean_of": 3},
+        {"caption_id": "", "rater": "mean of 3", "aspect": "quality", "value": 4.5, "mean_of": 3},
         {"caption_id": "", "rater": "rater_1", "aspect": "Slips", "value": 12},
         {"caption_id": "", "rater": "rater_1", "aspect": "old", "value": 3},
     ]
@@ -200,16 +204,10 @@ def test_means_and_other_scales_become_ratings_as_they_are(tmp_path: Path, engin
     assert (report.accepted["ratings"], report.rejected) == (3, 0)
 
 
-def test_the_rule_of_a_column_is_that_of_its_very_name_first() -> None:
-    names, rules = parse_rating_columns(["Mos=0-100", "mos=1-7"])
-    both = ColumnNames(ratings=names, rating_rules=rules)
-    assert [both.find_rule(name) for name in ("Mos", "mos", "fluency")] == [*rules, (None, None)]
-
-
 @pytest.mark.parametrize("text", ["mos=", "mos=5-1", "mos=mean of 3", "mos=1-5, mean of 1", "mos=1-5 mean of 3"])
 def test_a_rule_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(NoManifest, match="is no scale: write COLUMN, COLUMN=0-100"):
-        parse_rating_columns(["score", text])
+        parse_ratings(["score", text])
 
 
 def test_own_fields_of_a_row_without_a_caption_go_to_its_references(tmp_path: Path) -> None:
@@ -275,6 +273,7 @@ def test_ratings_belong_to_one_candidate_or_to_each(tmp_path: Path) -> None:
     assert left_out(made) == {
         "ratings in column 'mos' of a row with 2 candidates: give a list with one rating for each candidate": 1,
         "ratings in column 'mos' of a row with 0 candidates": 1,
+        "a rating that is empty or no answer, such as N/A or skip": 5,
         "a rating that ingest would refuse (wrong_type): A field has another type than the manifest asks for.": 1,
     }
     with pytest.raises(NoManifest, match="no row with a caption has the column 'likes' that --rating names"):

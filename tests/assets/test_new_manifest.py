@@ -25,6 +25,7 @@ from assets.new_manifest.caption_files import parse_subtitles
 from assets.new_manifest.columns import ColumnNames, guess_columns
 from assets.new_manifest.findings import Findings, NoManifest
 from assets.new_manifest.make import create_manifest
+from assets.new_manifest.rating_offers import list_rating_offers
 from db import schema
 from tests.assets.init_sources import Files, left_out, put, read_video, rows, shard, texts
 from tests.assets.manifests import write_clip
@@ -421,18 +422,21 @@ def test_six_candidates_of_a_list_are_of_six_systems(tmp_path: Path) -> None:
     )
 
 
-def test_a_manifest_that_is_not_approved_is_not_written(tmp_path: Path) -> None:
+def test_ratings_that_are_chosen_are_read_before_anything_is_written(tmp_path: Path) -> None:
     put(tmp_path, {"t.csv": "video,caption,mos\na,b,3\n"})
-    asked: list[list[str]] = []
+    asked: list[tuple[str, ...]] = []
 
-    def refuse(findings: Findings) -> bool:
-        asked.append(findings.rating_options)
-        return False
+    def choose(findings: Findings) -> tuple[str, ...]:
+        asked.extend(offer.options for offer in list_rating_offers(findings))
+        assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["t.csv"]
+        return asked[0]
 
-    with pytest.raises(NoManifest, match="no manifest was written, as you wished"):
-        create_manifest(tmp_path, approve=refuse)
-    assert asked == [["mos"]]
-    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+    made = create_manifest(tmp_path, choose_ratings=choose)
+    assert asked == [("mos",)]
+    assert made.holdings.ratings == 1
+    assert rows(made, "captions") == [
+        {"caption_id": "a__captions", "video_id": "a", "role": "candidate", "system": "captions", "text": "b"}
+    ]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "cp1252"])

@@ -288,19 +288,25 @@ def test_ratings_are_named_before_the_manifest_is_written(folder: Path) -> None:
     assert (wrong.returncode, "write FIELD=COLUMN, where FIELD is one of video, caption" in wrong.stderr) == (2, True)
 
 
-@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 1), (b"y\n", 0)])
-def test_on_a_terminal_the_manifest_waits_for_the_answer(folder: Path, answer: bytes, code: int) -> None:
-    source = folder / f"asked_{code}"
+@pytest.mark.parametrize(("answers", "aspects"), [("n\ny\n", ["mos"]), ("\n\n", ["mos", "score"]), ("n\nn\n", [])])
+def test_on_a_terminal_every_aspect_is_a_question(folder: Path, answers: str, aspects: list[str]) -> None:
+    source = folder / f"asked_{len(aspects)}"
     source.mkdir()
-    (source / "t.csv").write_text("video,caption,score\na,A dog runs.,4\n")
+    (source / "t.csv").write_text("video,caption,score,mos\na,A dog runs.,4,70\n")
     person, terminal = pty.openpty()
-    os.write(person, answer)
+    os.write(person, answers.encode())
     with open(terminal, encoding="utf-8") as keyboard, patch.object(sys, "stdin", keyboard):
         done = run_command("init", source.name)
     os.close(person)
-    assert (done.returncode, (source / "videos.jsonl").exists()) == (code, code == 0)
-    assert "Write the manifest without these ratings?" in done.stderr
-    assert ("no manifest was written, as you wished" in done.stderr) == (code == 1)
+    assert done.returncode == 0
+    assert "Use column 'score' as ratings from 1 to 5? [Y/n]" in done.stderr
+    assert "Use column 'mos' as ratings from 0 to 100? [Y/n]" in done.stderr
+    ratings = (source / "ratings.jsonl").read_text().splitlines() if aspects else []
+    assert len(ratings) == len(aspects)
+    (caption,) = map(json.loads, (source / "captions.jsonl").read_text().splitlines())
+    assert caption.keys() & {"score", "mos"} == {"score", "mos"} - (
+        {"score", "mos"} if len(aspects) == 2 else set(aspects)
+    )
 
 
 def _write_sound(path: Path) -> None:
