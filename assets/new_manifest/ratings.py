@@ -195,7 +195,7 @@ def add_ratings(
     where: str,
     findings: Findings,
 ) -> list[Caption]:
-    """Return the captions of a row with their ratings: those of its only candidate, or in a list one for each
+    """Return the captions of a row with their ratings: those of its only candidate, or in a list one for every
     candidate. Others are left out with the reason in `findings`. rater: the cell that names who gave them, or has a
     name for each answer in a list; None without one.
     """

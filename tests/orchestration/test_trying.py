@@ -285,7 +285,7 @@ def test_ratings_are_named_before_the_manifest_is_written(folder: Path) -> None:
         "mean of 3'\n"
     )
     wrong = run_command("init", "rated", "--column", "referense=x")
-    assert (wrong.returncode, "write FIELD=COLUMN, where FIELD is one of video, caption" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "did you mean 'reference'?" in wrong.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(("answers", "aspects"), [("n\ny\n", ["mos"]), ("\n\n", ["mos", "score"]), ("n\nn\n", [])])
