@@ -1,5 +1,5 @@
 """Arithmetic that several metrics share: quotients with their value for a divisor of 0, Wilson's interval of a share,
-and Holm's correction of p-values.
+Fisher's exact test of two shares, and Holm's correction of p-values.
 """
 
 from __future__ import annotations
@@ -48,6 +48,19 @@ def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float 
     low = (centre - reach) / (1 + spread) if successes else 0.0
     high = (centre + reach) / (1 + spread) if successes < n else 1.0
     return low, high
+
+
+def compute_fisher_p(first: tuple[int, int], second: tuple[int, int]) -> float:
+    """Compute the one-sided p-value of Fisher's exact test that the first share is lower than the second: the chance of
+    at most so many successes in the first part, if its items were drawn from both. first, second: (successes, n).
+
+    >>> round(compute_fisher_p((1, 10), (9, 10)), 6), compute_fisher_p((3, 3), (0, 5))
+    (0.000547, 1.0)
+    """
+    from scipy.stats import hypergeom
+
+    (successes, n), (others, m) = first, second
+    return float(hypergeom.cdf(successes, n + m, successes + others, n))
 
 
 def correct_p_values(p_values: Sequence[float]) -> tuple[float, ...]:

@@ -10,14 +10,16 @@ from typing import Any
 from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.scales import load_scale
+from assets.promise.knowledge import check_knowledge
 from assets.promise.sentences import explain_refusal
 from assets.promise.state import (
     PromiseState,
     check_unchanged,
     compute_promise_state,
-    find_answer_source,
+    find_judge_id,
     load_promise_answers,
     load_promise_sets,
+    name_answer_source,
 )
 from assets.promise.terms import JUDGE, PromiseTerms, check_scale, check_terms, parse_record
 from assets.selection.select import MakeEncoder, embed_for_recipe
@@ -26,19 +28,27 @@ from db.manifest.datasets import Dataset
 from db.reports.mean_ratings import list_rated_aspects
 from db.selection.eligible import find_eligible_samples
 from db.selection.freeze import Selection, freeze_selection
-from db.selection.promises import Attempt, find_only_answer, list_raters, require_attempt, store_attempt
+from db.selection.promises import (
+    AnswerSource,
+    Attempt,
+    count_raters,
+    find_only_answer,
+    list_answer_sources,
+    require_attempt,
+    store_attempt,
+)
 from db.selection.recipes import Recipe, SelectionError
 from db.spelling import suggest_name
 from metrics_core.protocols import TextEncoder
 
 
 class PromiseUnconfirmed(SelectionError):
-    """Raised where no set is confirmed to keep a promise. The message says what the strictest one still needs; `state`
-    has all sets.
+    """Raised where no set is confirmed to keep a promise. The message says what the strictest one still needs, and
+    whose answers decide (`raters`); `state` has all sets.
     """
 
-    def __init__(self, state: PromiseState) -> None:
-        super().__init__(explain_refusal(state))
+    def __init__(self, state: PromiseState, raters: Mapping[str, Any]) -> None:
+        super().__init__(explain_refusal(state, raters))
         self.state = state
 
 
@@ -74,7 +84,8 @@ def make_promised_selection(
         state = _load_state(connection, dataset, recipe, terms, encoder, tell, promise_id=None)
         if state.n_confirmed:
             return _freeze(connection, dataset, recipe, state)
-    raise PromiseUnconfirmed(state)
+        raters = _describe_raters(connection, dataset, state, 0)
+    raise PromiseUnconfirmed(state, raters)
 
 
 def load_promise_state(
@@ -102,11 +113,14 @@ def _load_state(
 ) -> PromiseState:
     """Load the state of a stored attempt, or without a number that of an attempt which is stored if it is new."""
     eligible = find_eligible_samples(connection, dataset, recipe, lock=promise_id is None)
-    source = find_answer_source(eligible, terms)
+    source = name_answer_source(eligible, terms.aspect)
     sets = load_promise_sets(connection, eligible, terms, encoder, tell)
+    sources: list[AnswerSource] = []
     if promise_id is None:
-        record = terms.build_record(recipe)
-        attempt = store_attempt(connection, dataset, source, record, sets.order_sha256, len(sets.sample_ids))
+        record, n = terms.build_record(recipe), len(sets.sample_ids)
+        sources = list_answer_sources(connection, dataset, terms.aspect, find_judge_id(eligible, terms))
+        others = [(other.dataset.dataset_id, name_answer_source(eligible, other.aspect)) for other in sources]
+        attempt = store_attempt(connection, dataset, source, others, record, sets.order_sha256, n)
     else:
         row = require_attempt(connection, dataset, promise_id)
         if bytes(row["order_sha256"]) != sets.order_sha256 or row["answered_by"] != source:
@@ -117,7 +131,10 @@ def _load_state(
         attempt = Attempt(promise_id, row["attempt"])
     check_unchanged(connection, eligible, terms, sets.sample_ids)
     answers = load_promise_answers(connection, eligible, terms, sets.sample_ids)
-    return compute_promise_state(terms, sets, attempt, answers)
+    state = compute_promise_state(terms, sets, attempt, answers)
+    if promise_id is None:
+        check_knowledge(connection, eligible, terms, state, sources)
+    return state
 
 
 def _freeze(connection: Connection, dataset: Dataset, recipe: Recipe, state: PromiseState) -> PromisedSelection:
@@ -134,19 +151,15 @@ def _build_promise(connection: Connection, dataset: Dataset, state: PromiseState
     """Return what is promised about the largest confirmed set, as the passport shows it."""
     terms, place = state.terms, state.n_confirmed - 1
     confirmed = state.states[place]
-    counted = state.sets.sample_ids[state.sets.set_places <= place][: confirmed.n_asked]
     by_people, judge = terms.aspect is not None, state.sets.eligible.scorers.get(JUDGE)
     return {
         "errors_at_most": terms.limit,
         "confidence": terms.confidence,
         "error": terms.explain_error(),
-        "answered_by": find_answer_source(state.sets.eligible, terms),
+        "answered_by": name_answer_source(state.sets.eligible, terms.aspect),
         "models": None if by_people or judge is None else judge.models,
         "only_answer": None if by_people or judge is None else find_only_answer(connection, dataset, judge.scorer_id),
-        "raters": None
-        if terms.aspect is None
-        else list_raters(connection, dataset, terms.aspect, terms.n_raters, counted),
-        "n_raters": terms.n_raters if by_people else None,
+        **_describe_raters(connection, dataset, state, place),
         "n_asked": confirmed.n_asked,
         "n_wrong": confirmed.n_wrong,
         "upper_bound": confirmed.bound,
@@ -159,3 +172,12 @@ def _build_promise(connection: Connection, dataset: Dataset, state: PromiseState
         "attempt": state.attempt.attempt,
         "level": state.level,
     }
+
+
+def _describe_raters(connection: Connection, dataset: Dataset, state: PromiseState, place: int) -> dict[str, Any]:
+    """Return whose answers count for a set, how many a caption, and how many were changed; None for a judge's."""
+    terms = state.terms
+    if terms.aspect is None:
+        return dict.fromkeys(("raters", "n_raters", "n_changed"))
+    raters, n_changed = count_raters(connection, dataset, terms.aspect, terms.n_raters, state.list_counted(place))
+    return {"raters": raters, "n_raters": terms.n_raters, "n_changed": n_changed}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from assets.promise.state import PromiseState
-from assets.reports.text import format_count
+from assets.reports.text import format_count, join_names
 
 
 def explain_promise(promise: Mapping[str, Any], n: int) -> str:
@@ -20,15 +20,36 @@ def explain_promise(promise: Mapping[str, Any], n: int) -> str:
     return (
         f"promised with confidence {promise['confidence']:g}: at most {promise['upper_bound']:,} of {n:,} are errors "
         f"({promise['n_allowed']:,} would be {promise['errors_at_most']:g}); {promise['n_wrong']} of "
-        f"{promise['n_asked']} asked are errors, which is {promise['error']}{judge}{warning}"
+        f"{promise['n_asked']} asked are errors, which is {promise['error']}{judge}{warning}{explain_raters(promise)}"
     )
 
 
-def explain_refusal(state: PromiseState) -> str:
-    """Return the message that nothing is selected, since the strictest set is not confirmed, with the remedy."""
+def explain_raters(promise: Mapping[str, Any]) -> str:
+    """Return the end of a sentence that says whose ratings decide what an error is, and how many were changed; "" where
+    a judge answers, and without a rating. promise: its raters, n_raters and n_changed, as the passport has them.
+    """
+    names = list(promise.get("raters") or ())
+    if not names:
+        return ""
+    listed = join_names(names)
+    if len(names) <= promise["n_raters"]:
+        whose = f"; rated by {listed}"
+    elif promise["n_raters"] == 1:
+        whose = f"; of {listed}, the first who rated a caption decides"
+    else:
+        whose = f"; of {listed}, the first {promise['n_raters']} who rated a caption decide"
+    n_changed = promise.get("n_changed")
+    changed = f"; {format_count(n_changed, 'rating')} changed later, and the first value counts" if n_changed else ""
+    return whose + changed
+
+
+def explain_refusal(state: PromiseState, raters: Mapping[str, Any]) -> str:
+    """Return the message that nothing is selected, since the strictest set is not confirmed, with the remedy. raters:
+    as in `explain_raters`.
+    """
     first = state.states[0]
     have = (
-        f"{first.n_wrong} of {first.n_asked} answers are errors ({state.terms.explain_error()})"
+        f"{first.n_wrong} of {first.n_asked} answers are errors ({state.terms.explain_error()}{explain_raters(raters)})"
         if first.n_asked
         else "it has no answer yet"
     )

@@ -18,16 +18,16 @@ from db.selection.candidates import NothingToSelect, load_candidates
 from db.selection.chosen_table import PickedSamples
 from db.selection.eligible import EligibleSamples
 from db.selection.promises import (
+    AnswerSource,
     Attempt,
     DrawNumbers,
-    SampleAnswers,
     list_changed_samples,
     load_draw_numbers,
     load_people_answers,
     load_score_answers,
 )
 from db.selection.recipes import SelectionError
-from metrics_core.arrays import find_values
+from metrics_core.arrays import BoolArray, IntArray, find_values
 from metrics_core.promise import (
     RIGHT,
     UNANSWERED,
@@ -48,8 +48,8 @@ Positions = npt.NDArray[np.intp]
 class PromiseSets:
     """The nested sets of a recipe's order, strictest first, as arrays (n,) over the members of the largest set in the
     order of the draw, the first asked first. sample_ids: their ids. set_places: the strictest set that holds a member,
-    as its index. picked, shares: the sets and their shares of the order. order_sha256: a digest of members, texts and
-    sets.
+    as its index. picked, shares: the sets and their shares of the order. candidate_ids: of all samples that the recipe
+    may take. order_sha256: a digest of members, texts and sets.
     """
 
     eligible: EligibleSamples
@@ -57,6 +57,7 @@ class PromiseSets:
     picked: Sequence[PickedSamples]
     sample_ids: npt.NDArray[np.int64]
     set_places: Positions
+    candidate_ids: IntArray
     order_sha256: bytes
 
     @property
@@ -87,6 +88,10 @@ class PromiseState:
     def n_confirmed(self) -> int:
         """How many sets are confirmed, from the strictest on; the largest of them keeps the promise."""
         return next((place for place, state in enumerate(self.states) if not state.is_confirmed), len(self.states))
+
+    def list_counted(self, place: int) -> IntArray:
+        """List the ids of the samples whose answers count for the set at this place, in the order of the draw."""
+        return self.sets.sample_ids[self.sets.set_places <= place][: self.states[place].n_asked]
 
     def list_next_ids(self) -> list[int]:
         """List the samples to ask next: those without an answer in the first set that is not confirmed, in the order of
@@ -147,7 +152,7 @@ def load_promise_sets(
         place_by_row[np.searchsorted(draws.sample_ids, picked[place].sample_ids)] = place
     set_places = place_by_row[rows]
     digest = _compute_order_digest(draws, rows, set_places)
-    return PromiseSets(eligible, shares, picked, draws.sample_ids[rows], set_places, digest)
+    return PromiseSets(eligible, shares, picked, draws.sample_ids[rows], set_places, candidates.sample_ids, digest)
 
 
 def load_promise_answers(
@@ -156,10 +161,24 @@ def load_promise_answers(
     """Load the answers about samples as an array (n,) of RIGHT (0), WRONG (1) and UNANSWERED (-1). A sample that cannot
     be judged is WRONG. Raises SelectionError where the judge is to answer and has no scores.
     """
-    known = _load_answers(connection, eligible, terms)
+    source = AnswerSource(eligible.dataset, terms.aspect)
+    ids, is_wrong = load_source_answers(connection, source, terms, find_judge_id(eligible, terms))
+    return find_values(sample_ids, ids, np.where(is_wrong, WRONG, RIGHT).astype(np.int8), UNANSWERED)
+
+
+def load_source_answers(
+    connection: Connection, source: AnswerSource, terms: PromiseTerms, judge_id: int | None
+) -> tuple[IntArray, BoolArray]:
+    """Load the ids of a dataset's samples with an answer, and whether it is an error by these terms, as arrays (n,).
+    judge_id: as from `find_judge_id`.
+    """
+    if source.aspect is not None:
+        known = load_people_answers(connection, source.dataset, source.aspect, terms.n_raters)
+    else:
+        assert judge_id is not None
+        known = load_score_answers(connection, source.dataset, judge_id)
     # NaN is not at least anything: what cannot be judged is an error.
-    answers = np.where(known.values >= terms.error_below, RIGHT, WRONG).astype(np.int8)
-    return find_values(sample_ids, known.sample_ids, answers, UNANSWERED)
+    return known.sample_ids, ~(known.values >= terms.error_below)
 
 
 def check_unchanged(
@@ -189,19 +208,18 @@ def compute_promise_state(
     return PromiseState(terms, sets, attempt, answers, states)
 
 
-def find_answer_source(eligible: EligibleSamples, terms: PromiseTerms) -> str:
+def name_answer_source(eligible: EligibleSamples, aspect: str | None) -> str:
     """Return the name of those who answer, under which attempts are counted: people with their aspect, or the judge
     with its fingerprint. Raises SelectionError where the judge is to answer and none has scores.
     """
-    if terms.aspect is not None:
-        return f"people: {terms.aspect}"
+    if aspect is not None:
+        return f"people: {aspect}"
     return f"{JUDGE} {_require_judge(eligible).fingerprint}"
 
 
-def _load_answers(connection: Connection, eligible: EligibleSamples, terms: PromiseTerms) -> SampleAnswers:
-    if terms.aspect is not None:
-        return load_people_answers(connection, eligible.dataset, terms.aspect, terms.n_raters)
-    return load_score_answers(connection, eligible.dataset, _require_judge(eligible).scorer_id)
+def find_judge_id(eligible: EligibleSamples, terms: PromiseTerms) -> int | None:
+    """Return the id of the judge's scorer; None where people answer. Raises SelectionError if there is no judge."""
+    return None if terms.aspect is not None else _require_judge(eligible).scorer_id
 
 
 def _require_judge(eligible: EligibleSamples) -> ActiveScorer:

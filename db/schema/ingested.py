@@ -80,6 +80,8 @@ video = sa.Table(
     text_column("source_url", nullable=True),
     text_column("collected_at", nullable=True),
     sa.Column("opt_out", sa.Boolean, nullable=True),
+    # Set by a trigger: when the file or own fields last changed after the row was inserted.
+    sa.Column("rewritten_at", sa.DateTime(timezone=True), nullable=True),
     sa.UniqueConstraint("dataset_id", "key"),
     sa.Index("ix_video_dataset_id_shard", "dataset_id", "shard"),
     sa.CheckConstraint("status IN ('ok', 'damaged', 'undecodable', 'text_only')", name="status"),
@@ -153,6 +155,8 @@ sample = sa.Table(
     key_copy_column("sample"),
     # Set by a trigger: when the text last changed after people or the judge had answered about it.
     sa.Column("changed_at", sa.DateTime(timezone=True), nullable=True),
+    # Set by a trigger: when another field of the manifest last changed after the row was inserted.
+    sa.Column("rewritten_at", sa.DateTime(timezone=True), nullable=True),
     sa.UniqueConstraint("dataset_id", "kind", "key"),
     sa.Index("ix_sample_dataset_id_shard", "dataset_id", "shard"),
     sa.Index("ix_sample_video_id", "video_id"),
@@ -171,6 +175,8 @@ rating = sa.Table(
     digest_column("row_sha256"),
     digest_column("text_sha256"),
     time_column("stored_at"),
+    # Kept by a trigger: the value that was stored first for this text; NULL where it was never changed.
+    sa.Column("first_value", sa.Double, nullable=True),
 )
 
 # The scale that a manifest declares for an aspect; the others go from 1 to 5.

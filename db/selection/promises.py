@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +17,22 @@ from db.server.arrays import read_arrays
 
 _MOST = 2**63 - 1
 _FIRST_RATINGS = (
-    "SELECT sample_id, rater, value FROM (SELECT sample_id, rater, value, count(*) OVER (PARTITION BY sample_id) AS n, "
+    "SELECT sample_id, rater, value, is_changed FROM (SELECT sample_id, rater, COALESCE(first_value, value) AS value, "
+    "COALESCE(first_value <> value, false) AS is_changed, count(*) OVER (PARTITION BY sample_id) AS n, "
     "row_number() OVER (PARTITION BY sample_id ORDER BY stored_at, r.extra ->> 'rated_at' NULLS FIRST, rater) AS place "
-    "FROM current_rating r JOIN sample USING (sample_id) WHERE dataset_id = :dataset_id AND aspect = :aspect) "
+    "FROM rating r JOIN sample s USING (sample_id, text_sha256) WHERE dataset_id = :dataset_id AND aspect = :aspect) "
     "AS rated WHERE n >= :n_raters AND place <= :n_raters"
+)
+# All answers that a promise by people, or by a judge, may count: of which aspect, when, and their first value.
+_PEOPLE = "SELECT sample_id, aspect, stored_at AS answered_at, COALESCE(first_value, value) AS value FROM rating"
+_JUDGE = (
+    "SELECT sample_id, '' AS aspect, scored_at AS answered_at, value FROM score WHERE scorer_id = :scorer_id "
+    "AND status NOT IN ('not_drawn', 'failed')"
+)
+# Captions are the same in two datasets if their texts and videos are.
+_TEXTS = (
+    "SELECT s.dataset_id, sample_id, text_sha256, COALESCE(encode(v.content_sha256, 'hex'), v.key) AS file "
+    "FROM sample s JOIN video v USING (video_id)"
 )
 
 
@@ -43,6 +55,13 @@ class SampleAnswers(NamedTuple):
     values: npt.NDArray[np.float64]
 
 
+class AnswerSource(NamedTuple):
+    """A dataset with answers about captions of another one: the same question under its name there."""
+
+    dataset: Dataset
+    aspect: str | None
+
+
 class Attempt(NamedTuple):
     """A stored attempt at a promise: its id, and its number among the attempts on the same answers, from 1."""
 
@@ -62,8 +81,9 @@ def load_draw_numbers(connection: Connection, dataset: Dataset, seed: int) -> Dr
 
 def load_people_answers(connection: Connection, dataset: Dataset, aspect: str, n_raters: int) -> SampleAnswers:
     """Load the mean of the first `n_raters` ratings of every caption of a dataset that has so many for this aspect, on
-    its present text, in the order in which they were stored: what comes later never replaces an answer. Ratings that
-    were stored at once, such as those of a manifest, go by their own time, if any, and then by rater.
+    its present text, in the order in which they were stored: what comes later never replaces an answer, and a rating
+    that was changed counts with its first value. Ratings that were stored at once, such as those of a manifest, go by
+    their own time, if any, and then by rater.
     """
     query = f"SELECT sample_id, avg(value) AS value FROM ({_FIRST_RATINGS}) g GROUP BY sample_id ORDER BY sample_id"
     values = {"dataset_id": dataset.dataset_id, "aspect": aspect, "n_raters": n_raters}
@@ -89,13 +109,80 @@ def list_changed_samples(connection: Connection, dataset: Dataset, seed: int) ->
     return ids
 
 
-def list_raters(
+def count_raters(
     connection: Connection, dataset: Dataset, aspect: str, n_raters: int, sample_ids: npt.NDArray[np.int64]
-) -> list[str]:
-    """List the names of the people whose ratings of these captions count as in `load_people_answers`, sorted."""
-    query = f"SELECT DISTINCT rater FROM ({_FIRST_RATINGS}) g WHERE sample_id = ANY(:ids)"
+) -> tuple[list[str], int]:
+    """Return the names of the people whose ratings of these captions count as in `load_people_answers`, sorted, and how
+    many of these ratings were changed after they were stored.
+    """
+    query = (
+        f"SELECT rater, count(*) FILTER (WHERE is_changed) FROM ({_FIRST_RATINGS}) g WHERE sample_id = ANY(:ids) "
+        "GROUP BY rater ORDER BY rater"
+    )
     values = {"dataset_id": dataset.dataset_id, "aspect": aspect, "n_raters": n_raters, "ids": sample_ids.tolist()}
-    return sorted(connection.scalars(sa.text(query), values))
+    rows = connection.execute(sa.text(query), values).all()
+    return sorted(row[0] for row in rows), sum(row[1] for row in rows)
+
+
+def list_answer_sources(
+    connection: Connection, dataset: Dataset, aspect: str | None, scorer_id: int | None
+) -> list[AnswerSource]:
+    """List the datasets with answers to a question about captions that this one has, too, and the aspects under which
+    people gave them: those whose names have the same letters and digits, and those whose mean ratings of ten or more
+    shared captions are equal in nine of ten. aspect: None for answers of the judge with this scorer.
+    """
+    query = (
+        f"WITH texts AS NOT MATERIALIZED ({_TEXTS}), "
+        "answered AS (SELECT t.dataset_id, aspect, text_sha256, file, avg(value) AS value "
+        f"FROM ({_JUDGE if aspect is None else _PEOPLE}) a JOIN texts t USING (sample_id) GROUP BY 1, 2, 3, 4), "
+        "mine AS (SELECT DISTINCT text_sha256, file FROM texts WHERE dataset_id = :dataset_id) "
+        "SELECT d.dataset_id, d.name, d.n_shards, a.aspect FROM answered a JOIN mine USING (text_sha256, file) "
+        "JOIN dataset d USING (dataset_id) LEFT JOIN answered o "
+        "ON o.dataset_id = :dataset_id AND o.aspect = :aspect AND (o.text_sha256, o.file) = (a.text_sha256, a.file) "
+        "GROUP BY d.dataset_id, a.aspect HAVING regexp_replace(lower(a.aspect), '[^[:alnum:]]', '', 'g') = "
+        "regexp_replace(lower(:aspect), '[^[:alnum:]]', '', 'g') "
+        "OR count(o.value) >= 10 AND count(*) FILTER (WHERE a.value = o.value) >= 0.9 * count(o.value)"
+    )
+    values = {"dataset_id": dataset.dataset_id, "aspect": aspect or "", "scorer_id": scorer_id}
+    return [AnswerSource(Dataset(*row[:3]), row[3] or None) for row in connection.execute(sa.text(query), values)]
+
+
+def list_late_columns(connection: Connection, dataset: Dataset, aspect: str | None, scorer_id: int | None) -> set[str]:
+    """List the columns of recipes that may know the answers of a promise, in lower case: tags, ratings of other
+    aspects and imported scores that were stored after an answer about their caption, metrics of which only a draw is
+    scored, and "" for fields and files of the manifest where any was changed after an answer about its caption.
+    aspect, scorer_id: as in `list_answer_sources`.
+    """
+    query = (
+        f"WITH answered AS (SELECT a.*, s.video_id, s.rewritten_at FROM ({_JUDGE if aspect is None else _PEOPLE}) a "
+        "JOIN sample s USING (sample_id) WHERE dataset_id = :dataset_id AND aspect = :aspect) "
+        "SELECT 'tag_' || text FROM remark r JOIN answered a USING (sample_id) "
+        "WHERE r.kind = 'tag' AND made_at >= answered_at "
+        "UNION SELECT 'rating_' || r.aspect FROM rating r JOIN answered a USING (sample_id) "
+        "WHERE r.aspect <> :aspect AND (stored_at >= answered_at OR first_value IS NOT NULL) "
+        "UNION SELECT metric FROM score JOIN scorer USING (scorer_id) JOIN answered a USING (sample_id) "
+        "WHERE code_version = 'imported' AND scored_at >= answered_at "
+        "UNION SELECT metric FROM sample_draw WHERE dataset_id = :dataset_id "
+        "UNION SELECT '' FROM answered a JOIN video v USING (video_id) "
+        "WHERE GREATEST(a.rewritten_at, v.rewritten_at) >= answered_at"
+    )
+    values = {"dataset_id": dataset.dataset_id, "aspect": aspect or "", "scorer_id": scorer_id}
+    return {name.lower() for name in connection.scalars(sa.text(query), values)}
+
+
+def load_shared_samples(
+    connection: Connection, dataset: Dataset, other: Dataset
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Load the ids of all samples of another dataset, and of the same samples of this one, -1 where it has none."""
+    query = (
+        f"WITH texts AS NOT MATERIALIZED ({_TEXTS}) "
+        "SELECT o.sample_id, COALESCE(min(t.sample_id), -1) AS same_id FROM texts o "
+        "LEFT JOIN texts t ON t.dataset_id = :dataset_id AND (t.text_sha256, t.file) = (o.text_sha256, o.file) "
+        "WHERE o.dataset_id = :other_id GROUP BY o.sample_id"
+    )
+    values = {"dataset_id": dataset.dataset_id, "other_id": other.dataset_id}
+    ids, same = read_arrays(connection, {"sample_id": "i8", "same_id": "i8"}, query, values)
+    return ids, same
 
 
 def load_score_answers(connection: Connection, dataset: Dataset, scorer_id: int) -> SampleAnswers:
@@ -126,20 +213,24 @@ def store_attempt(
     connection: Connection,
     dataset: Dataset,
     answered_by: str,
+    others: Collection[tuple[int, str]],
     terms: Mapping[str, Any],
     order_sha256: bytes,
     n_candidates: int,
 ) -> Attempt:
     """Return the attempt at a promise with these terms on this order of candidates. If there is none yet, it is stored
-    as the next one on the same answers. The transaction must hold the lock of `find_eligible_samples`, so that two
-    processes do not count alike; this does not commit.
+    as the next one on the same answers. others: further ids of datasets, with those who answer there, whose attempts
+    count, too. The transaction must hold the lock of `find_eligible_samples`, so that two processes do not count alike;
+    this does not commit.
     """
-    known = promise.c.dataset_id == dataset.dataset_id, promise.c.answered_by == answered_by
+    own = promise.c.dataset_id == dataset.dataset_id, promise.c.answered_by == answered_by
     same = promise.c.terms == dict(terms), promise.c.order_sha256 == order_sha256
-    query = sa.select(promise.c.promise_id, promise.c.attempt).where(*known, *same)
+    query = sa.select(promise.c.promise_id, promise.c.attempt).where(*own, *same)
     if known_attempt := connection.execute(query).one_or_none():
         return Attempt(*known_attempt)
-    number = sa.select(sa.func.coalesce(sa.func.max(promise.c.attempt), 0) + 1).where(*known).scalar_subquery()
+    sources = [(dataset.dataset_id, answered_by), *others]
+    known = sa.tuple_(promise.c.dataset_id, promise.c.answered_by).in_(sources)
+    number = sa.select(sa.func.coalesce(sa.func.max(promise.c.attempt), 0) + 1).where(known).scalar_subquery()
     row = {
         "dataset_id": dataset.dataset_id,
         "answered_by": answered_by,

@@ -25,7 +25,7 @@ _INGESTED = (
     *("dataset", "video", "reference", "keypoint", "sample", "rating", "keypoint_label", "video_embedding"),
     "ingest_reject",
 )
-_TIMES = {"created_at", "ingested_at", "stored_at"}
+_TIMES = {"created_at", "ingested_at", "stored_at", "rewritten_at"}
 
 
 def candidate(key: str, video: str, text: str, **more: Any) -> Row:

@@ -173,4 +173,5 @@ def test_another_judge_answers_the_same_draw_and_has_attempts_of_its_own(
     assert "judge: 40 drawn samples without a score; 40 requests at most to second" in draw(dataset, "10")
     assert [body["model"] for body in server.asked].count("second") == 40
     again = select(dataset)
-    assert (again["attempt"], first["attempt"], again["promise_id"] > first["promise_id"]) == (1, 1, True)
+    # Attempts by the first judge count over all datasets of this module, which have the same captions.
+    assert (again["attempt"], again["promise_id"] > first["promise_id"]) == (1, True)
