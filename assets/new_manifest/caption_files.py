@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,6 +16,7 @@ from assets.ingest.rejects import Reject
 from assets.new_manifest.columns import ColumnNames, guess_columns, parse_captions, parse_row_captions
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings
 from assets.new_manifest.folder import CAPTION_SUFFIXES, SourceFolder, drop_suffix
+from assets.new_manifest.subtitles import parse_subtitles
 from assets.new_manifest.videos import VideoRegistry
 
 # One byte more than the limit shows a file that is too long.
@@ -25,9 +24,6 @@ MAX_READ_BYTES = MAX_ROW_BYTES + 1
 _LESS = "a caption that was not used, since another file comes first (.txt, then .json, .vtt, .srt)"
 # The name of a file's text among the fields of JSON objects of the same video.
 _TEXT = "the text of the file"
-_TIME = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
-_TIMES = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}")
-_TAG = re.compile(r"</?[^<>]*>")
 
 
 class CaptionFile(NamedTuple):
@@ -137,7 +133,9 @@ def _parse_content(file: CaptionFile, findings: Findings) -> Any:
     if file.suffix == ".json":
         value = strict_json.parse_json(text)
     elif file.suffix != ".txt":
-        value = parse_subtitles(text)
+        value, left_out = parse_subtitles(text)
+        for reason in left_out:
+            findings.leave_out(reason, file.name)
     if isinstance(value, Reject):
         findings.leave_out(f"a caption file that is not valid JSON ({value.code})", file.name)
         return None
@@ -167,36 +165,3 @@ def _add_fields(
         row, replace(column_names, by_meaning={**column_names.by_meaning, "caption": _TEXT}), is_caption_file=True
     )
     return parse_row_captions(row, columns, name, findings)
-
-
-def parse_subtitles(content: str) -> list[dict[str, Any]]:
-    """Parse the cues of WebVTT or SubRip into segments: dicts of `start_s` and `end_s` in seconds and `text` on one
-    line, in order. Cues without text are left out; tags, numbers, notes and styles are no text. An end before its start
-    is set to the start.
-
-    A cue that repeats the last line of the one before it, as rolling subtitles do, adds only what is new.
-
-    >>> parse_subtitles("WEBVTT\\n\\n00:01.000 --> 00:02.500\\nA <i>cat</i>\\nsleeps.\\n")
-    [{'start_s': 1.0, 'end_s': 2.5, 'text': 'A cat sleeps.'}]
-    """
-    segments: list[dict[str, Any]] = []
-    last_text: list[str] = []
-    for block in re.split(r"\n[ \t]*\n", content.replace("\r\n", "\n").replace("\r", "\n")):
-        lines = block.strip("\n").split("\n")
-        place = next((n for n, line in enumerate(lines[:2]) if _TIMES.match(line)), None)
-        if place is None:
-            continue
-        times = _TIMES.match(lines[place])
-        text = [html.unescape(_TAG.sub("", line)).strip() for line in lines[place + 1 :]]
-        text = [line for line in text if line]
-        new = text[1:] if last_text and text and text[0] == last_text[-1] and len(text) > 1 else text
-        last_text = text or last_text
-        if new and times is not None:
-            start, end = _seconds(times.groups()[:4]), _seconds(times.groups()[4:])
-            segments.append({"start_s": start, "end_s": max(start, end), "text": " ".join(new)})
-    return segments
-
-
-def _seconds(parts: tuple[str | None, ...]) -> float:
-    hours, minutes, seconds, fraction = (part or "0" for part in parts)
-    return int(hours) * 3600 + int(minutes) * 60 + int(seconds) + int(fraction.ljust(3, "0")) / 1000

@@ -21,7 +21,6 @@ from assets.holdings import read_manifest_holdings
 from assets.ingest.manifest import list_table_files
 from assets.ingest.rejects import ManifestError
 from assets.ingest.run import ingest_folder
-from assets.new_manifest.caption_files import parse_subtitles
 from assets.new_manifest.columns import ColumnNames, guess_columns
 from assets.new_manifest.findings import Findings, NoManifest
 from assets.new_manifest.make import create_manifest
@@ -507,14 +506,8 @@ def test_ingest_points_to_init_where_videos_is_missing(tmp_path: Path) -> None:
     assert "reelsieve init" not in str(missing.value)
 
 
-def test_subtitles_without_tags_notes_and_repeated_lines() -> None:
-    vtt = (
-        "WEBVTT - mine\n\nSTYLE\n::cue {}\n\nNOTE not this\n\nintro\n00:00.000 --> 01:02.5 align:start\n"
-        "<v Ann>One &amp; <00:00:01.000><c>two</c></v>\n\n1:00:00.000 --> 1:00:01.000\nOne & two\nthree\n\n"
-        "00:05.000 --> 00:04.000\n\n00:07.000 --> 00:06.000\nlast"
-    )
-    assert parse_subtitles(vtt) == [
-        {"start_s": 0.0, "end_s": 62.5, "text": "One & two"},
-        {"start_s": 3600.0, "end_s": 3601.0, "text": "three"},
-        {"start_s": 7.0, "end_s": 7.0, "text": "last"},
-    ]
+def test_what_is_changed_in_subtitles_names_their_file(tmp_path: Path, clip: bytes) -> None:
+    srt = "1\n00:00:00,500 --> 00:00:01,000\nIt stops.\n\n2\n00:00:00,000 --> 00:00:00,500\nA ball rolls.\n"
+    made = create_manifest(put(tmp_path, {"a.mp4": clip, "a.srt": srt}))
+    assert texts(made) == {"a__captions": "A ball rolls. It stops."}
+    assert left_out(made) == {"the place of a cue of subtitles that is out of order: cues are sorted by their times": 1}
