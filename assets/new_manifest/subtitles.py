@@ -76,7 +76,7 @@ def parse_subtitles(content: str) -> Subtitles:
 def _count_rolled_words(cues: list[_Cue]) -> list[int]:
     """Count the words at the beginning of each cue that belong to the one before: 0 unless most cues roll."""
     repeated = [_count_repeated_words(before, cue) for before, cue in pairwise(cues)]
-    # "No." after "No." is said twice, but not where it is shown for a moment, or where more follows.
+    # "No." after "No." stands twice, but not where it is shown for a moment, or where more follows.
     rolling = [
         n
         for n, cue in zip(repeated, cues[1:], strict=True)

@@ -58,6 +58,11 @@ class FrameMeasurer:
         """Measure the next decoded frame for light, change, motion and signature. About one frame a second is also
         measured for contrast, sharpness and bars.
         """
+        from metrics_core.frames.container import count_quarter_turns
+
+        if not self.n_frames:
+            # The rotation may change within a stream. All frames get that of the first.
+            self._scan.turns = count_quarter_turns(frame)
         time_s = self._find_start_time(frame)
         if self.texts is not None:
             self.texts.add_frame(frame, time_s)

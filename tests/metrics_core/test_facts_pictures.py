@@ -22,8 +22,9 @@ from metrics_core.facts.pictures import (
     mark_repeated_frames,
     shrink_picture,
 )
+from metrics_core.facts.signatures import convert_to_unit_vectors
 from metrics_core.frames.records import FrameReadError
-from tests.metrics_core.frames_clips import RATE, encode_at, encode_pictures, encode_sound
+from tests.metrics_core.frames_clips import RATE, encode_at, encode_pictures, encode_sound, set_rotation
 
 HEIGHT, WIDTH, N = 144, 256, 48
 Picture = NDArray[np.uint8]
@@ -100,6 +101,25 @@ def test_a_shift_is_measured_to_a_fraction_of_a_pixel(pixels: float, seed: int) 
     assert found.camera == pytest.approx(pixels / 360 / 0.2, rel=0.05)
     assert found.length == pytest.approx(pixels / 360 / 0.2, rel=0.07)
     assert found.objects < 0.02
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_a_clip_that_players_turn_moves_by_the_height_of_its_upright_picture(tmp_path: Path, turns: int) -> None:
+    """An upright phone clip, stored lying, against its upright copy: the same motion, signature, change and bars."""
+    tall = photo(3, 256, 144 + 3 * 40)
+    upright = np.stack([tall[:, 3 * t : 3 * t + 144] for t in range(40)])
+    upright[:, 60:140, 20:100] = photo(4, 80, 80)
+    paths = [
+        encode_pictures(tmp_path / f"{turn}.mp4", "libx264", "yuv420p", np.rot90(upright, turn, (1, 2)), crf="12")
+        for turn in (turns, 0)
+    ]
+    (stored, *_), (copy, *_) = (measure_video(path) for path in (set_rotation(paths[0], turns), paths[1]))
+    for fact in ("motion", "camera_motion", "object_motion", "frame_change"):
+        assert getattr(stored, fact) == pytest.approx(getattr(copy, fact), rel=0.1)
+    assert copy.camera_motion == pytest.approx(3 * RATE / 256, rel=0.1)
+    signatures = [bytes.fromhex(each.signature or "") for each in (stored, copy)]
+    ((_, likeness), _) = convert_to_unit_vectors(signatures) @ convert_to_unit_vectors(signatures).T
+    assert likeness > 0.95
 
 
 def test_the_motion_of_pictures_without_structure_is_not_known() -> None:
@@ -211,11 +231,26 @@ def test_repeated_frames_are_counted_and_make_no_cuts(tmp_path: Path, crf: str) 
     assert measured(tmp_path, shots, crf=crf).repeated_share == pytest.approx(0, abs=0.03)
 
 
+@pytest.mark.parametrize("crf", ["18", "35"])
+def test_a_small_or_slow_mover_is_no_repeat(tmp_path: Path, crf: str) -> None:
+    still, along, down = np.repeat(photo(2)[..., 0][None], 90, axis=0), np.full((90, HEIGHT, WIDTH), 100), pan(1, 90)
+    box = still.copy()
+    for t in range(90):
+        box[t, 60:76, 4 + t : 20 + t] = 220
+        along[t, 10 + t : 26 + t, 100:116] = 160
+    for pictures in (box, along, down[..., 0] // 10 + 6):
+        assert measured(tmp_path, grey(pictures), crf=crf).repeated_share == pytest.approx(0, abs=0.02)
+        thirds = np.repeat(pictures[::3], 3, axis=0)
+        share = measured(tmp_path, grey(thirds), crf="12").repeated_share
+        assert share == pytest.approx(2 / 3, abs=0.03)
+    assert measured(tmp_path, grey(still), crf=crf).repeated_share > 0.9
+
+
 def test_a_cut_among_repeated_frames_is_one() -> None:
     threes = [0.1, 0.3, 6.0]
     changes = [*threes * 5, 0.1, 0.3, 40.0, *threes * 5]
     assert list_cuts(changes, 6) == [18]
-    assert mark_repeated_frames(changes, 6) == [change < 1 for change in changes]
+    assert mark_repeated_frames(changes, 6, [18]) == [change < 1 for change in changes]
     assert mark_repeated_frames([], 2) == []
 
 
