@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from metrics_core.child_processes import find_caller_folder
+
 HOME_NAME = ".reelsieve"
 # The dataset of the demo's drawn videos, and its folder in the home. Models that only know these videos score every
 # dataset of this name.
@@ -19,7 +21,7 @@ def find_home(start: Path | None = None) -> Path:
     Above the folder only a home of this user counts, since anyone who may write into a home decides what its server
     runs.
     """
-    return find_nearest_path(HOME_NAME, Path.is_dir, start) or (start or Path.cwd()).resolve() / HOME_NAME
+    return find_nearest_path(HOME_NAME, Path.is_dir, start) or (start or find_caller_folder()).resolve() / HOME_NAME
 
 
 def find_nearest_path(name: str, is_match: Callable[[Path], bool], start: Path | None = None) -> Path | None:
@@ -27,7 +29,7 @@ def find_nearest_path(name: str, is_match: Callable[[Path], bool], start: Path |
     `is_match` returns whether a path fits; `start` is by default the current folder. Above the folder itself only a
     path that this user owns counts.
     """
-    start = (start or Path.cwd()).resolve()
+    start = (start or find_caller_folder()).resolve()
     for folder in (start, *start.parents):
         path = folder / name
         if is_match(path) and (folder == start or path.stat().st_uid == os.geteuid()):
@@ -39,7 +41,7 @@ def list_homes_nearby(start: Path | None = None) -> list[Path]:
     """List the home folders that exist directly below a folder's subfolders or siblings, by default those of the
     current folder. The homes of subfolders come first. Folders that cannot be read are skipped.
     """
-    start = (start or Path.cwd()).resolve()
+    start = (start or find_caller_folder()).resolve()
     homes: list[Path] = []
     for folder in dict.fromkeys((start, start.parent)):
         try:

@@ -156,6 +156,12 @@ class Installation:
             "REELSIEVE_DAGSTER_DIR": str(folder),
         }
 
+    def create_empty_folder(self) -> Path:
+        """Return the path of an empty folder of this account in the home; create it if needed. Dagster's and Ray's
+        programs start there, since they read modules and `.env` of the current folder.
+        """
+        return create_home_folder(self.home, "empty")
+
     def close(self) -> None:
         """Close the connections of the engine and the Dagster instance, if they were opened."""
         for name in ("instance", "engine"):

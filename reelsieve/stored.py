@@ -222,7 +222,8 @@ def select(
     from db.selection.recipes import parse_recipe
 
     if isinstance(recipe, str | os.PathLike):
-        return _run_command(["select", "--dataset", dataset, "--recipe", str(Path(recipe).expanduser())], home, url)
+        recipe = os.path.abspath(Path(recipe).expanduser())
+        return _run_command(["select", "--dataset", dataset, "--recipe", recipe], home, url)
     rule = parse_recipe(recipe)
     with tempfile.TemporaryDirectory() as folder:
         # JSON is YAML, too.
@@ -235,11 +236,14 @@ def _run_command(arguments: list[str], home: Place | None, url: str | None) -> d
     """Return the JSON of a command that runs in a process of its own, so that runs and signals do not reach the
     caller's.
     """
+    from metrics_core.child_processes import PACKAGES_FOLDER, build_child_environment
+
     place = {} if home is None else {"REELSIEVE_HOME": str(Path(home).expanduser().resolve()), "CURATION_DB_URL": ""}
     place |= {} if url is None else {"CURATION_DB_URL": url}
     done = subprocess.run(
         [sys.executable, "-m", "reelsieve", *arguments, "--json"],
-        env={**os.environ, **place},
+        env=build_child_environment(sys.path) | place,
+        cwd=PACKAGES_FOLDER,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -1,7 +1,6 @@
 """The database tables that ingest fills, as Dagster assets with one partition per dataset."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import dagster as dg
@@ -20,6 +19,7 @@ from assets.settings import read_settings
 from assets.step_errors import explain_failure
 from db.manifest.datasets import Dataset
 from db.manifest.removal import count_dataset_rows
+from metrics_core.child_processes import locate_path
 
 
 class _DatabaseTable(NamedTuple):
@@ -88,14 +88,16 @@ def ingest(
     context: dg.AssetExecutionContext, config: IngestConfig, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.MaterializeResult | dg.AssetCheckResult]:
     """Read a manifest folder into the database, row by row. Table ingest_reject gets the refused rows with reasons."""
+    # In the web interface it counts from the folder in which that was started.
+    folder = locate_path(config.folder)
     # Someone who adds a partition in the web interface may give it any name.
-    check_dataset_name(context.partition_key, Path(config.folder), curation.home)
+    check_dataset_name(context.partition_key, folder, curation.home)
     log_sparsely = throttle_lines(context.log.info)
     report = ingest_folder(
         curation.engine,
-        Path(config.folder),
+        folder,
         context.partition_key,
-        mixed_rows=Path(config.rows) if config.rows else None,
+        mixed_rows=locate_path(config.rows) if config.rows else None,
         n_shards=config.n_shards,
         columns=config.columns,
         progress=lambda source, n_read: log_sparsely(f"{source}: {format_count(n_read, 'row')} read"),

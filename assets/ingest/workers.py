@@ -31,6 +31,7 @@ from assets.ingest.rejects import ManifestError
 from assets.ingest.rows import CheckedRow
 from assets.ingest.scales import NO_SCALES, Scale
 from assets.ingest.validate import validate_row
+from metrics_core.child_processes import PACKAGES_FOLDER, build_child_environment
 
 LARGE_FILE_BYTES = 8 * 2**20
 # This process and the database take turns, so they need one core together.
@@ -71,9 +72,10 @@ class WorkerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
-                # The folders of this process, in place of the working folder, which may hold somebody's data.
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
-                cwd=Path(__file__).resolve().parents[2],
+                # The child imports from the folders of this process, except the current one, which may hold somebody's
+                # data.
+                env=build_child_environment(sys.path),
+                cwd=PACKAGES_FOLDER,
                 start_new_session=True,  # so that Ctrl-C reaches only this process, which then ends the other
             )
         self._channel.send((source, kind, tuple(dimensions), dict(scales), dict(columns)))

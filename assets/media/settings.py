@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from assets.home import find_home
 from assets.media.address import AddressRefused, parse_address
 from assets.settings import PREFIX
+from metrics_core.child_processes import locate_path
 
 _ROOT_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
@@ -64,7 +65,7 @@ class MediaSettings(BaseSettings):
     @property
     def cache_folder(self) -> Path:
         """The folder of copies as an absolute path: `media_cache`, by default `media` in the home folder."""
-        return (self.media_cache or self.home / "media").expanduser().resolve()
+        return locate_path(self.media_cache or self.home / "media").resolve()
 
     @property
     def cache_bytes(self) -> int:

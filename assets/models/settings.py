@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from assets.models.chat import KEY_VARIABLE_DESCRIPTION, PRECISION_DESCRIPTION, ChatSettings, Precision
 from metrics_core.models.clip_encoder import OpenClipEncoder
-from metrics_core.models.revision import split_model_name
+from metrics_core.models.revision import find_model_source, split_model_name
 from metrics_core.models.sentence_splitter import make_sentence_splitter
 from metrics_core.models.text_encoder import OFFLINE, make_text_encoder
 from metrics_core.protocols import SentenceSplitter, TextEncoder
@@ -113,4 +114,7 @@ def _make_image_text_encoder(architecture: str, checkpoint: str, precision: str)
         from demo.encoder import make_demo_encoder
 
         return make_demo_encoder()
+    architecture, checkpoint = (
+        source if Path(source := find_model_source(name)).is_file() else name for name in (architecture, checkpoint)
+    )
     return OpenClipEncoder(architecture, checkpoint, precision=precision)

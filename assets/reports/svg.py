@@ -48,7 +48,10 @@ def use_page_style(draw: Callable[P, str]) -> Callable[P, str]:
     def plot(*args: P.args, **kwargs: P.kwargs) -> str:
         import matplotlib as mpl
 
-        with mpl.rc_context(PAGE_STYLE):
+        with mpl.rc_context():
+            # A file matplotlibrc of the current folder would change the page.
+            mpl.rcdefaults()
+            mpl.rcParams.update(PAGE_STYLE)
             return draw(*args, **kwargs)
 
     return plot

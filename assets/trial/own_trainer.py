@@ -17,6 +17,7 @@ from assets.trial.parts import TrialParts, compute_digest, format_digest
 from assets.trial.run_folder import choose_run_folder, parse_result, read_result, write_result, write_run_folder
 from db.selection.recipes import SelectionError
 from db.selection.trials import TrainedRun
+from metrics_core.child_processes import build_user_environment
 
 LOG = "log.txt"
 _OUTPUT = "output.txt"
@@ -80,7 +81,11 @@ class OwnTrainer:
         with (folder / _OUTPUT).open("wb") as output, (folder / LOG).open("wb") as log:
             try:
                 process = subprocess.Popen(
-                    [*self._arguments, str(folder)], stdin=subprocess.DEVNULL, stdout=output, stderr=log
+                    [*self._arguments, str(folder)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=log,
+                    env=build_user_environment(),
                 )
             except OSError as error:
                 raise SelectionError(f"{self._arguments[0]} cannot be called: {error.strerror}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -10,11 +9,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
+from metrics_core.child_processes import PACKAGES_FOLDER, build_child_environment
 from metrics_core.frames.messages import receive_message, send_message
 
 # Time to start Python and import NumPy on a busy machine. It does not count towards the time limit of a video.
@@ -45,10 +44,10 @@ class WorkerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
-                # The child imports from the same folders as the caller. Python puts the working folder first, so this
-                # must not be a folder with somebody's data.
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
-                cwd=Path(__file__).resolve().parents[2],
+                # The child imports from the folders of this process, except the current one, which may hold somebody's
+                # data.
+                env=build_child_environment(sys.path),
+                cwd=PACKAGES_FOLDER,
                 start_new_session=True,  # so that Ctrl-C reaches only the caller, which then ends the child
             )
         try:

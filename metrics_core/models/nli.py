@@ -17,7 +17,7 @@ from metrics_core.models.files import check_model_files
 from metrics_core.models.nli_inputs import tokenize_pairs
 from metrics_core.models.nli_loading import LoadedClassifier, make_classifier
 from metrics_core.models.precision import choose_precision
-from metrics_core.models.revision import find_model_revision, split_model_name
+from metrics_core.models.revision import find_model_revision, find_model_source, split_model_name
 from metrics_core.protocols import Entailments, ModelIdentity
 
 PRECISIONS = ("fp32", "bf16", "fp16")
@@ -40,7 +40,7 @@ class NliClassifier:
             raise ValueError(f"precision is {precision!r}: give one of {', '.join(PRECISIONS)}.")
         if max_tokens is not None and max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens}: give the tokens that a batch may hold, 1 or more.")
-        self._source = model
+        self._source = find_model_source(model)
         self._model_id = split_model_name(model)[0]
         self._precision = precision
         self._max_tokens = max_tokens

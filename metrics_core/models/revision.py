@@ -9,6 +9,8 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from metrics_core.child_processes import locate_path
+
 _WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".onnx"}
 _CHUNK = 1 << 22
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -38,6 +40,16 @@ def split_model_name(model: str) -> tuple[str, str | None]:
     if not _COMMIT.fullmatch(commit):
         raise ModelNotFound(f"model {model!r}: give a commit of 40 hexadecimal digits after the @, which never moves")
     return name, commit
+
+
+def find_model_source(model: str) -> str:
+    """Return the path of a local model as this process can open it, see `locate_path`; a hub id as it is.
+
+    >>> find_model_source("somebody/model")
+    'somebody/model'
+    """
+    place = locate_path(model)
+    return str(place) if place.exists() else model
 
 
 @lru_cache(maxsize=32)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from metrics_core.models.errors import PackageMissing, convert_load_errors
-from metrics_core.models.revision import find_model_revision, split_model_name
+from metrics_core.models.revision import find_model_revision, find_model_source, split_model_name
 from metrics_core.protocols import ModelIdentity, SentenceSplitter
 
 # Kept, since reading a version parses a file and identities are asked for often.
@@ -72,9 +72,10 @@ class SaTSplitter:
                     "REELSIEVE_SENTENCE_SPLITTER needs SaT: install it with `pip install wtpsplit`"
                 ) from None
             revision = find_model_revision(self._source)
-            where = {} if revision.startswith("sha256:") else {"revision": revision}
+            is_local = revision.startswith("sha256:")
+            where = {} if is_local else {"revision": revision}
             with convert_load_errors(self._model_id):
-                self._model = SaT(self._model_id, from_pretrained_kwargs=where)
+                self._model = SaT(self._source if is_local else self._model_id, from_pretrained_kwargs=where)
         return [part.strip() for part in self._model.split(text) if part.strip()]
 
 
@@ -84,7 +85,8 @@ def find_sat_source(model: str) -> str:
     >>> find_sat_source("sat-12l-sm")
     'segment-any-text/sat-12l-sm'
     """
-    return model if Path(model).expanduser().is_dir() else f"segment-any-text/{model}"
+    source = find_model_source(model)
+    return source if Path(source).is_dir() else f"segment-any-text/{model}"
 
 
 @lru_cache(maxsize=4)

@@ -27,7 +27,7 @@ from metrics_core.models.errors import ModelUnusable, PackageMissing, check_toke
 from metrics_core.models.files import check_model_files
 from metrics_core.models.packed_linears import pack_linears
 from metrics_core.models.precision import DTYPES, choose_precision, find_torch_dtype
-from metrics_core.models.revision import find_model_revision, split_model_name
+from metrics_core.models.revision import find_model_revision, find_model_source, split_model_name
 from metrics_core.protocols import ModelIdentity
 from metrics_core.vectors import BadFeature
 
@@ -47,7 +47,7 @@ class SentenceTransformerEncoder:
 
     def __init__(self, model: str = OFFLINE, *, batch_size: int = 64, precision: str = "fp32") -> None:
         self._is_bundled = model == OFFLINE
-        self._source = find_bundled_minilm() if self._is_bundled else model
+        self._source = find_bundled_minilm() if self._is_bundled else find_model_source(model)
         self._name = "all-MiniLM-L6-v2" if self._is_bundled else split_model_name(model)[0]
         self._batch_size = batch_size
         self._precision = precision

@@ -6,6 +6,7 @@ import atexit
 import gc
 import sys
 
+from metrics_core.child_processes import protect_children
 from orchestration.stopping import StopSignals
 
 __all__ = ["main"]
@@ -22,7 +23,7 @@ def main() -> None:
     gc.set_threshold(*_GARBAGE)
     # Nor is it searched for at the end, which takes seconds: the memory goes with the process.
     atexit.register(gc.freeze)
-    with StopSignals() as stop:
+    with protect_children(), StopSignals() as stop:
         try:
             # Imported late, so that a signal during this import counts too.
             from orchestration.cli.app import run_cli

@@ -17,13 +17,12 @@ PASS_THROUGH = {"ignore_unknown_options": True, "allow_interspersed_args": False
 Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGS..", help="Arguments of Dagster's own command.")]
 
 
-def replace_process(installation: Installation, command: list[str], folder: Path) -> NoReturn:
-    """Replace this process by another program, started in this folder with the environment of the home. Does not
-    return: terminal, signals and exit code are the program's. command: the path of the program, then its arguments.
+def replace_process(installation: Installation, command: list[str], folder: Path | None = None) -> NoReturn:
+    """Replace this process by another program, with the environment of the home. Does not return: terminal, signals and
+    exit code are the program's. command: the path of the program, then its arguments. folder: where it starts; None for
+    an empty folder, since Dagster reads modules and `.env` of the current one.
     """
-
-    # The home is looked for from the folder of the person.
     os.environ.update(installation.build_dagster_environment())
-    os.chdir(folder)
+    os.chdir(folder or installation.create_empty_folder())
     sys.stdout.flush()
     os.execv(command[0], command)

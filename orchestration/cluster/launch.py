@@ -67,7 +67,7 @@ class _ActorCrew:
     def _start_pools(self, step: Step) -> dict[str, RayActorPool]:
         settings = self._installation.settings
         cores = settings.ray_cpus * ((settings.ray_actors or 0) + (settings.ray_gpu_actors or 0))
-        self._stack.enter_context(connect_to_ray(cores))
+        self._stack.enter_context(connect_to_ray(cores, self._installation.create_empty_folder()))
         sizes = choose_pool_sizes(_list_machines(), self._metrics, settings)
         # Imported here: Ray reads its variables when it is imported.
         from orchestration.cluster.pool import RayActorPool

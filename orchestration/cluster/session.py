@@ -10,6 +10,7 @@ import secrets
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -40,10 +41,11 @@ def check_ray_installed() -> None:
 
 
 @contextmanager
-def connect_to_ray(cpus: float) -> Iterator[None]:
+def connect_to_ray(cpus: float, folder: Path) -> Iterator[None]:
     """Connect this process to the Ray cluster of RAY_ADDRESS until the block ends. Without that variable, start one on
     this machine with `cpus` cores, rounded up, or as many as the machine has if these are more. Standard output is
-    discarded meanwhile. Raises NoCluster.
+    discarded meanwhile. folder: an empty one; Ray's processes import from the folder in which it is started. Raises
+    NoCluster.
 
     A cluster that is started here listens only on loopback, asks for a token, has no dashboard and reports no usage
     statistics. Sets environment variables of Ray before it imports Ray.
@@ -66,13 +68,20 @@ def connect_to_ray(cpus: float) -> Iterator[None]:
     with ExitStack() as stack:
         if address:
             _check_address(address)
-            ray.init(address=address, **quiet)
+            options = {"address": address, **quiet}
         else:
-            folder = stack.enter_context(_create_session_folder())
+            session = stack.enter_context(_create_session_folder())
             cores = max(math.ceil(cpus), os.cpu_count() or 1)
             quiet |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
-            ray.init("local", num_cpus=cores, _temp_dir=folder, **quiet)
-            stack.enter_context(clean_up_after_kill(folder))
+            options = {"address": "local", "num_cpus": cores, "_temp_dir": session, **quiet}
+        before = os.getcwd()
+        os.chdir(folder)
+        try:
+            ray.init(**options)
+        finally:
+            os.chdir(before)
+        if not address:
+            stack.enter_context(clean_up_after_kill(session))
         stack.callback(ray.shutdown)
         # Ray would print the errors of its processes on standard output; the command reports them in its own words.
         stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))

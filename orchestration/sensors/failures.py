@@ -11,6 +11,7 @@ import dagster as dg
 
 from assets.partitions import format_tagged_partitions
 from assets.step_errors import StepRefused
+from metrics_core.child_processes import build_user_environment, find_caller_folder
 from orchestration.passwords import hide_passwords
 from orchestration.settings import get_settings
 
@@ -68,7 +69,13 @@ def run_failure_command(command: str, content: dict[str, str]) -> None:
     """
     try:
         done = subprocess.run(
-            shlex.split(command), input=json.dumps(content), text=True, capture_output=True, timeout=PATIENCE_S
+            shlex.split(command),
+            input=json.dumps(content),
+            text=True,
+            capture_output=True,
+            timeout=PATIENCE_S,
+            cwd=find_caller_folder(),
+            env=build_user_environment(),
         )
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         raise NoticeNotDelivered(f"REELSIEVE_FAILURE_COMMAND cannot be run: {type(error).__name__}") from None

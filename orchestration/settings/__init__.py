@@ -11,12 +11,13 @@ from assets.models.settings import DEVICE_VARIABLE
 from assets.scores.registry import BROKEN_METRICS
 from assets.settings import PREFIX, SettingsError, apply_settings_file, format_variable_name, read_settings
 from db.spelling import find_similar_name
+from metrics_core.child_processes import STARTED_IN
 from orchestration.settings.files import read_settings_values
 from orchestration.settings.groups import Settings, list_setting_fields, list_settings_groups
 
 # Variables that no class of settings has: of a machine's pool of models, Dagster's files, tests and benchmarks.
 _OTHERS = (
-    *(DEVICE_VARIABLE, "REELSIEVE_DAGSTER_DIR"),
+    *(DEVICE_VARIABLE, "REELSIEVE_DAGSTER_DIR", STARTED_IN),
     *("REELSIEVE_TEST_DATA", "REELSIEVE_REQUIRE_ALL", "REELSIEVE_RENEW_GRAPH", "REELSIEVE_CHAT_SERVER_PYTHON"),
 )
 # How similar to PREFIX the first word of a variable is that counts as a misspelt one of ours.

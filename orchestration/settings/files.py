@@ -24,6 +24,7 @@ from assets.scores.registry import BROKEN_METRICS
 from assets.settings import SettingsError, find_setting_place, format_variable_name
 from assets.trusted_files import find_config_folder, is_trusted
 from db.spelling import suggest_name
+from metrics_core.child_processes import locate_path
 from orchestration.settings.groups import (
     ENVIRONMENT_ONLY,
     PROFILE,
@@ -126,7 +127,7 @@ def _find_home_folder() -> Path:
     named = _read_home_variable()
     if not named and (own_values := _read_own_values()):
         named = own_values[0].get(format_variable_name("home"), ("", ""))[0]
-    return Path(named or find_home()).expanduser().resolve()
+    return locate_path(named or find_home()).resolve()
 
 
 def _read_home_variable() -> str | None:

@@ -17,6 +17,7 @@ from assets.models.profiles import PROFILES
 from assets.scores.registry import SCORERS
 from assets.settings import PREFIX
 from assets.thresholds.settings import RatingSettings
+from metrics_core.child_processes import locate_path
 
 SETTINGS_FILE = "reelsieve.toml"
 PROFILE = "profile"
@@ -57,7 +58,7 @@ class Settings(BaseSettings):
     @property
     def home_folder(self) -> Path:
         """The home folder as an absolute path. It may not exist."""
-        return self.home.expanduser().resolve()
+        return locate_path(self.home).resolve()
 
     @property
     def is_home_named(self) -> bool:

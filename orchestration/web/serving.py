@@ -54,6 +54,8 @@ def serve_interface(installation: Installation, port: int) -> None:
     # Sets up Dagster's storage and its variables here, or the web server and the daemon would race to do it.
     installation.instance.dispose()
     terminal = LoggedTerminal(create_home_folder(installation.home, "logs") / LOG)
+    # Its programs read modules and .env of the current folder.
+    os.chdir(installation.create_empty_folder())
     try:
         with keep_files_private():
             _serve(installation, port, terminal)
