@@ -22,6 +22,7 @@ from assets.new_manifest.videos import VideoRegistry
 # One byte more than the limit shows a file that is too long.
 MAX_READ_BYTES = MAX_ROW_BYTES + 1
 _LESS = "a caption that was not used, since another file comes first (.txt, then .json, .vtt, .srt)"
+_SPLITS = frozenset(("train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval"))
 # The name of a file's text among the fields of JSON objects of the same video.
 _TEXT = "the text of the file"
 
@@ -38,7 +39,8 @@ class CaptionFile(NamedTuple):
 
 def group_caption_files(folder: SourceFolder) -> dict[str, list[str]]:
     """Return the paths of a folder's caption files as lists, by the path of their video without its suffix; there may
-    be no such video. `clip.en.vtt` belongs to `clip` where there is a `clip.mp4` and no `clip.en.mp4`.
+    be no such video. `clip.en.vtt` belongs to `clip` where there is a `clip.mp4` and no `clip.en.mp4`. Where no video
+    has any next to it, `metas/clip.txt` belongs to `videos/clip` if no other folder like `videos` has a `clip`.
     """
     stems = set(map(drop_suffix, folder.list_files("video")))
     paths_by_stem: dict[str, list[str]] = {}
@@ -46,7 +48,32 @@ def group_caption_files(folder: SourceFolder) -> dict[str, list[str]]:
         full, shorter = drop_suffix(path), drop_suffix(drop_suffix(path))
         stem = shorter if full not in stems and shorter in stems else full
         paths_by_stem.setdefault(stem, []).append(path)
-    return paths_by_stem
+    if not stems.isdisjoint(paths_by_stem):
+        return paths_by_stem
+    by_name: dict[str, list[str]] = {}
+    for stem in sorted(stems):
+        by_name.setdefault(PurePosixPath(stem).name, []).append(stem)
+    apart: dict[str, list[str]] = {}
+    for stem, paths in paths_by_stem.items():
+        name = PurePosixPath(stem).name
+        fitting = [video for video in by_name.get(name, by_name.get(drop_suffix(name), ())) if _is_sibling(video, stem)]
+        apart.setdefault(fitting[0] if len(fitting) == 1 else stem, []).extend(paths)
+        if len(fitting) == 1:
+            folders = (PurePosixPath(path).parent.as_posix() for path in (stem, fitting[0]))
+            folder.findings.add_guess("captions in folder {} are of the videos of these names in {}".format(*folders))
+    return apart
+
+
+def _is_sibling(video: str, caption: str) -> bool:
+    """Return whether the folders of two files differ in the name of one folder, or one has a folder more, which is no
+    other split of a dataset.
+    """
+    ours, theirs = PurePosixPath(video).parts[:-1], PurePosixPath(caption).parts[:-1]
+    if len(ours) == len(theirs):
+        pairs = [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
+        return len(pairs) == 1 and not _SPLITS.issuperset(map(str.lower, pairs[0]))
+    short, long = sorted((ours, theirs), key=len)
+    return any(long[:place] + long[place + 1 :] == short for place in range(len(long)))
 
 
 def read_captioned_videos(

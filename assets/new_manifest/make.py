@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -266,14 +266,17 @@ def _recognise_source(source: Path, tables: TableReader, shards: TarShardReader)
     if files := listing.list_files("shard"):
         kind = "WebDataset shards" if len(files) > 1 else "a WebDataset shard"
         return _Source(kind, shards.read_videos(files), _UNREAD_REASONS["shards"])
-    has_captions = group_caption_files(listing).keys() & set(map(drop_suffix, listing.list_files("video")))
+    stems = set(map(drop_suffix, listing.list_files("video")))
+    captions = {stem: paths for stem, paths in group_caption_files(listing).items() if stem in stems}
+    are_apart = not any(Path(stem).parent == Path(path).parent for stem, paths in captions.items() for path in paths)
     files = listing.list_files("table")
-    may_be_tables = not has_captions or any(map(_HUGGING_FACE.fullmatch, files))
-    if may_be_tables and (recognised := _recognise_tables(files, tables)) is not None:
+    may_be_tables = are_apart or any(map(_HUGGING_FACE.fullmatch, files))
+    paired = frozenset(chain.from_iterable(captions.values()))
+    if may_be_tables and (recognised := _recognise_tables(files, tables, paired)) is not None:
         return recognised
     if listing.list_files("video"):
         videos = read_captioned_videos(tables.videos, findings, tables.column_names)
-        kind = "videos with caption files" if has_captions else "videos without captions"
+        kind = "videos with caption files" if captions else "videos without captions"
         return _Source(kind, videos, _UNREAD_REASONS["captions"])
     reasons = findings.format_left_out()
     left_out = f" (left out: {reasons})" if reasons else ""
@@ -323,10 +326,10 @@ def _recognise_file(source: Path, tables: TableReader, shards: TarShardReader) -
     )
 
 
-def _recognise_tables(files: Sequence[str], tables: TableReader) -> _Source | None:
+def _recognise_tables(files: Sequence[str], tables: TableReader, paired: Collection[str]) -> _Source | None:
     """Choose the tables that have a column of videos and one of captions, or else the JSON files that are such tables;
-    where none has, the first table shows what is missing. Returns None where there is no table. Raises NoManifest where
-    only a JSON file in another form seems to hold captions.
+    where none has, the first table shows what is missing. paired: the caption files that have a video. Returns None
+    where there is no table. Raises NoManifest where only a JSON file in another form seems to hold captions.
     """
     usable: list[str] = []
     others: list[str] = []
@@ -336,25 +339,20 @@ def _recognise_tables(files: Sequence[str], tables: TableReader) -> _Source | No
         except ManifestError as error:
             tables.videos.folder.mark_read(table)
             tables.findings.leave_out(f"{UNREADABLE_TABLE}{error}", table)
-    usable = usable or _list_json_tables(tables)
-    if not files and not usable:
+    usable = usable or _list_json_tables(tables, paired)
+    if not usable and (paired or not files):
         return None
     chosen = usable or others[:1]
     kind = "a table" if len(chosen) <= 1 else f"{len(chosen)} tables"
-    if any(map(_HUGGING_FACE.fullmatch, files)) or all(path.startswith("data/") for path in files):
+    if any(map(_HUGGING_FACE.fullmatch, files)) or (files and all(path.startswith("data/") for path in files)):
         kind = f"a folder of Hugging Face datasets with {kind}"
     return _Source(kind, chain.from_iterable(map(tables.read_videos, chosen)), _UNREAD_REASONS["tables"])
 
 
-def _list_json_tables(tables: TableReader) -> list[str]:
+def _list_json_tables(tables: TableReader, paired: Collection[str]) -> list[str]:
     """List the JSON files, other than those of a video, that are tables of videos and captions."""
     listing = tables.videos.folder
-    stems = set(map(drop_suffix, listing.list_files("video")))
-    files = [
-        file
-        for file in listing.list_files("caption")
-        if file.lower().endswith(".json") and stems.isdisjoint((drop_suffix(file), drop_suffix(drop_suffix(file))))
-    ]
+    files = [file for file in listing.list_files("caption") if file.lower().endswith(".json") and file not in paired]
     usable, faults = [], []
     for file in files:
         try:
@@ -364,7 +362,7 @@ def _list_json_tables(tables: TableReader) -> list[str]:
             listing.mark_read(file)
             faults.append(str(error))
             tables.findings.leave_out(f"{UNREADABLE_TABLE}{error}", file)
-    if faults and not usable:
+    if faults and not usable and not paired:
         raise NoManifest(faults[0])
     return usable
 

@@ -94,3 +94,40 @@ def test_members_of_a_sample_may_stand_anywhere_in_a_plain_shard(tmp_path: Path)
     }
     with pytest.raises(NoManifest, match="must follow each other, as tar --sort=name"):
         create_manifest(shard(tmp_path / "packed" / "s.tgz", members, compressed=True))
+
+
+@pytest.mark.parametrize(
+    ("video", "caption"),
+    [
+        ("videos/a.mp4", "metas/a.txt"),
+        ("train/videos/a.mp4", "train/captions/a.json"),
+        ("videos/part/a.mp4", "labels/part/a.en.srt"),
+        ("a.mp4", "texts/a.txt"),
+        ("clips/a.mp4", "a.txt"),
+    ],
+)
+def test_captions_in_a_folder_of_their_own_are_paired_by_name(tmp_path: Path, video: str, caption: str) -> None:
+    content = {"json": '{"caption": "A dog."}', "srt": "1\n00:00:00,000 --> 00:00:01,000\nA dog.\n"}
+    put(tmp_path, {video: "x", caption: content.get(caption.split(".")[-1], "A dog."), "stats.csv": "x,y\n1,2\n"})
+    made = create_manifest(tmp_path)
+    assert [row["text"] for row in rows(made, "captions")] == ["A dog."]
+    assert [row["path"] for row in rows(made, "videos")] == [video]
+    assert any(guess.startswith("captions in folder ") for guess in made.findings.guesses)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"train/videos/a.mp4": "x", "test/metas/a.txt": "A dog."},
+        {"train/a.mp4": "x", "test/a.txt": "A dog."},
+        {"one/a.mp4": "x", "two/a.mp4": "x", "metas/a.txt": "A dog."},
+    ],
+)
+def test_captions_that_may_be_of_other_videos_are_not_paired(tmp_path: Path, files: Files) -> None:
+    made = create_manifest(put(tmp_path, files))
+    assert (rows(made, "captions"), left_out(made)) == ([], {"a caption file without a video": 1})
+
+
+def test_a_table_counts_before_captions_in_a_folder_of_their_own(tmp_path: Path) -> None:
+    put(tmp_path, {"videos/a.mp4": "x", "labels/a.txt": "0 0.5 0.5", "t.csv": "video,caption\na.mp4,A dog.\n"})
+    assert [row["text"] for row in rows(create_manifest(tmp_path), "captions")] == ["A dog."]
