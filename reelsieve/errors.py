@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+import os
+from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, SupportsIndex, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+# By the annotation of a parameter: the classes that it takes, and their name in a sentence.
+_KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "a text"),
+    "str | None": ((str, type(None)), "a text"),
+    "int": ((SupportsIndex,), "a whole number"),
+    "Place | None": ((str, os.PathLike, type(None)), "a path"),
+}
 
 
 class ReelsieveError(ValueError):
@@ -22,14 +31,18 @@ ReelsieveError.__module__ = "reelsieve"
 
 def raise_reelsieve_errors(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function wrapped so that mistakes of the user and trouble of the machine raise ReelsieveError with one
-    sentence, in which passwords are hidden. Faults of the program pass unchanged.
+    sentence, in which passwords are hidden; so do arguments that are no text, path or number where one is meant. Faults
+    of the program pass unchanged.
     """
+    signature = inspect.signature(function)
 
     @wraps(function)
     def call_plainly(*args: P.args, **named: P.kwargs) -> R:
         # Imported late: importing assets fails with another version of Dagster, by an error for the command line.
         from assets.dataset_changes import report_dataset_changes
 
+        for name, value in signature.bind(*args, **named).arguments.items():
+            _check_argument(name, str(signature.parameters[name].annotation), value)
         try:
             with report_dataset_changes():
                 return function(*args, **named)
@@ -46,3 +59,21 @@ def raise_reelsieve_errors(function: Callable[P, R]) -> Callable[P, R]:
             raise ReelsieveError(hide_passwords(sentence)) from None
 
     return call_plainly
+
+
+def _check_argument(name: str, annotation: str, value: Any) -> None:
+    """Raise ReelsieveError for a value of another class than a parameter of this annotation takes, an empty path, and a
+    text or path with a character that neither a database nor a folder can hold.
+    """
+    classes, what = _KINDS.get(annotation, ((object,), ""))
+    is_path = "Place" in annotation or "PathLike" in annotation
+    if not isinstance(value, classes):
+        raise ReelsieveError(f"{name} is {repr(value)[:60]}: give {what}")
+    if is_path and value == "":
+        raise ReelsieveError(f"{name} is empty: give a path")
+    text = str(value) if is_path and isinstance(value, os.PathLike) else value
+    if (what or is_path) and isinstance(text, str):
+        # The names of files may have bytes that are no UTF-8.
+        kept = text if is_path else text.encode("utf-8", "ignore").decode()
+        if "\0" in kept or kept != text:
+            raise ReelsieveError(f"{name} {ascii(text)[:60]} has a character that cannot be stored: remove it")

@@ -63,7 +63,7 @@ def import_scores(
     from orchestration.installation import open_migrated_engine
     from reelsieve.stored import find_connection_url
 
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name):
         raise ReelsieveError(f"metric name {name!r}: write 3 to 40 lower-case letters, digits and _")
     if source is not None and not (isinstance(source, str) and source.strip() and is_storable(source)):
         raise ReelsieveError(f"source {_shorten(source)} is not plain text: name who made the numbers, or leave it out")
@@ -116,7 +116,7 @@ def _read_rows(frame: Any, name: str) -> list[dict[str, Any]]:
         }
         if not isinstance(meant["key"], str) or not is_storable(meant["key"]):
             raise ReelsieveError(f"row {number}: {key} {meant['key']!r} is no text: give the key of a sample")
-        first = places.setdefault((meant["kind"], meant["key"]), number)
+        first = places.setdefault((str(meant["kind"]), meant["key"]), number)
         if first != number:
             raise ReelsieveError(f"rows {first} and {number} are both about sample {meant['key']!r}: leave one out")
         rows.append(meant)

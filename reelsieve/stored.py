@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,11 @@ class Connection:
 
     def __init__(self, url: URL) -> None:
         self._url = url
+
+    def __repr__(self) -> str:
+        from db.server.urls import format_url
+
+        return f"<Connection to {format_url(self._url)}>"
 
     @raise_reelsieve_errors
     def datasets(self) -> Any:
@@ -144,8 +149,9 @@ class Connection:
 
         from db.spelling import suggest_name
 
-        if isinstance(columns, str):
-            raise ReelsieveError(f"columns is the text {columns!r}: give a list, such as [{columns!r}]")
+        if isinstance(columns, str) or not isinstance(columns, Iterable):
+            example = columns if isinstance(columns, str) else "vcs"
+            raise ReelsieveError(f"columns is {columns!r}: give a list, such as [{example!r}]")
         query = "SELECT attname FROM pg_attribute WHERE attrelid = 'sample_scores'::regclass AND attnum > 0"
         known = [row["attname"] for row in self._rows(query)]
         for name in columns:

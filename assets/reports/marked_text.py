@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -14,8 +15,9 @@ from assets.scores.base import Mark
 _WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff]|[^\\W_\u3040-\u30ff\u3400-\u9fff]+")
 # To be marked, with the punctuation at a word.
 _MARKABLE = re.compile("[\u3040-\u30ff\u3400-\u9fff]|[^\\s\u3040-\u30ff\u3400-\u9fff]+")
-# The time to compare grows with the product of both numbers of words.
+# The time to compare grows with the product of both numbers of words, and with the pairs of equal ones.
 _MOST_WORDS = 1000
+_MOST_PAIRS = 50_000
 NOT_IN_OTHER = "not in the other text"
 
 
@@ -64,15 +66,17 @@ class Word(NamedTuple):
 
 def split_words(text: str, spans: Sequence[tuple[int, int]]) -> list[Word]:
     """Return the words of a text, with their punctuation; in Chinese and Japanese every character is one. spans: start
-    and end of the marks on it.
+    and end of the marks on it, in the order of the text, without overlap.
 
     >>> split_words("A red dog.", [(2, 5)])[1:]
     [Word(gap=' ', text='red', start=2, end=5, span=(2, 5)), Word(gap=' ', text='dog.', start=6, end=10, span=None)]
     """
-    words, before = [], 0
+    words, before, marks = [], 0, deque(spans)
     for match in _MARKABLE.finditer(text):
         start, end = match.span()
-        span = next((span for span in spans if span[0] <= start and end <= span[1]), None)
+        while marks and marks[0][1] < end:
+            marks.popleft()
+        span = marks[0] if marks and marks[0][0] <= start else None
         words.append(Word(text[before:start], match[0], start, end, span))
         before = end
     return words
@@ -81,7 +85,7 @@ def split_words(text: str, spans: Sequence[tuple[int, int]]) -> list[Word]:
 def split_differences(text: str, other: str) -> tuple[tuple[TextPiece, ...], tuple[TextPiece, ...]]:
     """Return both texts divided into pieces; those with a note are words that the other text does not have at that
     place. Case and punctuation do not count. The two texts are returned whole and unmarked if one of them has more than
-    1,000 words.
+    1,000 words, or if so many words occur so often in both that they are slow to compare.
 
     >>> ["".join(f"[{piece.text}]" if piece.note else piece.text for piece in pieces)
     ...  for pieces in split_differences("A small dog barks.", "a dog runs away")]
@@ -92,6 +96,9 @@ def split_differences(text: str, other: str) -> tuple[tuple[TextPiece, ...], tup
     if max(map(len, words)) > _MOST_WORDS:
         return whole
     ours, theirs = ([match[0].casefold() for match in matches] for matches in words)
+    times = Counter(theirs)
+    if sum(times[word] for word in ours) > _MOST_PAIRS:
+        return whole
     marks: tuple[list[Mark], list[Mark]] = ([], [])
     for operation, *limits in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
         for side, (start, end) in enumerate((limits[:2], limits[2:])):

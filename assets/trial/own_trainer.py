@@ -76,8 +76,10 @@ class OwnTrainer:
     def _call(self, folder: Path) -> TrainedRun | None:
         """Call the command on a folder; return the failure, None if it ended well."""
         # A command that outlived a kill may still write to the files of before.
-        for name in (_OUTPUT, LOG):
-            (folder / name).unlink(missing_ok=True)
+        for file in (folder / _OUTPUT, folder / LOG):
+            if file.is_dir():
+                raise SelectionError(f"{file} is a folder, in the place of a file to write: remove it")
+            file.unlink(missing_ok=True)
         with (folder / _OUTPUT).open("wb") as output, (folder / LOG).open("wb") as log:
             try:
                 process = subprocess.Popen(

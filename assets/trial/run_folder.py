@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from assets.ingest.files import open_regular
 from assets.selection.partial_file import open_partial_file
 from assets.trial.arms import TrialRun
 from assets.trial.parts import TrialParts
@@ -29,6 +30,7 @@ from metrics_core.trial import StudentSettings
 RESULT = "result.json"
 _MAX_RESULT_BYTES = 64 << 20
 _GREATEST = 1e100
+_LONGEST_NAME = 100
 
 
 def choose_run_folder(folder: Path, arm: str, seed: int) -> Path:
@@ -49,7 +51,7 @@ def write_run_folder(folder: Path, parts: TrialParts, run: TrialRun) -> None:
     try:
         _write_files(folder, parts, run)
     except OSError as error:
-        raise SelectionError(f"{folder} cannot be written: {error.strerror}") from None
+        raise SelectionError(f"{error.filename or folder} cannot be used: {error.strerror or error}") from None
 
 
 def _write_files(folder: Path, parts: TrialParts, run: TrialRun) -> None:
@@ -77,13 +79,20 @@ def _write_files(folder: Path, parts: TrialParts, run: TrialRun) -> None:
 
 
 def read_result(folder: Path, parts: TrialParts) -> TrainedRun:
-    """Read the result that lies in a run's folder; status "missing" without one."""
+    """Read the result that lies in a run's folder; status "missing" without one. Raises SelectionError where it cannot
+    be read, or is a folder, a pipe or a device.
+    """
     file = folder / RESULT
-    if not file.is_file():
+    try:
+        with open_regular(file) as opened:
+            content = opened.read(_MAX_RESULT_BYTES + 1)
+    except FileNotFoundError:
         return TrainedRun("missing", f"{file} is missing")
-    if file.stat().st_size > _MAX_RESULT_BYTES:
+    except OSError as error:
+        raise SelectionError(f"{file} cannot be read: {error.strerror}") from None
+    if len(content) > _MAX_RESULT_BYTES:
         return TrainedRun("bad_output", f"{file} is larger than {_MAX_RESULT_BYTES >> 20} MB")
-    return parse_result(file.read_text(encoding="utf-8", errors="replace"), [video.key for video in parts.test_videos])
+    return parse_result(content.decode("utf-8-sig", "replace"), [video.key for video in parts.test_videos])
 
 
 def write_result(folder: Path, printed: str) -> None:
@@ -121,6 +130,8 @@ def parse_result(text: str, test_keys: Sequence[str]) -> TrainedRun:
 
 
 def _read_measure(name: str, given: Any, test_keys: Sequence[str]) -> tuple[float, ...]:
+    if len(name) > _LONGEST_NAME:
+        raise ValueError(f"a measure is named {_shorten(name)}: give it at most {_LONGEST_NAME} characters")
     if not name.isprintable():
         raise ValueError(f"the name of measure {name!a} has signs that cannot be printed: give it another name")
     values = given if isinstance(given, Mapping) else {None: given}
@@ -154,7 +165,8 @@ def _write_table(
 
 def _read_json(file: Path) -> Any:
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        with open_regular(file) as opened:
+            return json.loads(opened.read(_MAX_RESULT_BYTES))
     except (ValueError, RecursionError):
         return None
 

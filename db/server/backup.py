@@ -88,6 +88,8 @@ def check_backup(source: Path, revisions: Sequence[str]) -> CheckedBackup:
     incomplete, changed or of another version.
     """
     try:
+        if not (source / _PASSPORT).is_file():  # opening a pipe would wait
+            raise FileNotFoundError
         passport = json.loads((source / _PASSPORT).read_text())
         version, revision = int(passport["format"]), str(passport["revision"])
         stored_marks = dict(passport["files"])

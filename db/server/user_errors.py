@@ -36,10 +36,9 @@ def explain_user_error(error: BaseException) -> str | None:
                 "the database ended this command, since it and another one waited for each other: run the same command "
                 "again (what was written stays)"
             )
-        if isinstance(shown, psycopg.OperationalError | psycopg2.OperationalError):
-            return _explain_database_error(shown)
-        if isinstance(shown, sa.exc.OperationalError | sa.exc.InterfaceError):
-            return _explain_database_error(shown.orig or shown)
+        raised = shown.orig or shown if isinstance(shown, sa.exc.DBAPIError) else shown
+        if _is_outage(raised) or (isinstance(shown, sa.exc.DBAPIError) and shown.connection_invalidated):
+            return _explain_database_error(raised)
         if isinstance(shown, OSError) and shown.errno in _MACHINE_ERRORS:
             return f"{shown.filename or 'the machine'}: {shown.strerror}; fix that and run the same command again"
     return None
@@ -69,6 +68,16 @@ def _list_shown_errors(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(shown))
         yield shown
         shown = shown.__cause__ or (None if shown.__suppress_context__ else shown.__context__)
+
+
+def _is_outage(error: BaseException) -> bool:
+    """Whether a driver raised this because its server refused or went away. psycopg2 has no class of its own for a
+    server that dies under a query.
+    """
+    if type(error) is psycopg2.DatabaseError:
+        return error.pgcode is None
+    of_drivers = psycopg.OperationalError | psycopg.InterfaceError | psycopg2.OperationalError | psycopg2.InterfaceError
+    return isinstance(error, of_drivers | sa.exc.OperationalError | sa.exc.InterfaceError)
 
 
 def _explain_database_error(answer: BaseException) -> str:

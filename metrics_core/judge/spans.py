@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from metrics_core.judge.prompt import MAX_SPANS
 
+# A piece is looked for in so many places: a text that repeats it more often is no caption.
+_MOST_PLACES = 1000
 # What models put around a piece that they copy.
 _AROUND = " \"'`´‘’“”„«»()[]{}*_.,;:!?…"
 
@@ -46,10 +47,11 @@ def find_spans(text: str, pieces: Sequence[tuple[str, str]]) -> FoundSpans:
     >>> [(span.start, span.end, span.text) for span in found.spans], found.n_not_in_text
     ([(2, 5, 'red'), (18, 21, 'red')], 1)
     """
+    folded, letters = _fold(text)
     spans: list[WrongSpan] = []
     n_not_in_text = n_surplus = 0
     for piece, reason in pieces:
-        places = list(_find_places(text, piece))
+        places = _list_places(text, folded, letters, piece)
         if not places:
             n_not_in_text += 1
         elif free := next((place for place in places if not _find_overlapping(spans, *place)), None):
@@ -80,21 +82,20 @@ def _join(text: str, spans: Sequence[WrongSpan], start: int, end: int, reason: s
     return [joined if span is overlapping[0] else span for span in spans if span not in overlapping[1:]]
 
 
-def _find_places(text: str, piece: str) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of every occurrence of a piece in a text: first those that are whole words, then the others;
-    all occurrences of the same letters come before those that only compare equal.
+def _list_places(text: str, folded: str, letters: Sequence[int], piece: str) -> list[tuple[int, int]]:
+    """List (start, end) of the first 1,000 occurrences of a piece in a text: first those that are whole words, then the
+    others; all occurrences of the same letters come before those that only compare equal. folded, letters: the text as
+    `_fold` returns it.
     """
-    folded, places = _fold(text)
     wanted = _fold(piece)[0].strip(_AROUND)
-    if not wanted:
-        return
-    found = [
-        (places[match.start()], places[match.start() + len(wanted) - 1] + 1)
-        # With a look-ahead, so that occurrences may overlap.
-        for match in re.finditer(f"(?={re.escape(wanted)})", folded)
-    ]
+    found: list[tuple[int, int]] = []
+    start = folded.find(wanted) if wanted else -1
+    # Occurrences may overlap.
+    while start >= 0 and len(found) < _MOST_PLACES:
+        found.append((letters[start], letters[start + len(wanted) - 1] + 1))
+        start = folded.find(wanted, start + 1)
     exact = piece.strip(_AROUND)
-    yield from sorted(
+    return sorted(
         dict.fromkeys(found), key=lambda place: (text[slice(*place)] != exact, not _is_whole(text, *place), place)
     )
 

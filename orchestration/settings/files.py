@@ -207,13 +207,13 @@ def _list_profile_values(chosen: str) -> dict[str, tuple[str, str]]:
 
 def _parse(path: Path, content: bytes) -> dict[str, Any]:
     try:
-        return tomli.loads(content.decode())
+        return tomli.loads(content.decode("utf-8-sig"))
     except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}") from None
     except (ValueError, RecursionError) as error:
         why = "is nested too deep" if isinstance(error, RecursionError) else "has too many digits"
         raise SettingsError(
-            f"{path}: line {_find_faulty_line(content.decode(), type(error))} {why}: shorten it"
+            f"{path}: line {_find_faulty_line(content.decode('utf-8-sig'), type(error))} {why}: shorten it"
         ) from None
 
 

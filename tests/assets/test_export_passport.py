@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 from dataclasses import replace
 from datetime import datetime, timezone
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 import yaml
+from markdown_it import MarkdownIt
 from sqlalchemy.engine import Engine
 
 from assets.selection.export import export_selection
 from assets.selection.export_target import ExportFormat
+from assets.selection.formats.hugging_face import format_dataset_card
 from assets.selection.select import make_selection
 from db import schema
 from db.scores.store import register_scorer
@@ -221,6 +225,19 @@ def test_the_header_of_a_dataset_card_is_yaml_whatever_a_recipe_says(
     assert header["configs"] == [
         {"config_name": "default", "data_files": [{"split": "train", "path": "data/train-*.parquet"}]}
     ]
+
+
+def test_a_licence_is_no_markdown_in_a_dataset_card() -> None:
+    licence = "![x](http://h/a.png) <b>`*_|&amp; CC-BY-4.0"
+    rows = [{"licence": licence, "rows": 1, "videos": 1}]
+    shown = {"licences": rows, "rows_without_source": 0, "rows_opted_out": 0}
+    passport: dict[str, Any] = {"origins": shown, "columns": {}, "reelsieve": "1", "exported_at": "now"}
+    passport |= {"counts": {"rows": 1, "videos": 1}, "selection": {"dataset": "d", "selection_id": 1}}
+    card = format_dataset_card(passport)
+    origin = card.split("## Origin")[1].split("`croissant.json`")[0]
+    html = MarkdownIt("commonmark").render(origin)
+    assert escape(f"{licence} (1 row)", quote=False) in html
+    assert re.findall("<(?!/?p>)", html) == []
 
 
 def test_croissant_describes_files_columns_and_licences(engine: Engine, clips: Clips, tmp_path: Path) -> None:

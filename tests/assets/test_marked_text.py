@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets.reports.marked_text import NOT_IN_OTHER, TextPiece, split_differences
+from assets.reports.marked_text import NOT_IN_OTHER, TextPiece, split_differences, split_words
 
 TEXTS = st.text("ab A.é犬猫は_-\n", max_size=30)
 
@@ -39,6 +40,22 @@ def test_nothing_is_lost_and_the_rest_is_in_both(text: str, other: str) -> None:
     ours, theirs = (re.findall("[犬猫は]|[^\\W_犬猫は]+", rest.casefold()) for rest in rests)
     assert ours == theirs
     assert all(re.search(r"[^\W_]", piece.text) for pieces in sides for piece in pieces if piece.note)
+
+
+def test_a_very_long_text_is_divided_in_a_moment() -> None:
+    text, started = "a " * 50_000, time.process_time()
+    words = split_words(text, [(start, start + 1) for start in range(2, len(text), 4)])
+    assert ([word.span for word in words[:4]], len(words)) == ([None, (2, 3), None, (6, 7)], 50_000)
+    assert time.process_time() - started < 2
+
+
+def test_a_mark_spans_several_words() -> None:
+    assert [word.span for word in split_words("a red dog. So", [(2, 9), (2, 10)])] == [None, (2, 9), (2, 10), None]
+
+
+def test_texts_of_the_same_few_words_are_not_compared() -> None:
+    text, other = "a b " * 500, "b b a a " * 250
+    assert split_differences(text, other) == ((TextPiece(text),), (TextPiece(other),))
 
 
 def test_very_long_texts_are_not_compared() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -136,6 +138,21 @@ def test_a_command_that_hangs_is_ended_with_what_it_started(parts: TrialParts, r
     assert not Path(f"/proc/{child}").exists() or "zombie" in Path(f"/proc/{child}/status").read_text()
 
 
+@pytest.mark.parametrize("name", ["trial.json", "result.json", "output.txt", "log.txt"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
+def test_what_is_no_file_in_a_folder_of_a_run(
+    parts: TrialParts, run: TrialRun, tmp_path: Path, name: str, make: Callable[[Path], None]
+) -> None:
+    folder = tmp_path / "words-in-common" / "seed-2"
+    folder.mkdir(parents=True)
+    make(folder / name)
+    if make is os.mkfifo and name in ("output.txt", "log.txt"):
+        assert make_trainer(parts, tmp_path, SCRIPT).train(run).status == "ok"
+        return
+    with pytest.raises(SelectionError, match=rf"{name} (cannot be|is a folder)"):
+        make_trainer(parts, tmp_path, SCRIPT).train(run)
+
+
 def test_a_command_that_does_not_exist_is_one_sentence(parts: TrialParts, run: TrialRun, tmp_path: Path) -> None:
     with pytest.raises(SelectionError, match="no_such_trainer cannot be called: No such file or directory"):
         OwnTrainer(parts, "no_such_trainer --fast", tmp_path, 60).train(run)
@@ -152,6 +169,7 @@ def test_a_command_that_does_not_exist_is_one_sentence(parts: TrialParts, run: T
         pytest.param('{"\\u0000": 1}', id="nul"),
         pytest.param('{"\\ud800": 1}', id="surrogate"),
         pytest.param("a\x00b", id="no text"),
+        pytest.param(json.dumps({"m" * 2_000_000: 1}), id="long name"),
     ],
 )
 def test_strange_output_is_a_status_that_can_be_stored(printed: str) -> None:

@@ -71,6 +71,7 @@ def test_the_end_of_a_thought_inside_a_text_stays(before: str) -> None:
         ('{"answer": "\\u0000"}', "cannot be stored"),
         ('{"answer": "\\ud800"}', "cannot be stored"),
         ('{"a":' * 100_000 + "1" + "}" * 100_000, "not JSON"),
+        ('{"answer": "x", "answer": "y"}', "a name is given twice"),
         ('{"answer": 1}', "does not fit"),
         ('{"answer": null}', "does not fit"),
         ("{}", "does not fit"),

@@ -36,6 +36,8 @@ END = token("}")
         ([choice("80", {"80": 0.5, "90": 0.3, "5": 0.2}), END], 80, 68.0),
         # What is no number from 0 to 100 is left out, and the others are scaled: (80 + 60) / 2.
         ([choice("80", {"80": 0.2, "60": 0.2, "high": 0.2, "101": 0.2, "-5": 0.1, "08": 0.1}), END], 80, 70.0),
+        # A token of more digits than Python reads as a number is none.
+        ([choice("80", {"80": 0.25, "60": 0.25, "9" * 4400: 0.5}), END], 80, 70.0),
         # The space before a number and the end after it belong to its token.
         ([choice(" 80}", {" 80}": 0.5, " 70}": 0.5})], 80, 75.0),
         # Digit by digit: after 8, (5 + 0) / 2; another first digit 7 counts as the middle of 70 .. 79.
@@ -125,6 +127,7 @@ def test_an_expectation_stays_within_the_range(number: int, considered: list[dic
         {"content": [None]},
         {"content": [{"token": "a"}]},
         {"content": [{"token": "a", "logprob": "low"}]},
+        {"content": [{"token": "a", "logprob": -(10**400)}]},
         {"content": [{"token": "a", "logprob": 0.5}]},
         {"content": [{"token": "a", "logprob": float("nan")}]},
         {"content": [{"token": "a", "logprob": -1, "top_logprobs": [3]}]},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,6 +48,14 @@ def test_other_scripts_have_their_places() -> None:
         (4, 8, "ﬁsch", ""),
         (10, 17, "STRASSE", ""),
     ]
+
+
+@pytest.mark.parametrize("letters", ["a", "a ", "ab"])
+def test_marks_in_a_very_long_text_take_a_moment(letters: str) -> None:
+    text, started = letters * (100_000 // len(letters)), time.process_time()
+    found = find_spans(text, [((letters * 150)[:299] + end, "so") for end in "ab" * 10])
+    assert len(found.spans) + found.n_not_in_text > 0
+    assert time.process_time() - started < 1
 
 
 def test_repeated_pieces_take_the_next_place_and_overlaps_are_joined() -> None:

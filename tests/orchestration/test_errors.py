@@ -128,6 +128,24 @@ def test_a_database_that_goes_away_explains_what_fails_while_cleaning_up() -> No
     assert "the connection to the database was lost" in sentence
 
 
+DIED = psycopg2.DatabaseError("error with status PGRES_TUPLES_OK and no message from the libpq")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        DIED,
+        sa.exc.DatabaseError("SELECT 1", None, DIED),
+        sa.exc.ProgrammingError("SELECT 1", None, psycopg.Error("gone"), connection_invalidated=True),
+        psycopg2.InterfaceError("connection already closed"),
+        psycopg.InterfaceError("the connection is closed"),
+        sa.exc.InterfaceError("SELECT 1", None, psycopg.InterfaceError("the connection is closed")),
+    ],
+)
+def test_every_driver_loses_its_server_in_one_sentence(error: Exception) -> None:
+    assert str(explain_user_error(error)).startswith("the connection to the database was lost: run the same command")
+
+
 def test_only_a_package_that_we_name_is_missing_by_the_users_choice() -> None:
     assert explain_user_error(ImportError("cannot import name 'frames' from 'assets'")) is None
     assert explain_user_error(ModuleNotFoundError("No module named 'torch'", name="torch")) is None

@@ -316,6 +316,19 @@ def test_a_server_killed_during_a_scoring_is_one_sentence_and_then_nothing(finis
     assert slots_taken(finished.url) == 0
 
 
+@pytest.mark.dear
+def test_a_server_killed_while_a_scoring_waits_for_the_encoder_is_one_sentence(fresh: Home, manifest: Path) -> None:
+    fresh.run("ingest", str(manifest), "--dataset", "other", "--json").json()
+    with hold(fresh.url, "text_embedding", "true") as held:
+        first = fresh.run(*SCORE)
+        held.wait_for(1, first)
+        second = fresh.run("score", "--dataset", "other", "--metric", "vcs", "--json")
+        until(lambda: "has held since" in _said(second) or not second.is_running, "the second says that it waits")
+        fresh.kill_server()
+        assert (first.wait(), second.wait()) == (1, 1), second.stderr
+    assert second.stderr.splitlines()[-1] == WENT_AWAY
+
+
 def test_a_server_killed_before_a_scoring_is_started_again(finished: Home, undisturbed: State) -> None:
     with connect(finished.url) as connection:
         missing = connection.execute(DELETE_HALF).rowcount

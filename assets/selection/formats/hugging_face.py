@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from assets.selection.passport import format_passport
 
 ROWS_OF_A_FILE = 250_000
 PASSPORT, CARD, CROISSANT = "passport.json", "README.md", "croissant.json"
+_MARKDOWN = re.compile(r"[\\`*_\[\]<>&|~$]")
 # Without the configuration, `load_dataset` would take passport.json for data.
 _HEADER = """---
 pretty_name: {name}
@@ -98,8 +100,8 @@ def format_dataset_card(passport: Mapping[str, Any]) -> str:
         reelsieve=passport["reelsieve"],
         exported_at=passport["exported_at"],
         columns=columns,
-        # No line break can begin a block of Markdown.
-        origins=" ".join(explain_origins(passport["origins"]).split()).replace("`", "'"),
+        # No line break can begin a block of Markdown, and no licence is a link, a picture or HTML.
+        origins=_MARKDOWN.sub(r"\\\g<0>", " ".join(explain_origins(passport["origins"]).split())),
         passport=format_passport(passport).replace("`", "\\u0060"),
     )
 

@@ -30,7 +30,7 @@ def parse_token_choices(logprobs: Any) -> tuple[TokenChoice, ...]:
     """
     try:
         return tuple(_parse_token(entry) for entry in logprobs["content"])
-    except (KeyError, TypeError, AttributeError, ValueError):
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
         return ()
 
 
@@ -106,7 +106,9 @@ class _Spelling:
             # The number ended before this token.
             return float(prefix) if prefix and _END.match(text) else None
         spelt = prefix + digits
-        if int(spelt) > self.highest or (len(spelt) > 1 and spelt.startswith("0")):
+        # Its length first: Python reads no number of thousands of digits.
+        is_long = len(spelt) > len(str(self.highest))
+        if is_long or int(spelt) > self.highest or (len(spelt) > 1 and spelt.startswith("0")):
             return None
         if text == self.tokens[place].text:
             return self.expect(place + 1, spelt) if text.endswith(digits) else float(spelt)

@@ -112,7 +112,13 @@ def _drop_thoughts(text: str) -> str:
 def _parse_object(text: str) -> dict[str, Any]:
     try:
         # Not strict: the grammars of some servers let a model write a line break into a text as it is.
-        answer = json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_parse_finite)
+        answer = json.loads(
+            text,
+            strict=False,
+            parse_constant=_refuse_constant,
+            parse_float=_parse_finite,
+            object_pairs_hook=_require_different_names,
+        )
         if any(_UNSTORABLE.search(member) for member in iterate_texts(answer)):
             raise ValueError("it holds a character that cannot be stored")
     except (ValueError, RecursionError) as error:
@@ -121,6 +127,13 @@ def _parse_object(text: str) -> dict[str, Any]:
     # The text began with a brace, so that it is an object.
     assert isinstance(answer, dict)
     return answer
+
+
+def _require_different_names(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    named = dict(members)
+    if len(named) < len(members):
+        raise ValueError("a name is given twice in one object")
+    return named
 
 
 def _refuse_constant(name: str) -> float:
