@@ -75,7 +75,7 @@ def _is_outage(error: BaseException) -> bool:
     server that dies under a query.
     """
     if type(error) is psycopg2.DatabaseError:
-        return error.pgcode is None
+        return getattr(error, "pgcode", None) is None
     of_drivers = psycopg.OperationalError | psycopg.InterfaceError | psycopg2.OperationalError | psycopg2.InterfaceError
     return isinstance(error, of_drivers | sa.exc.OperationalError | sa.exc.InterfaceError)
 

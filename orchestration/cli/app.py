@@ -45,6 +45,7 @@ from orchestration.cli import (
     ui,
 )
 from orchestration.cli.dagster_program import PASS_THROUGH
+from orchestration.cli.dataset_argument import use_dataset_command
 from orchestration.cli.output import hide_connection_attempts, print_error
 from orchestration.cli.usage_sentence import explain_usage_error
 from orchestration.cli.waits import report_waits
@@ -108,6 +109,7 @@ app.command("doctor")(doctor.doctor)
 app.add_typer(config.config, name="config")
 app.add_typer(selections.selections, name="selections")
 app.add_typer(db.db, name="db")
+use_dataset_command(app, config.config, selections.selections, db.db)
 
 
 def run_cli(stop: StopSignals) -> NoReturn:

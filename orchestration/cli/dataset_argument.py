@@ -1,25 +1,67 @@
-"""The name of a dataset, which drop and rename take as an argument or by --dataset."""
+"""What all commands have in common: a dataset by place or by --dataset, and no empty path."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Any
 
 import typer
+from typer.core import TyperArgument, TyperCommand, TyperOption
 
-from orchestration.cli.refusals import UsageError
-
-DatasetArgument = Annotated[str | None, typer.Argument(metavar="DATASET", help="Name of the dataset.")]
-DatasetOption = Annotated[str | None, typer.Option("--dataset", "-d", help="Name of the dataset, here or as argument.")]
+_BY_OPTION = "reelsieve: the dataset is given by --dataset"
 
 
-def parse_names(usage: str, option: str | None, *arguments: str | None) -> list[str]:
-    """Return the names that a command was given, the dataset's first. usage: the command and its arguments, such as
-    "rename DATASET NEW". option: the value of --dataset, in place of the first argument. Raises UsageError unless there
-    are as many names as `usage` has arguments.
+class DatasetCommand(TyperCommand):
+    """A command whose option --dataset may also be given by place, where the option stands among the parameters of its
+    function. A path that is empty, which would mean the current folder, is refused.
     """
-    names = [name for name in (option, *arguments) if name is not None]
-    command, *expected = usage.split()
-    if len(names) != len(expected):
-        by_option = " ".join([command, "--dataset", *expected])
-        raise UsageError(f"write reelsieve {usage}, or reelsieve {by_option} (see reelsieve {command} --help)")
-    return names
+
+    def __init__(self, name: str | None, *, params: list[Any] | None = None, **options: Any) -> None:
+        """Make the command; other arguments are those of typer.core.TyperCommand."""
+        params = list(params or ())
+        self._option = next(
+            (each for each in params if isinstance(each, TyperOption) and "--dataset" in each.opts), None
+        )
+        self._place: TyperArgument | None = None
+        self._is_required = self._option is not None and self._option.required
+        if self._option is not None:
+            self._option.required = False
+            self._place = TyperArgument(
+                param_decls=["dataset_by_place"],
+                type_descriptor=self._option.type_descriptor,
+                metavar="DATASET",
+                help="Name of the dataset, here or by --dataset.",
+            )
+            params.insert(params.index(self._option), self._place)
+        super().__init__(name, params=params, **options)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, without the dataset by place where the option is given."""
+        is_by_option = ctx.meta.get(_BY_OPTION, False)
+        return [each for each in super().get_params(ctx) if not (is_by_option and each is self._place)]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments into the context. Raises a usage error for an empty path and a missing dataset."""
+        given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        each: Any
+        for each in self.params:
+            if given.get(each.name) == "" and each.type_descriptor.annotation in (Path, Path | None):
+                name = each.get_error_hint().split(" / ")[0].strip("'")
+                ctx.fail(f"The path {name} is empty: give one")
+        if self._option is None or self._place is None:
+            return super().parse_args(ctx, args)
+        ctx.meta[_BY_OPTION] = isinstance(given.get(self._option.name), str)
+        rest = super().parse_args(ctx, args)
+        name = ctx.params.pop(self._place.name, None)
+        if name is not None:
+            ctx.params[self._option.name] = name
+        if self._is_required and ctx.params[self._option.name] is None and not ctx.resilient_parsing:
+            ctx.fail("A dataset is missing: name it as DATASET or by --dataset")
+        return rest
+
+
+def use_dataset_command(*apps: typer.Typer) -> None:
+    """Let all commands that apps have now be of the class DatasetCommand."""
+    for app in apps:
+        for command in app.registered_commands:
+            command.cls = DatasetCommand

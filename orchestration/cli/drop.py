@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.dataset_argument import DatasetArgument, DatasetOption, parse_names
-from orchestration.cli.output import AsJson, console, print_json, print_rows
+from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
 @pass_installation
 def drop(
     installation: Installation,
-    name: DatasetArgument = None,
-    option: DatasetOption = None,
+    dataset: DatasetName,
     metric: Annotated[str | None, typer.Option(help="Drop only the scores that were imported under this name.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Drop it without asking.")] = False,
     as_json: AsJson = False,
@@ -32,7 +30,6 @@ def drop(
     from assets.reports.text import format_count
     from orchestration import removal
 
-    (dataset,) = parse_names("drop DATASET", option, name)
     going, n_selections = removal.count_droppable_rows(installation, dataset, metric)
     meant = f"the imported scores of {metric} from dataset {dataset}" if metric else f"dataset {dataset}"
     if not as_json:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 @pass_installation
 def look(
     installation: Installation,
-    dataset: Annotated[str | None, typer.Argument(help="Name of the dataset (default: a list of all).")] = None,
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", "-d", help="Name of the dataset (default: a list of all).")
+    ] = None,
     port: Port = 3001,
 ) -> None:
     """Serve pages to look through samples in a browser: videos, captions, scores and why, histograms. Ctrl-C ends."""

@@ -122,7 +122,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, empty: str, right: Collecti
     numbers are, although they hold text.
     """
     if not rows:
-        console.print(empty, markup=False)
+        console.print(empty, markup=False, soft_wrap=True)
         return
     fields, cells = _format_table(rows, right)
     print_table_or_records(fields, cells, console)

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 import typer
 
-from orchestration.cli.output import console, show_progress
+from orchestration.cli.output import DatasetName, console, show_progress
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.port import Port
 from orchestration.cli.refusals import UsageError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @pass_installation
 def rate(
     installation: Installation,
-    dataset: Annotated[str, typer.Argument(help="Name of the dataset.")],
+    dataset: DatasetName,
     aspect: Annotated[str | None, typer.Option(help="What is rated, such as coverage.")] = None,
     rater: Annotated[str | None, typer.Option(help="Name of the rater (default: the page asks).")] = None,
     rater_links: Annotated[

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.dataset_argument import DatasetArgument, DatasetOption, parse_names
-from orchestration.cli.output import AsJson, console, print_json
+from orchestration.cli.output import AsJson, DatasetName, console, print_json
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
@@ -17,19 +16,17 @@ if TYPE_CHECKING:
 @pass_installation
 def rename(
     installation: Installation,
-    name: DatasetArgument = None,
-    new_name: Annotated[str | None, typer.Argument(metavar="NEW", help="Its new name.")] = None,
-    option: DatasetOption = None,
+    dataset: DatasetName,
+    new_name: Annotated[str, typer.Argument(metavar="NEW", help="Its new name.")],
     as_json: AsJson = False,
 ) -> None:
     """Give a dataset another name. Nothing is scored again; frozen selections show the new name."""
     from orchestration import removal
 
-    old, new = parse_names("rename DATASET NEW", option, name, new_name)
-    removal.rename_dataset_everywhere(installation, old, new)
+    removal.rename_dataset_everywhere(installation, dataset, new_name)
     if as_json:
-        print_json({"old": old, "new": new})
+        print_json({"old": dataset, "new": new_name})
         return
-    console.print(f"dataset {old} is {new} now", markup=False)
-    if (installation.curation.home / "inbox" / old).is_dir():
-        console.print(f"rename its folder in the inbox too, or a change there creates {old} again", markup=False)
+    console.print(f"dataset {dataset} is {new_name} now", markup=False)
+    if (installation.curation.home / "inbox" / dataset).is_dir():
+        console.print(f"rename its folder in the inbox too, or a change there creates {dataset} again", markup=False)

@@ -36,7 +36,9 @@ def status(
     from orchestration.forecasts import load_dataset_plan
 
     shown = rows if wide else [{name: row[name] for name in ("dataset", *_SHOWN)} for row in rows]
-    print_rows(shown, empty="no dataset yet: try reelsieve demo, or reelsieve try FOLDER")
+    settings = installation.settings
+    place = "the database of CURATION_DB_URL" if settings.database_url else f"home {settings.home_folder}"
+    print_rows(shown, empty=f"no dataset yet in {place}: try reelsieve demo, or reelsieve try FOLDER")
     for row in rows:
         console.print(f"\n[bold]{escape(row['dataset'])}[/bold]")
         counts = [f"{name.removesuffix(_PENDING)} {n}" for name, n in row.items() if name.endswith(_PENDING) and n]

@@ -6,9 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from orchestration.cli.app import app
 from tests.command_line import run_command
 from tests.conftest import PROJECT
 
@@ -22,17 +25,15 @@ SEE = "(see reelsieve {} --help)\n"
         ("select -d demo --keep 12.5%", "--keep: '12.5%' is not a number: write 0.125 " + SEE.format("select")),
         ("select -d demo --keep 0,5", "--keep: '0,5' is not a number: write 0.5 " + SEE.format("select")),
         ("select -d demo --keep half", "--keep: 'half' is not a number " + SEE.format("select")),
-        ("select --keep 0.5", "missing option '--dataset' / '-d' " + SEE.format("select")),
+        ("select --keep 0.5", "a dataset is missing: name it as DATASET or by --dataset " + SEE.format("select")),
         ("selections show 1.5", "selection_id: '1.5' is not a whole number " + SEE.format("selections show")),
         ("search x --limit 0", "--limit: '0' should be greater than or equal to 1 " + SEE.format("search")),
         ("selections nothing", "no such command 'nothing' " + SEE.format("selections")),
         ("sql one two", "got unexpected extra argument(s) (two) " + SEE.format("sql")),
-        ("drop", "write reelsieve drop DATASET, or reelsieve drop --dataset DATASET " + SEE.format("drop")),
-        ("drop a -d b", "write reelsieve drop DATASET, or reelsieve drop --dataset DATASET " + SEE.format("drop")),
-        (
-            "rename a b -d c",
-            "write reelsieve rename DATASET NEW, or reelsieve rename --dataset DATASET NEW " + SEE.format("rename"),
-        ),
+        ("drop", "a dataset is missing: name it as DATASET or by --dataset " + SEE.format("drop")),
+        ("drop a -d b", "got unexpected extra argument(s) (a) " + SEE.format("drop")),
+        ("rename a b -d c", "got unexpected extra argument(s) (b) " + SEE.format("rename")),
+        ("rename a", "missing argument 'NEW' " + SEE.format("rename")),
         ("select -d demo --bye vcs", "no such option: --bye, did you mean '--by'? " + SEE.format("select")),
         ("score --metrc vcs", "no such option: --metrc, did you mean '--metric'? " + SEE.format("score")),
         ("score --nothing-like-it", "no such option: --nothing-like-it " + SEE.format("score")),
@@ -51,6 +52,51 @@ SEE = "(see reelsieve {} --help)\n"
 def test_an_unusable_argument_is_said_in_one_line(arguments: str, says: str) -> None:
     done = run_command(*arguments.split())
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {says}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["try", ""], "FOLDER"),
+        (["try", "clips", "--to="], "--to"),
+        (["ingest", "", "mine"], "FOLDER"),
+        (["ingest", "clips", "mine", "--rows", ""], "--rows"),
+        (["export", "1", "--to", ""], "--to"),
+        (["select", "mine", "--recipe", ""], "--recipe"),
+        (["rate", "mine", "--guidelines", ""], "--guidelines"),
+        (["sql", "-f", ""], "--file"),
+        (["db", "dump", ""], "FOLDER"),
+        (["db", "restore", ""], "FOLDER"),
+        (["config", "trust", ""], "PATH"),
+    ],
+)
+def test_no_path_is_empty(arguments: list[str], name: str) -> None:
+    """It would mean the current folder."""
+    done = run_command(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    sentence = f"error: the path {name} is empty: give one (see reelsieve {arguments[0]}"
+    assert done.stderr.lower().startswith(sentence.lower())
+
+
+def _commands() -> dict[str, Any]:
+    return {name: each for name, each in get_command(app).commands.items() if not hasattr(each, "commands")}  # type: ignore[attr-defined]  # a group of Typer
+
+
+def test_every_command_takes_its_dataset_by_place_and_by_option() -> None:
+    taking = {name: each for name, each in _commands().items() if "DATASET" in {p.metavar for p in each.params}}
+    assert {*taking} == {*_commands()} - {"demo", "init", "prove", "export", "holds", "sql", "prune", "ui"} - {
+        "dagster",
+        "dg",
+        "doctor",
+    }
+    for name, command in taking.items():
+        others = [p for p in command.params if p.param_type_name == "argument" and p.metavar != "DATASET"]
+        place = [p.metavar for p in command.params if p.param_type_name == "argument"].index("DATASET")
+        values = [f"value-{number}" for number in range(len(others))]
+        by_place = command.make_context(name, [*values[:place], "mine", *values[place:]]).params
+        assert by_place["dataset"] == "mine"
+        assert by_place == command.make_context(name, [*values, "--dataset", "mine"]).params
+        assert by_place == command.make_context(name, ["-d", "mine", *values]).params
 
 
 def test_a_choice_is_named_with_all_that_can_be_chosen() -> None:
