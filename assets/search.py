@@ -14,12 +14,15 @@ from assets.home import DEMO_DATASET
 from assets.models.settings import DEMO_ENCODER, FrameSettings, ImageTextSettings, TextEncoderSettings
 from assets.reports.labels import STAND_INS
 from assets.reports.text import join_names
+from assets.selection.vectors import embed_missing_texts
+from assets.sources.base import LineWriter
 from db.evidence.embeddings import load_vectors_by_digest, text_sha256
 from db.evidence.frames import load_frames
 from db.evidence.models import find_model_id
 from db.evidence.search import (
     count_captions_with_vectors,
     has_frame_vectors,
+    list_captions_without_vector,
     list_nearest_captions,
     list_nearest_videos,
 )
@@ -27,6 +30,7 @@ from db.evidence.video_vectors import list_encoders, list_known_videos, list_nea
 from db.manifest.datasets import Dataset
 from metrics_core.frames.features import FrameEncoder
 from metrics_core.models.clip_encoder import ClipTextEncoder
+from metrics_core.models.served_encoder import ServedTextEncoder
 from metrics_core.models.word_tokenizer import split_words
 from metrics_core.protocols import ModelIdentity, TextEncoder
 
@@ -57,12 +61,30 @@ class SearchResult:
     notes: tuple[str, ...] = ()
 
 
+def embed_captions(engine: Engine, encoder: TextEncoder, dataset: Dataset | None, tell: LineWriter) -> None:
+    """Store vectors of the captions of a dataset that have none of this encoder. An encoder that asks a server, which
+    may cost money, embeds nothing here. dataset: None for all datasets. tell: takes lines about progress.
+    """
+    if isinstance(encoder, ServedTextEncoder):
+        return
+    with engine.connect() as connection:
+        model_id = find_model_id(connection, encoder.identity.as_dict())
+        missing = list_captions_without_vector(connection, model_id, dataset.dataset_id if dataset else None)
+    embed_missing_texts(engine, encoder, missing, tell)
+
+
 def search_captions(
-    engine: Engine, settings: TextEncoderSettings, text: str, dataset: Dataset | None, limit: int
+    engine: Engine,
+    settings: TextEncoderSettings,
+    text: str,
+    dataset: Dataset | None,
+    limit: int,
+    tell: LineWriter = lambda _: None,
 ) -> SearchResult:
     """Find the captions whose stored vectors are nearest to a text, at most `limit`, by the text encoder of the
-    settings, which is loaded. dataset: None searches all datasets. Raises NothingToSearch where no caption has a vector
-    of that encoder, and where the encoder gives the text no vector.
+    settings, which is loaded. Captions of the dataset without a vector of that encoder get one first, unless that asks
+    a server; `tell` takes lines about it. dataset: None searches all datasets, and makes vectors only if there is none.
+    Raises NothingToSearch where no caption has a vector, and where the encoder gives the text none.
     """
     encoder = settings.make_text_encoder()
     name = encoder.identity.model_id
@@ -70,6 +92,11 @@ def search_captions(
     with engine.connect() as connection:
         model_id = find_model_id(connection, encoder.identity.as_dict())
         n_stored, n = count_captions_with_vectors(connection, model_id, dataset_id)
+    if n_stored < n and (dataset or not n_stored):
+        embed_captions(engine, encoder, dataset, tell)
+        with engine.connect() as connection:
+            model_id = find_model_id(connection, encoder.identity.as_dict())
+            n_stored, n = count_captions_with_vectors(connection, model_id, dataset_id)
     if model_id is None or not n_stored:
         raise NothingToSearch(
             f"no caption{_format_dataset(dataset)} has a vector of {name} yet: "
@@ -124,8 +151,8 @@ def search_similar_captions(
         vectors = None if model_id is None else load_vectors_by_digest(connection, model_id, [text_sha256(text)])
         if model_id is None or vectors is None:
             raise NothingToSearch(
-                f"this caption has no vector of {encoder.model_id} yet: run reelsieve score"
-                f"{_format_dataset_option(dataset)} --metric vcs, which makes them for captions with references"
+                f"this caption has no vector of {encoder.model_id} yet: run reelsieve search TEXT"
+                f"{_format_dataset_option(dataset)}, which makes it"
             )
         rows = list_nearest_captions(connection, model_id, vectors[0], dataset.dataset_id, limit, video_id)
     return SearchResult(rows, encoder.model_id)

@@ -54,14 +54,30 @@ def count_captions_with_vectors(
     """Return (number of captions with a vector of this text encoder, number of all captions). model_id: None for an
     encoder that is not registered yet; then the first is 0. dataset_id: None for all datasets.
     """
-    has_vector = sa.exists().where(
-        text_embedding.c.model_id == model_id, text_embedding.c.text_sha256 == sample.c.text_sha256
-    )
-    query = sa.select(sa.func.count().filter(has_vector), sa.func.count()).where(sample.c.kind == "caption")
-    if dataset_id is not None:
-        query = query.where(sample.c.dataset_id == dataset_id)
+    has_vector = _build_vector_condition(model_id)
+    query = sa.select(sa.func.count().filter(has_vector), sa.func.count()).where(*_list_conditions(dataset_id))
     n_stored, n = connection.execute(query).one()
     return n_stored, n
+
+
+def list_captions_without_vector(connection: Connection, model_id: int | None, dataset_id: int | None) -> list[str]:
+    """List the distinct captions without a vector of this text encoder. model_id, dataset_id: as in
+    `count_captions_with_vectors`.
+    """
+    conditions = (*_list_conditions(dataset_id), ~_build_vector_condition(model_id))
+    return list(connection.scalars(sa.select(sample.c.text).where(*conditions).distinct()))
+
+
+def _build_vector_condition(model_id: int | None) -> sa.ColumnElement[bool]:
+    return sa.exists().where(
+        text_embedding.c.model_id == model_id, text_embedding.c.text_sha256 == sample.c.text_sha256
+    )
+
+
+def _list_conditions(dataset_id: int | None) -> list[sa.ColumnElement[bool]]:
+    """List the conditions that a sample is a caption, and of this dataset unless it is None."""
+    of_dataset = [] if dataset_id is None else [sample.c.dataset_id == dataset_id]
+    return [sample.c.kind == "caption", *of_dataset]
 
 
 def has_frame_vectors(connection: Connection, model_id: int | None, dataset_id: int | None) -> bool:

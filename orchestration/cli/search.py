@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from orchestration.cli.output import AsJson, print_error, print_json, print_rows
+from orchestration.cli.output import AsJson, print_error, print_json, print_rows, show_progress
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import UsageError
 
@@ -33,8 +33,8 @@ def search(
     """Find the captions, or the videos' frames, that are nearest to a text by stored vectors, or the videos nearest to
     one.
 
-    Scoring stores the vectors: those of captions by vcs, those of frames by evqa. Vectors of whole videos come with the
-    manifest. The similarity orders the hits; it is
+    Captions of the dataset without a vector get one first. Scoring by evqa stores those of frames. Vectors of whole
+    videos come with the manifest. The similarity orders the hits; it is
     not a score.
     """
     from assets.datasets import require_dataset
@@ -45,13 +45,16 @@ def search(
     if text is not None and not text.strip():
         raise UsageError("the text is empty: give words to search for")
     chosen = require_dataset(installation.engine, dataset) if dataset is not None else None
-    search_stored = search_frames if frames else search_captions
     if text is None:
         result = search_like_video(installation.engine, like or "", encoder, chosen, limit)
     else:
         # The settings of all metrics include those of all encoders.
         settings = cast(SearchSettings, installation.settings)
-        result = search_stored(installation.engine, settings, text, chosen, limit)
+        if frames:
+            result = search_frames(installation.engine, settings, text, chosen, limit)
+        else:
+            with show_progress() as tell:
+                result = search_captions(installation.engine, settings, text, chosen, limit, tell)
     if as_json:
         print_json({"encoder": result.encoder, "notes": list(result.notes), "found": result.rows})
         return

@@ -69,6 +69,7 @@ def try_folder(
     n_undescribed = _count_undescribed_videos(installation, name)
     # Before the facts, since the pass over a video that decodes its frames for scores measures its facts too.
     scored = _score(installation, name, stored, plan.needs)
+    _embed(installation, name)
     _describe(installation, name, n_undescribed)
     page = _report(installation, name)
     _print_samples(installation, name, stored.holdings, scored, wide=wide)
@@ -207,6 +208,21 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
             why = f"{metric} has no value: reelsieve scores --dataset {dataset} shows why"
             print_sentence(f"left out: {why}")
     return defined
+
+
+def _embed(installation: Installation, dataset: str) -> None:
+    """Give every caption the vector by which it is placed on the map and searched, or print why not."""
+    from assets.datasets import require_dataset
+    from assets.search import embed_captions
+    from assets.selection.vectors import find_text_encoder
+    from metrics_core.models.errors import ModelUnusable, PackageMissing
+
+    found = require_dataset(installation.engine, dataset)
+    try:
+        with show_progress() as tell:
+            embed_captions(installation.engine, find_text_encoder(installation.curation.scorers), found, tell)
+    except (ModelUnusable, PackageMissing) as error:
+        print_sentence(f"left out: map and search of captions: {error}")
 
 
 def _report(installation: Installation, dataset: str) -> Path:

@@ -318,7 +318,7 @@ def test_similar_samples_come_by_their_vectors(page: Page, shown: Shown) -> None
     page.wait_for_url(f"**/sample/{shown.text_ids[3]}?**")
     page.goto(f"/look/texts/sample/{shown.text_ids[-1]}")
     page.get_by_text("Similar samples").press("Enter")
-    page.get_by_text("This caption has no vector of texts yet: run reelsieve score").wait_for()
+    page.get_by_text("This caption has no vector of texts yet: run reelsieve search TEXT --dataset texts").wait_for()
 
 
 def test_similar_videos_come_by_their_frames(page: Page, shown: Shown) -> None:

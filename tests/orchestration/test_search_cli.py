@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import run_command
-from tests.orchestration.conftest import Installation
+from tests.orchestration.conftest import Installation, forget_installation
 
 DATASET = "searched"
 
@@ -32,12 +32,25 @@ def captions(manifest: Path) -> dict[str, str]:
     return {row["caption_id"]: row["text"] for row in rows if row["role"] == "candidate"}
 
 
-def test_nothing_stored_is_one_sentence_with_the_remedy(ingested: Installation) -> None:
+def test_nothing_stored_is_one_sentence_with_the_remedy(
+    ingested: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server is not asked for vectors without a word, since it may cost money."""
+    monkeypatch.setenv("REELSIEVE_TEXT_ENCODER", "served")
+    monkeypatch.setenv("REELSIEVE_TEXT_ENCODER_URL", "http://127.0.0.1:1/v1")
+    forget_installation()
     done = run_command("search", "a red door", "--dataset", DATASET)
+    forget_installation()
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"error: no caption of dataset {DATASET} has a vector of ")
     assert f"reelsieve score --dataset {DATASET} --metric vcs" in line
+
+
+def test_captions_get_the_vectors_that_they_lack(ingested: Installation) -> None:
+    done = run_command("search", "a red door", "--dataset", DATASET, "--limit", "2", "--json")
+    assert (done.returncode, len(json.loads(done.stdout)["found"])) == (0, 2), done.stderr
+    assert json.loads(done.stdout)["notes"] == []
 
 
 def test_a_caption_is_nearest_to_itself(scored: Installation) -> None:

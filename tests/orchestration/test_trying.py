@@ -128,6 +128,13 @@ def test_metrics_that_can_say_nothing_are_named_once_and_left_out(tried: Done) -
     assert lines[0].split() == ["sample", "system"]
 
 
+def test_captions_without_references_are_on_the_map_and_similar(tried: Done) -> None:
+    stored = (
+        "SELECT count(*) AS n FROM text_embedding JOIN sample USING (text_sha256) JOIN dataset d USING (dataset_id)"
+    )
+    assert query(f"{stored} WHERE d.name = 'clips'") == [{"n": 10}]
+
+
 def test_the_page_shows_what_stands_out_and_the_extremes(tried: Done) -> None:
     page = Path(next(line for line in tried.stdout.splitlines() if line.startswith("page: ")).removeprefix("page: "))
     html = page.read_text(encoding="utf-8")
