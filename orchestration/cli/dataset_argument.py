@@ -1,4 +1,4 @@
-"""What all commands have in common: a dataset by place or by --dataset, and no empty path."""
+"""The class of all commands: they take a dataset by place or by --dataset, and no empty path."""
 
 from __future__ import annotations
 
