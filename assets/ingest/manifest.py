@@ -61,24 +61,28 @@ def read_manifest_folder(folder: Path, mixed_rows: Path | None = None, columns: 
 
 def list_table_files(folder: Path) -> dict[str, Path]:
     """Return the paths of a folder's tables by the kind of their rows, in the order of ingest. Raises ManifestError if
-    the folder or a required table is missing, or if a table has files in two formats or is not a regular file inside
-    the folder.
+    the folder or a required table is missing, captions only where there are no questions either, or if a table has
+    files in two formats or is not a regular file inside the folder.
     """
     if not folder.is_dir():
         raise ManifestError(f"{folder}: no such folder: give the folder that holds the manifest's tables")
     paths_by_kind: dict[str, Path] = {}
     for kind, table in MANIFEST_TABLES.items():
         name = table.name
-        paths = [path for suffix in SUFFIXES if (path := find_manifest_file(folder, f"{name}{suffix}")) is not None]
+        paths = _find_table(folder, name)
         if len(paths) > 1:
             names = " and ".join(path.name for path in paths)
             raise ManifestError(f"{folder}: table {name} is there twice, as {names}: keep one of them")
         if paths:
             paths_by_kind[kind] = paths[0]
-        elif table.is_required:
+        elif table.is_required and not (kind == "caption" and _find_table(folder, MANIFEST_TABLES["qa"].name)):
             own_data = f", or let reelsieve init {folder} make a manifest of the data in it" if kind == "video" else ""
             raise ManifestError(f"{folder}: table {name} is missing: add {name}.jsonl, .csv or .parquet{own_data}")
     return paths_by_kind
+
+
+def _find_table(folder: Path, name: str) -> list[Path]:
+    return [path for suffix in SUFFIXES if (path := find_manifest_file(folder, f"{name}{suffix}")) is not None]
 
 
 def explain_files(manifest: Manifest) -> Iterator[str]:

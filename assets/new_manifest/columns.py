@@ -58,13 +58,18 @@ class Columns:
     caption_id: str | None = None
     segments: str | None = None
     rater: str | None = None
+    question: str | None = None
+    answer: str | None = None
+    options: str | None = None
+    qa_id: str | None = None
     ratings: tuple[RatingColumn, ...] = ()
     given_names: frozenset[str] = frozenset()
 
     @property
     def meanings(self) -> dict[str, str]:
         """The meaning of every column that has one, such as "caption", by the column's name."""
-        names = MEANINGS if self.ratings else [meaning for meaning in MEANINGS if meaning != "rater"]
+        unused = {*([] if self.ratings else ["rater"]), *([] if self.has_pairs else PAIR_MEANINGS)}
+        names = [meaning for meaning in MEANINGS if meaning not in unused]
         meanings: dict[str, str] = {getattr(self, meaning): meaning for meaning in names if getattr(self, meaning)}
         by = {column.name: f" by {column.rater}" if column.rater else "" for column in self.ratings}
         return meanings | {column.name: f"ratings of {column.aspect!r}{by[column.name]}" for column in self.ratings}
@@ -74,12 +79,18 @@ class Columns:
         """The names of the columns whose cells may hold a list, if the table has them: videos, captions, candidates,
         references and segments.
         """
-        return tuple(filter(None, (self.video, self.caption, self.candidates, self.reference, self.segments)))
+        captions = (self.caption, self.candidates, self.reference, self.segments)
+        return tuple(filter(None, (self.video, *captions, self.question, self.answer, self.options)))
 
     @property
     def has_video_and_text(self) -> bool:
-        """Whether the table has a column of videos and one of texts about them."""
-        return self.video is not None and self.has_text
+        """Whether the table has a column of videos and one of texts about them, or those of questions and answers."""
+        return self.video is not None and (self.has_text or self.has_pairs)
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether there are columns of questions and of answers."""
+        return self.question is not None and self.answer is not None
 
     @property
     def has_text(self) -> bool:
@@ -104,6 +115,7 @@ class Columns:
         return join_names([*shown[:_NAMED], *more])
 
 
+PAIR_MEANINGS = ("question", "answer", "options", "qa_id")
 # The meanings that a column can have, except ratings.
 MEANINGS = tuple(Columns.__slots__[1:-2])
 
@@ -128,7 +140,8 @@ def guess_columns(
     def find(wanted: str) -> str | None:
         return wanted if wanted in names else by_name.get(normalise_header(wanted))
 
-    meanings = [meaning for meaning in MEANINGS if not (is_caption_file and meaning in ("video", "video_id"))]
+    of_file = ("video", "video_id", *PAIR_MEANINGS)
+    meanings = [meaning for meaning in MEANINGS if not (is_caption_file and meaning in of_file)]
     columns = {
         meaning: find(column_names.by_meaning[meaning]) for meaning in meanings if meaning in column_names.by_meaning
     }
@@ -138,11 +151,24 @@ def guess_columns(
         for column in asked
         if (found := find(column.name)) is not None
     )
-    for meaning in meanings:
+
+    def guess(meaning: str) -> str | None:
         if meaning not in columns:
             taken = {*columns.values(), *(column.name for column in ratings)}
             guesses = (by_name[name] for name in KNOWN_HEADERS[meaning] if name in by_name)
             columns[meaning] = next((column for column in guesses if column not in taken), None)
+        return columns[meaning]
+
+    named, unused = dict(columns), set[str](PAIR_MEANINGS)
+    if not is_caption_file and guess("question") and guess("answer"):
+        guess("options")
+        # With a question they are answers.
+        unused = set() if guess("caption") else {"candidates", "reference"}
+    else:
+        columns = named
+    for meaning in meanings:
+        if meaning not in unused:
+            guess(meaning)
     given = {name for meaning, name in column_names.by_meaning.items() if columns.get(meaning)}
     given |= {column.name for column in asked if find(column.name)}
     return Columns(column_names, **columns, ratings=ratings, given_names=frozenset(given))
@@ -160,7 +186,7 @@ def check_columns(where: str, names: Collection[str], columns: Columns) -> None:
     if not columns.has_video_and_text:
         raise NoManifest(
             f"{where}: no column was recognised as the one of captions: choose one of {listed} with "
-            "--column caption=NAME"
+            "--column caption=NAME, or those of questions with --column question=NAME --column answer=NAME"
         )
 
 
@@ -175,7 +201,7 @@ def parse_row_captions(
     """
     base = base or Caption("")
     findings.named_columns |= columns.given_names
-    extra = {**base.extra, **_collect_own_fields(fields, columns, where, findings)}
+    extra = {**base.extra, **collect_own_fields(fields, columns, where, findings)}
     row = replace(
         base,
         role=_parse_role(fields, columns, base, where, findings),
@@ -307,7 +333,7 @@ def _convert_systems(value: Any, column_names: ColumnNames) -> Any:
     return [{"system": name, **(item if isinstance(item, dict) else {"caption": item})} for name, item in value.items()]
 
 
-def _collect_own_fields(fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings) -> dict[str, Any]:
+def collect_own_fields(fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings) -> dict[str, Any]:
     """Return every other field, unchanged; a value that a manifest cannot hold is left out with the reason."""
     kept, taken = {}, columns.meanings
     for name, value in fields.items():

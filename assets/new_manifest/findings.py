@@ -79,11 +79,29 @@ class Caption:
         return {name: value for name, value in row.items() if value is not None}
 
 
+class Pair(NamedTuple):
+    """A question about a video and the answer to it; `qa_id` and `system` are None where the source gives none. `extra`
+    are its other fields.
+    """
+
+    question: str
+    answer: str
+    qa_id: str | None = None
+    system: str | None = None
+    extra: Mapping[str, Any] = {}
+
+    def build_row(self, video_id: str, qa_id: str) -> dict[str, Any]:
+        """Build the row of table `qa` as a dict, with the other fields. video_id, qa_id: the ids in the manifest."""
+        system = {} if self.system is None else {"system": self.system}
+        asked = {"video_id": video_id, "question": self.question, "answer": self.answer, **system}
+        return {"qa_id": qa_id, **asked, **self.extra}
+
+
 @dataclass(frozen=True, slots=True)
 class CaptionedVideo:
     """A video and some of its captions, or none. `path` is its path or address as the manifest writes it; None for a
     video that is text only. `fields` are its other fields in the manifest, and `vectors` rows of table `vectors` about
-    it. `where` is how people find the row that it comes from.
+    it. `where` is how people find the row that it comes from, and `pairs` are questions about it with answers.
     """
 
     video_id: str
@@ -92,6 +110,7 @@ class CaptionedVideo:
     fields: Mapping[str, Any] = field(default_factory=dict)
     vectors: Sequence[Mapping[str, Any]] = ()
     where: str = ""
+    pairs: tuple[Pair, ...] = ()
 
     def build_row(self) -> dict[str, Any]:
         """Build the row of table `videos` as a dict, with the other fields, and without a path for text only."""
@@ -155,7 +174,7 @@ class Findings:
         """
         checked = validate_row(RawRow("", 0, kind, dict(row), None, ""), scales=scales)
         if isinstance(checked, Reject):
-            self.leave_out_refused(kind, checked.code, where)
+            self.leave_out_refused("question-answer pair" if kind == "qa" else kind, checked.code, where)
         return not isinstance(checked, Reject)
 
     def leave_out_refused(self, kind: str, code: Code, where: str) -> None:

@@ -51,6 +51,19 @@ HEADER_WORDS: Mapping[str, str] = {
     "video_id": "video_id; videoid; id vidéo; Videonummer; ид видео; 视频id; 視頻id; 動画id; 비디오 id",
     "caption_id": "caption_id",
     "segments": "segments; Segmente; segmentos; segmenti; segmenten; сегменты; 片段; セグメント; 구간",
+    "question": """
+        question; questions; q; query; Frage; Fragen; pregunta; pergunta; domanda; vraag; вопрос; 问题; 問題; 質問; 질문
+    """,
+    "answer": """
+        answer; answers; a; correct_answer; correct_choice; correct_option; gt_answer; answer_text; response
+        ground_truth; gt; Antwort; Antworten; réponse; respuesta; resposta; risposta; antwoord; ответ; 答案; 回答; 正解
+        정답; 답변
+    """,
+    "options": """
+        options; option; choices; candidates; mc_options; Optionen; Antwortmöglichkeiten; opciones; opções; opzioni
+        opties; варианты; 选项; 選項; 選択肢; 선택지; 보기
+    """,
+    "qa_id": "qa_id; question_id; qid",
     "rater": """
         rater; rater_id; rater_name; annotator; annotator_id; annotator_name; worker; worker_id; participant
         participant_id; prolific_id; prolific_pid; judge; judge_id; evaluator; evaluator_id; reviewer; reviewer_id

@@ -18,10 +18,10 @@ from assets.new_manifest.columns import (
     check_columns,
     guess_columns,
     parse_list_cells,
-    parse_row_captions,
 )
 from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest, parse_id
 from assets.new_manifest.folder import drop_suffix
+from assets.new_manifest.pairs import parse_row
 from assets.new_manifest.tables import UNREADABLE_TABLE
 from assets.new_manifest.tool_fields import collect_tool_fields
 from assets.new_manifest.tool_vectors import build_vector_row
@@ -80,8 +80,8 @@ def _build_video(
     table = named["tool_file"]
     where = f"{table}#{row_id}"
     texts = {name: value for name, value in fields.items() if name in columns.meanings}
-    captions = parse_row_captions(parse_list_cells(texts, columns, where, findings), columns, where, findings)
-    if not captions:
+    captions, pairs = parse_row(parse_list_cells(texts, columns, where, findings), columns, where, findings)
+    if not captions and not pairs:
         return None
     member, short = f"{columns.video}/{row_id}", f"{drop_suffix(table)}/{row_id}"
     place = videos.register_member("lance", table, member, short, parse_id(texts.get(columns.video_id or "")), where)
@@ -89,7 +89,7 @@ def _build_video(
         return None
     others = {name: value for name, value in fields.items() if name not in texts}
     own = collect_tool_fields(named, others, _VIDEO_FIELDS, findings, where)
-    return CaptionedVideo(place.video_id, place.path, captions, own, where=where)
+    return CaptionedVideo(place.video_id, place.path, captions, own, where=where, pairs=pairs)
 
 
 def _add_vectors(

@@ -25,7 +25,6 @@ from assets.new_manifest.columns import (
     check_columns,
     guess_columns,
     parse_list_cells,
-    parse_row_captions,
 )
 from assets.new_manifest.csv_tables import read_csv_column_names, read_csv_table
 from assets.new_manifest.extract import MediaBytes, VideoExtractor
@@ -38,6 +37,7 @@ from assets.new_manifest.json_rows import (
     tidy_captions,
     tidy_row,
 )
+from assets.new_manifest.pairs import parse_row
 from assets.new_manifest.tool_fields import NOT_ONE_VIDEO
 from assets.new_manifest.videos import VideoEntry, VideoRegistry
 
@@ -154,9 +154,11 @@ class TableReader:
             caption, candidates, segments = (name if name in tidied else None for name in TIDY_COLUMNS)
             columns = replace(columns, caption=caption, candidates=candidates, segments=segments)
         cells = parse_list_cells(tidied, columns, row, self.findings)
-        captions = parse_row_captions(cells, columns, row, self.findings)
-        place = self._find_video({**fields, **cells}, columns, table, number) if captions else None
-        return None if place is None else CaptionedVideo(place.video_id, place.path, captions, origin, where=row)
+        captions, pairs = parse_row(cells, columns, row, self.findings)
+        place = self._find_video({**fields, **cells}, columns, table, number) if captions or pairs else None
+        if place is None:
+            return None
+        return CaptionedVideo(place.video_id, place.path, captions, origin, where=row, pairs=pairs)
 
     def _find_video(self, fields: Mapping[str, Any], columns: Columns, table: str, number: int) -> VideoEntry | None:
         row, cell = f"{table}:{number}", fields.get(columns.video or "")

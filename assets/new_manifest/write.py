@@ -23,7 +23,7 @@ from assets.ingest.scales import SCALES_FILE
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest, shorten_id
 
 # `videos` last: without it a folder is not yet a manifest.
-TABLE_NAMES = ("ratings", "vectors", "captions", "videos")
+TABLE_NAMES = ("ratings", "vectors", "qa", "captions", "videos")
 _SUFFIXES = (".jsonl", ".csv", ".parquet")
 
 
@@ -40,10 +40,12 @@ class WrittenTables:
 
     @property
     def table_names(self) -> tuple[str, ...]:
-        """The names of the tables that the manifest has, in the order of writing: ratings and vectors if there are any,
-        captions, videos.
+        """The names of the tables that the manifest has, in the order of writing: ratings, vectors and qa if there are
+        any, captions unless there are only questions, videos.
         """
-        empty = {"ratings": not self.holdings.ratings, "vectors": not self.vectors}
+        held = self.holdings
+        empty = {"ratings": not held.ratings, "vectors": not self.vectors, "qa": not held.questions}
+        empty["captions"] = held.questions > 0 == held.captions + held.references
         return tuple(name for name in TABLE_NAMES if not empty.get(name))
 
 
@@ -126,8 +128,8 @@ class _WrittenCaption:
 
 @dataclass(slots=True)
 class _TableWriter:
-    """The files of the tables by name, the tally of their rows, and the ids that captions have. `are_rated`: whether
-    equal captions of a video are one.
+    """The files of the tables by name, the tally of their rows, and the ids that captions and pairs have. `are_rated`:
+    whether equal captions of a video are one.
     """
 
     files: Mapping[str, IO[str]]
@@ -147,27 +149,32 @@ class _TableWriter:
                 in_roots += re.match("(tar://|lance://)?root://", video.path or "") is not None
                 self._write_row("video", video.build_row())
             for caption in video.captions:
-                digest = self._hash_caption(video.video_id, caption)
+                are_equal_one = self.are_rated or bool(video.pairs)
+                digest = self._hash_caption(video.video_id, caption) if are_equal_one else b""
                 if (written := self._written.get(digest)) is None:
                     written = self._write_caption(video.video_id, caption)
                     if caption.role == "candidate":
                         systems[caption.manifest_system or ""] += 1
-                    if self.are_rated:
+                    if are_equal_one:
                         self._written[digest] = written
                 else:
                     self._merge_fields(written, caption, video.where)
                 self._write_ratings(written, caption, video.where)
+            for pair in video.pairs:
+                qa_id = self._choose_id(pair.qa_id or f"{video.video_id}__qa", "qa_id" if pair.qa_id else None)
+                self._write_row("qa", pair.build_row(video.video_id, qa_id))
             for vector in video.vectors:
                 self._write_row("vector", dict(vector))
                 vectors[vector["encoder"]] += 1
         return WrittenTables(self.tally.build_holdings(), systems, in_roots, vectors)
 
     def _hash_caption(self, video_id: str, caption: Caption) -> bytes:
-        row = replace(caption, extra={}).build_row(video_id, caption.caption_id or "") if self.are_rated else {}
+        row = replace(caption, extra={}).build_row(video_id, caption.caption_id or "")
         return hashlib.sha256(json.dumps(row).encode()).digest()
 
     def _write_caption(self, video_id: str, caption: Caption) -> _WrittenCaption:
-        caption_id = self._choose_caption_id(video_id, caption)
+        wanted = caption.caption_id or f"{video_id}__{caption.manifest_system or 'reference'}"
+        caption_id = self._choose_id(wanted, "caption_id" if caption.caption_id else None)
         self._write_row("caption", caption.build_row(video_id, caption_id))
         return _WrittenCaption(caption_id, caption.extra)
 
@@ -198,17 +205,16 @@ class _TableWriter:
             written.rated.add((rating.aspect, rater))
             self._write_row("rating", rating.build_row(written.caption_id, rater))
 
-    def _choose_caption_id(self, video_id: str, caption: Caption) -> str:
-        """Choose an id for a caption: the one that it wants, with a number where another caption has it."""
-        wanted = caption.caption_id or f"{video_id}__{caption.manifest_system or 'reference'}"
-        caption_id = shorten_id(wanted)
-        while caption_id in self._taken:
+    def _choose_id(self, wanted: str, given_by: str | None) -> str:
+        """Choose an id: the wanted one, with a number where another row has it. given_by: the field that gave it."""
+        chosen = shorten_id(wanted)
+        while chosen in self._taken:
             self._repeats[wanted] += 1
-            caption_id = shorten_id(f"{wanted}_{self._repeats[wanted] + 1}")
-            if caption.caption_id:
-                self.findings.add_guess("a caption_id that occurs again gets a number, as in ID_2")
-        self._taken.add(caption_id)
-        return caption_id
+            chosen = shorten_id(f"{wanted}_{self._repeats[wanted] + 1}")
+            if given_by:
+                self.findings.add_guess(f"a {given_by} that occurs again gets a number, as in ID_2")
+        self._taken.add(chosen)
+        return chosen
 
     def _write_row(self, kind: str, row: dict[str, Any]) -> None:
         self.files[MANIFEST_TABLES[kind].name].write(json.dumps(row, ensure_ascii=False) + "\n")

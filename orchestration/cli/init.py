@@ -129,6 +129,7 @@ def print_findings(made: NewManifest) -> None:
     captions = [f"{format_count(n, 'caption')} of system {system!r}" for system, n in systems.most_common(5)]
     captions += [format_count(n_more, "more system")] if (n_more := len(systems) - 5) > 0 else []
     captions += [format_count(holdings.references, "reference")] if holdings.references else []
+    captions += [format_count(holdings.questions, "question-answer pair")] if holdings.questions else []
     captions += [format_count(holdings.ratings, "rating")] if holdings.ratings else []
     captions += [f"{format_count(n, 'vector')} of {name}" for name, n in made.tables.vectors.items()]
     has = ", ".join([format_count(holdings.videos, "video"), *captions])
@@ -175,6 +176,7 @@ def _as_dict(installation: Installation, made: NewManifest, dry_run: bool) -> di
         "videos": holdings.videos,
         "captions": holdings.captions,
         "references": holdings.references,
+        "questions": holdings.questions,
         "systems": dict(made.tables.systems),
         "ratings": holdings.ratings,
         "vectors": dict(made.tables.vectors),
