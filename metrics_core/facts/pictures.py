@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from math import floor
 from typing import Any, NamedTuple
 
@@ -244,6 +243,10 @@ class FrameScan:
         seconds = np.array([step.seconds for step in self.steps])
         most = np.array([step.greatest for step in self.steps])
         reach = self._compute_reach() if len(shown) else 2
+        looks = BarScan()
+        for look in self.signature_scan.looks:
+            looks.add_frame(look)
+        signature = self.signature_scan.compute_signature(looks.find_picture())
         cuts = list_cuts(self.changes, reach)
         repeats = mark_repeated_frames(self.most_changes, reach, cuts)
         n_repeats = sum(is_repeat > is_held for is_repeat, is_held in zip(repeats, self.is_held, strict=True))
@@ -261,7 +264,7 @@ class FrameScan:
             *_spread(spreads / scale),
             len(cuts) if self.mean_luma else None,
             self.bar_scan.compute_share(),
-            None if (signature := self.signature_scan.compute_signature()) is None else signature.hex(),
+            None if signature is None else signature.hex(),
             n_repeats / len(self.mean_luma) if self.mean_luma else None,
         )
 
@@ -425,8 +428,8 @@ class BarScan:
             self.rows += _is_lit(luma)
             self.columns += _is_lit(luma.T)
 
-    def compute_share(self) -> float | None:
-        """Compute the share of the picture that black bars at its edges take, in [0, 1). A row or column belongs to the
+    def find_picture(self) -> tuple[slice, slice] | None:
+        """Find the rows and columns of the picture between black bars at its edges. A row or column belongs to the
         picture, and to no bar, if it shows something in about a fifth of the frames or more. None without such a row or
         column, as without frames.
 
@@ -437,15 +440,23 @@ class BarScan:
         (rows,), (columns,) = np.nonzero(self.rows >= least), np.nonzero(self.columns >= least)
         if not len(rows) or not len(columns):
             return None
-        inside = (rows[-1] - rows[0] + 1) * (columns[-1] - columns[0] + 1)
-        return round(1 - float(inside) / (len(self.rows) * len(self.columns)), 12)
+        return slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1)
+
+    def compute_share(self) -> float | None:
+        """Compute the share of the picture that black bars at its edges take, in [0, 1); None where all is black, or
+        without frames.
+        """
+        if (inside := self.find_picture()) is None:
+            return None
+        rows, columns = (each.stop - each.start for each in inside)
+        return round(1 - float(rows * columns) / (len(self.rows) * len(self.columns)), 12)
 
 
 def _is_lit(luma: Luma) -> NDArray[np.bool_]:
     """Mark the rows of a frame that show something, shape (H,); means over parts of a row remove the grain."""
     edges = _edges(luma.shape[1], min(BAR_PARTS, luma.shape[1]))
-    means = np.stack([luma[:, start:end].mean(axis=1, dtype=np.float32) for start, end in pairwise(edges)])
-    is_lit: NDArray[np.bool_] = (means.max(axis=0) > DARK) | (np.ptp(means, axis=0) > BAR_SPREAD)
+    means = np.add.reduceat(luma, edges[:-1], axis=1, dtype=np.uint32) / np.diff(edges)
+    is_lit: NDArray[np.bool_] = (means.max(axis=1) > DARK) | (np.ptp(means, axis=1) > BAR_SPREAD)
     return is_lit
 
 

@@ -1,6 +1,6 @@
 """Signatures of videos, which show by the direction of edges whether one video is a copy of another.
 
-A copy may be coded otherwise, scaled, cropped a little, shortened a little, or carry a logo.
+A copy may be coded otherwise, scaled, cropped a little, shortened a little, put between bars, or carry a logo.
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ def compute_edges(luma: NDArray[np.uint8]) -> Floats:
 
     Contrast cancels out, so that light, a logo or a subtitle changes few of them.
     """
-    for axis, size in enumerate(luma.shape):
-        luma = luma.take(np.arange(_SIDE * _PIXELS) * size // (_SIDE * _PIXELS), axis)
-    pixels = luma.astype(np.float64)
+    pixels = pick_pixels(luma).astype(np.float64)
     slopes = np.stack([_BLURRED @ pixels @ _SLOPE.T, _SLOPE @ pixels @ _BLURRED.T]).reshape(2, -1)
     lengths = np.sqrt(np.einsum("an,an->n", slopes, slopes))
     # The middle one by size; as a median, at a tenth of its time.
@@ -73,41 +71,48 @@ def compute_edges(luma: NDArray[np.uint8]) -> Floats:
     return edges
 
 
+def pick_pixels(luma: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Pick 128 x 128 pixels of a frame, luma of shape (H, W), at even distances: all that its edges depend on."""
+    for axis, size in enumerate(luma.shape):
+        luma = luma.take(np.arange(_SIDE * _PIXELS) * size // (_SIDE * _PIXELS), axis)
+    return luma
+
+
 @dataclass
 class SignatureScan:
-    """Collects the edges of frames of one video at even distances, at most 32 of them: call `add_frame` with every
-    frame, then `compute_signature`. edges: those of the frames 0, frame_step, 2 * frame_step, ..., as `compute_edges`
-    returns them.
+    """Collects frames of one video at even distances, at most 32 of them: call `add_frame` with every frame, then
+    `compute_signature`. looks: the frames 0, frame_step, 2 * frame_step, ..., as `pick_pixels` returns them.
 
     A short video is measured in every frame. Where more than 32 frames are kept, every second one is dropped, and from
     then on half as many frames are measured. So no length or rate need be known before.
     """
 
     frame_step: int = 1
-    edges: list[Floats] = field(default_factory=list)
+    looks: list[NDArray[np.uint8]] = field(default_factory=list)
     _n: int = 0
 
     def add_frame(self, luma: NDArray[np.uint8]) -> None:
-        """Count the next frame, luma of shape (H, W), and keep its edges if its number is a multiple of `frame_step`.
+        """Count the next frame, luma of shape (H, W), and keep its pixels if its number is a multiple of `frame_step`.
         Above 32 kept frames every second one is dropped and `frame_step` doubles.
         """
         if self._n % self.frame_step == 0:
-            self.edges.append(compute_edges(luma))
-            if len(self.edges) > MAX_LOOKS:
-                self.edges = self.edges[::2]
+            self.looks.append(pick_pixels(luma))
+            if len(self.looks) > MAX_LOOKS:
+                self.looks = self.looks[::2]
                 self.frame_step *= 2
         self._n += 1
 
-    def compute_signature(self) -> bytes | None:
+    def compute_signature(self, inside: tuple[slice, slice] | None = None) -> bytes | None:
         """Compute the signature of the video from the frames so far: 128 bytes, which stand for 512 edges at four
         moments. Their first half has a bit for every edge that is clearly positive, the second half one for every edge
-        that is clearly negative. None without a frame, or where all frames are flat.
+        that is clearly negative. None without a frame, or where all frames are flat. inside: the rows and columns of
+        the looks that count, such as those between bars; None for all.
         """
-        if not self.edges:
+        if not self.looks:
             return None
-        times = (np.arange(len(self.edges), dtype=np.float64) * self.frame_step + 0.5) / self._n
+        times = (np.arange(len(self.looks), dtype=np.float64) * self.frame_step + 0.5) / self._n
         centres = (np.arange(MOMENTS, dtype=np.float64) + 0.5) / MOMENTS
-        edges = (_bell(times, centres, _WIDTH) @ np.array(self.edges)).ravel()
+        edges = (_bell(times, centres, _WIDTH) @ [compute_edges(look[inside or ...]) for look in self.looks]).ravel()
         usual = np.sqrt(np.mean(edges**2))
         if usual < _FLAT:
             return None
