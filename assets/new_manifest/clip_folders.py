@@ -26,7 +26,7 @@ from assets.new_manifest.tool_vectors import read_clip_vectors
 from assets.new_manifest.videos import VideoEntry, VideoRegistry
 
 # The metadata of a clip, or of the clips of a video in lines, in a folder that names the version of its form.
-_CLIP_META = re.compile(r"(?:metas/([^/]+)/[^/]+\.json|metas_jsonl/([^/]+)/[^/]+\.jsonl)")
+CLIP_META = re.compile(r"(?:metas/([^/]+)/[^/]+\.json|metas_jsonl/([^/]+)/[^/]+\.jsonl)")
 _CAPTION, _FILTERED = "_caption", "filtered_clips"
 # Fields of a clip's metadata that become something else than an own field of the same name.
 _TIMES = frozenset(("start_ns", "end_ns", "start_frame", "end_frame"))
@@ -59,7 +59,7 @@ def read_clip_folder(tool: str, videos: VideoRegistry, findings: Findings) -> It
     """
     folder = videos.folder
     files = [*folder.list_files("caption"), *folder.list_files("table")]
-    metas = {file: found[1] or found[2] for file in files if (found := _CLIP_META.fullmatch(file))}
+    metas = {file: found[1] or found[2] for file in files if (found := CLIP_META.fullmatch(file))}
     if not metas and any(map(_LANCE.fullmatch, folder.list_files("lance"))):
         raise NoManifest(
             f"{folder.path}: its metadata of clips is in a Lance table, which is not read: let {tool} write it to "

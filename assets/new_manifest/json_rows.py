@@ -33,7 +33,8 @@ _REMEDY = 'write it as JSON Lines, with a line such as {"video": "a.mp4", "capti
 _CAPTION_KEY = re.compile(
     r'"(?:[^"\\]{0,40}(?:captions?|sentences?)|conversations|messages|text|description)"\s*:\s*["\[N]', re.IGNORECASE
 )
-_STRING = re.compile(r'"((?:[^"\\]|\\.){1,300})"')
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_WORDS = re.compile(r"[^\W\d_]\s+[^\W\d_]")
 # Keys of the parts of a document, not of videos.
 _PART_KEY = re.compile(
     "annotations?|data(base|set)?|videos?|images|sentences|captions|results|train|val(idation)?|test|info|meta(data)?"
@@ -62,16 +63,19 @@ def read_json_rows(file: OpenFile, name: str, is_video: _IsVideo) -> list[tuple[
             raise ManifestError(f"{name}: {document.reason}")
         return lines
     if not (rows := list_rows(document, is_video)):
-        raise ManifestError(f"{name}: JSON in a form that is not read: {_REMEDY}")
+        raise ManifestError(f"{name}: JSON in a form that is not read: {_REMEDY}, or move it away")
     return list(enumerate(rows, 1))
 
 
 def has_captions(text: str, name: str, is_video: _IsVideo) -> bool:
-    """Return whether a JSON text seems to hold captions of videos of the folder; name: of its file."""
-    stem = PurePosixPath(name).stem
-    names = (found[1] for found in _STRING.finditer(text))
-    stems = (stem[:end] for end in range(len(stem), 0, -1))
-    return _CAPTION_KEY.search(text) is not None and (any(map(is_video, names)) or any(map(is_video, stems)))
+    """Return whether a JSON text seems to hold captions: by a field for them in a file named like a video, else by that
+    or a text of several words next to the name of a video. name: of the file.
+    """
+    stem, has_field = PurePosixPath(name).stem, _CAPTION_KEY.search(text) is not None
+    if any(is_video(stem[:end]) for end in range(1, len(stem) + 1)):
+        return has_field
+    strings = [found[1] for found in _STRING.finditer(text)]
+    return any(map(is_video, strings)) and (has_field or any(map(_WORDS.search, strings)))
 
 
 def list_rows(document: Any, is_video: _IsVideo) -> list[Row | Reject]:

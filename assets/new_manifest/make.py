@@ -21,6 +21,7 @@ from assets.ingest.origin import ORIGIN_FILE
 from assets.ingest.rejects import ManifestError
 from assets.media.settings import MediaSettings
 from assets.new_manifest.caption_files import group_caption_files, read_captioned_videos
+from assets.new_manifest.clip_folders import CLIP_META
 from assets.new_manifest.columns import ColumnNames
 from assets.new_manifest.extract import VIDEO_FOLDER, VideoExtractor, open_workspace
 from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest
@@ -51,6 +52,7 @@ _HUGGING_FACE = re.compile(r"(.*/)?(metadata\.(csv|jsonl|parquet)|[^/]+\.arrow|d
 _NO_NAME = re.compile(r"^[^A-Za-z0-9]+|[^A-Za-z0-9_.-]+")
 _TELL_EVERY = 1000
 _OTHER = "a file that is neither video, caption file, table nor tar shard"
+_NO_TABLE = "a JSON file that belongs to no video: if it has captions of several, give its path"
 _PACKED = "a packed file: unpack it"
 _LANCE = "a Lance table, which is read with --from lance"
 # Why an unread file is left out, by how the source was understood.
@@ -275,6 +277,10 @@ def _recognise_source(source: Path, tables: TableReader, shards: TarShardReader)
     if may_be_tables and (recognised := _recognise_tables(files, tables, paired)) is not None:
         return recognised
     if listing.list_files("video"):
+        for file in listing.list_files("caption"):
+            if file.lower().endswith(".json") and file not in paired:
+                listing.mark_read(file)
+                findings.leave_out(_NO_TABLE, file)
         videos = read_captioned_videos(tables.videos, findings, tables.column_names)
         kind = "videos with caption files" if captions else "videos without captions"
         return _Source(kind, videos, _UNREAD_REASONS["captions"])
@@ -353,6 +359,10 @@ def _list_json_tables(tables: TableReader, paired: Collection[str]) -> list[str]
     """List the JSON files, other than those of a video, that are tables of videos and captions."""
     listing = tables.videos.folder
     files = [file for file in listing.list_files("caption") if file.lower().endswith(".json") and file not in paired]
+    if any(map(CLIP_META.fullmatch, files)):
+        raise NoManifest(
+            f"{listing.path}: a folder of NeMo Curator or Cosmos-Curate: add --from curator or --from cosmos"
+        )
     usable, faults = [], []
     for file in files:
         try:

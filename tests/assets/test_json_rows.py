@@ -131,6 +131,10 @@ def test_later_answers_are_counted(tmp_path: Path) -> None:
     "document",
     [
         '{"clips": {"x": [["a.mp4", {"caption": "A dog."}]]}}',
+        '[["a.mp4", "A dog."], ["b.mp4", "A cat."]]',
+        '{"a": {"short": "A dog.", "long": "A brown dog runs."}}',
+        '[{"file": "a.mp4", "prompt": "A dog."}]',
+        '{"a": "A dog.", "a": "A cat."}',
         '[{"video": "a.mp4", "caption": NaN}]',
         '[{"video": "a.mp4", "caption": "x", "caption": "y"}]',
         '[{"video": "a.mp4", "caption": ' + "[" * 100_000,
@@ -157,6 +161,7 @@ def test_a_large_document_is_refused(tmp_path: Path) -> None:
     "content",
     [
         {"fps": 30, "id": "a", "tags": ["x"], "camera": {"name": "k", "lens": {"mm": 35}}},
+        {"train": ["a", "b"], "val": [], "codec": "H.264"},
         {"default": {"license": "CC0", "features": {"caption": {"dtype": "string"}}}},
         [1, 2],
         "text that is no JSON",
@@ -174,3 +179,14 @@ def test_other_json_changes_nothing(tmp_path: Path, name: str, content: Any, has
 def test_a_table_counts_before_json(tmp_path: Path) -> None:
     files = {**CLIPS, "t.csv": "video,caption\na.mp4,A bird.\n", "t.json": json.dumps(ROWS), "other.csv": "x,y\n1,2\n"}
     assert [row["text"] for row in rows(create_manifest(put(tmp_path, files)), "captions")] == ["A bird."]
+
+
+def test_json_next_to_caption_files_is_named(tmp_path: Path) -> None:
+    made = create_manifest(put(tmp_path, {**CLIPS, "a.txt": "A bird.", "t.json": json.dumps(ROWS)}))
+    assert [row["text"] for row in rows(made, "captions")] == ["A bird."]
+    assert left_out(made) == {"a JSON file that belongs to no video: if it has captions of several, give its path": 1}
+
+
+def test_clips_of_curator_need_its_name(tmp_path: Path) -> None:
+    with pytest.raises(NoManifest, match="add --from curator or --from cosmos"):
+        create_manifest(put(tmp_path, {"clips/a.mp4": "x", "metas/v0/a.json": '{"windows": []}'}))
