@@ -24,7 +24,7 @@ IMPORTED   := import sentence_transformers, open_clip, av, pyarrow.parquet, matp
 
 setup: $(INSTALLED)
 
-$(INSTALLED): requirements.lock pyproject.toml
+$(INSTALLED): requirements-setup.lock pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { \
 	  echo "Reelsieve needs Python 3.10 to 3.13, and '$(PYTHON)' is not on the PATH: try make setup PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 10) <= v[:2] < (3, 14) else "Reelsieve needs Python 3.10 to 3.13, and $(PYTHON) is %d.%d: try make setup PYTHON=python3.12" % v[:2])'
@@ -32,8 +32,8 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@echo "Installing the pinned packages into $(VENV) (several GB; the first time takes minutes on a slow line)"
 	@rm -rf $(SCRATCH) && mkdir $(SCRATCH)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	@TMPDIR="$$PWD/$(SCRATCH)" $(BIN)/uv pip install --python $(BIN)/python -r pyproject.toml $(EXTRAS:%=--extra %) \
-	  --constraint requirements.lock
+	@TMPDIR="$$PWD/$(SCRATCH)" $(BIN)/uv pip install --python $(BIN)/python --require-hashes \
+	  -r requirements-setup.lock
 	@TMPDIR="$$PWD/$(SCRATCH)" $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e .
 	@# Dagster's own commands read it: with it `dagster dev` finds this project and its home. It is made once.
 	@test -e .env || printf '%s\n' "# Where Dagster finds this project; written by make setup." \
@@ -50,7 +50,8 @@ develop: $(DEVELOPED)
 $(DEVELOPED): $(INSTALLED)
 	@echo "Adding the packages of development"
 	@mkdir -p $(SCRATCH)
-	@TMPDIR="$$PWD/$(SCRATCH)" $(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements.lock
+	@TMPDIR="$$PWD/$(SCRATCH)" $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes \
+	  -r requirements.lock
 	@rm -rf $(SCRATCH)
 	@touch $@
 
@@ -116,10 +117,12 @@ lint: develop
 types: develop
 	$(BIN)/mypy
 
-# Keeps the pins that still hold; to move them, delete requirements.lock first.
+# Keeps the pins that still hold; to move them, delete requirements.lock first. What setup installs is a part of them.
+COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
+           --no-header --no-annotate --quiet
 lock: develop
-	$(BIN)/uv pip compile pyproject.toml --constraint constraints.txt --all-extras --universal --python-version 3.10 \
-	  --no-emit-index-url --no-header --no-annotate --quiet --output-file requirements.lock
+	$(COMPILE) --constraint constraints.txt --all-extras --output-file requirements.lock
+	$(COMPILE) --constraint requirements.lock $(EXTRAS:%=--extra %) --output-file requirements-setup.lock
 
 # The data of the embedded server (.reelsieve) stays: it may hold scores that took days.
 clean:

@@ -66,7 +66,7 @@ def _list_checks(installation: Installation) -> dict[str, Callable[[], tuple[boo
         "database": partial(_database, installation),
         "read-only role": partial(_reader, installation),
         "sentence splitter": partial(_splitter, installation),
-        "video decoders": _decoders,
+        "video decoders": partial(_decoders, installation),
         "media": partial(_media, installation),
         "device": _device,
         "web interface": _web,
@@ -186,10 +186,12 @@ def _splitter(installation: Installation) -> tuple[bool, str]:
     return True, f"{splitter.identity.model_id} {splitter.identity.revision[:19]}"
 
 
-def _decoders() -> tuple[bool, str]:
-    from metrics_core.frames import make_default_readers
+def _decoders(installation: Installation) -> tuple[bool, str]:
+    from assets.models.settings import FrameSettings
+    from metrics_core.frames import list_reader_names
 
-    return True, ", ".join(reader.name for reader in make_default_readers())
+    settings = FrameSettings.model_validate(installation.settings, from_attributes=True)
+    return True, ", ".join(list_reader_names(settings.frame_reader))
 
 
 def _media(installation: Installation) -> tuple[bool, str]:

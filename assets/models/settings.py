@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
@@ -102,10 +103,14 @@ class ImageTextSettings(BaseModel):
 
 
 class FrameSettings(BaseModel):
-    """Settings for the sampling of frames. They are the distance between two frames and the most frames per video."""
+    """Settings for the sampling of frames: the distance between two, the most of a video, and what reads them."""
 
     frames_every: int = Field(default=30, ge=1, description="frames of the video from one sampled frame to the next")
     frames_cap: int = Field(default=128, ge=1, description="the most sampled frames per video, spread evenly")
+    frame_reader: Literal["pyav", "decord"] = Field(
+        default="pyav",
+        description="`pyav`, or `decord` first: its FFmpeg is old, so only for files of people you trust",
+    )
 
 
 @lru_cache(maxsize=4)

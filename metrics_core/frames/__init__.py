@@ -8,7 +8,7 @@ from metrics_core.frames.decoding import DecodingWorker, compute_content_sha256,
 from metrics_core.frames.decord_reader import DecordReader
 from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.pyav_reader import PyAVReader
-from metrics_core.frames.readers import make_default_readers
+from metrics_core.frames.readers import list_reader_names
 from metrics_core.frames.records import DecodedFrames, FrameReader, FrameReadError, NotAVideo, VideoProbe
 from metrics_core.frames.sampling import choose_frame_indices
 
@@ -24,7 +24,7 @@ __all__ = [
     "VideoProbe",
     "choose_frame_indices",
     "compute_content_sha256",
-    "make_default_readers",
+    "list_reader_names",
     "probe_video",
     "read_frames",
 ]

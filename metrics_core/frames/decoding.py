@@ -22,7 +22,7 @@ from metrics_core.facts.pictures import PictureFacts, VideoMeasurement
 from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.probe import UNKNOWN_FIELDS
 from metrics_core.frames.process import WorkerFailed, WorkerProcess
-from metrics_core.frames.readers import check_reader_name, make_default_readers
+from metrics_core.frames.readers import check_reader_name, list_reader_names
 from metrics_core.frames.records import DecodedFrames, DecoderFailed, FrameReadError, NotAVideo, VideoProbe
 from metrics_core.frames.sampling import choose_frame_indices
 
@@ -72,10 +72,10 @@ class DecodingWorker:
         """Decode the sampled frames of a video in this worker's process, and return them in the order shown. every: the
         distance between two sampled frames. cap: the most of them, None for no limit. fit: the part of a frame to keep;
         None keeps whole frames. timeout_s: how long one reader may take. readers: names to try in order; None for
-        `make_default_readers`. Raises FrameReadError where no reader can read the file, ValueError for an argument out
+        PyAV's only. Raises FrameReadError where no reader can read the file, ValueError for an argument out
         of its range.
         """
-        names = [reader.name for reader in make_default_readers()] if readers is None else list(readers)
+        names = list_reader_names() if readers is None else list(readers)
         _check_arguments(every, cap, names)
         _check_file(path)
         reasons: list[str] = []
@@ -192,7 +192,7 @@ def read_frames(
         fit: the part of a frame to keep as soon as it is decoded; None keeps whole frames.
         timeout_s: how long one reader may take.
         readers: names of the readers to try in this order: ``decord``, ``pyav`` or your own ``module:attribute``.
-            By default the readers of `make_default_readers`.
+            By default only ``pyav``.
 
     Raises:
         FrameReadError: no reader can read the file. The reason lists the error of every reader (it cannot decode the

@@ -13,11 +13,11 @@ from metrics_core.frames.records import FrameReader
 READERS: dict[str, type[FrameReader]] = {"decord": DecordReader, "pyav": PyAVReader}
 
 
-def make_default_readers() -> tuple[FrameReader, ...]:
-    """Return the readers to try, in order: decord's if decord is installed, then PyAV's. Neither library is imported
-    here.
+def list_reader_names(preferred: str = "pyav") -> tuple[str, ...]:
+    """Return the names of the readers to try, in order: "decord" if it is preferred and installed, then "pyav". Neither
+    library is imported here.
     """
-    return (DecordReader(), PyAVReader()) if find_spec("decord") else (PyAVReader(),)
+    return ("decord", "pyav") if preferred == "decord" and find_spec("decord") else ("pyav",)
 
 
 def check_reader_name(name: str) -> None:

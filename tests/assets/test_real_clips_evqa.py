@@ -6,7 +6,7 @@ The encoder is the demo's, so the values mean nothing; what is looked at is that
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from assets.sources.frames import SampledFrames
 from db.evidence.frames import count_frames, load_frames
 from db.evidence.models import find_model_id
 from db.manifest.datasets import Dataset
-from metrics_core.frames import PyAVReader, read_frames
+from metrics_core.frames import read_frames
 from tests.assets.verifying import dataset_of, make_sources
 
 pytestmark = pytest.mark.slow
@@ -50,17 +50,16 @@ def dataset(module_engine: Engine, shared_data: Path) -> Dataset:
 
 @pytest.fixture(scope="module")
 def scorers(module_engine: Engine, dataset: Dataset) -> dict[str, EVQAScorer]:
-    """A scorer with frames of every decoder and one with frames of PyAV; their caps keep the frames apart."""
+    """A scorer with frames of decord where it takes a file, and one of PyAV; their caps keep the frames apart."""
     found = {}
-    with pytest.MonkeyPatch.context() as patch:
-        for readers, cap in (("all", 128), ("pyav", 127)):
-            scorer = EVQAScorer.from_settings(EVQASettings(frames_every=EVERY, frames_cap=cap))
-            if readers == "pyav":
-                patch.setattr("metrics_core.frames.decoding.make_default_readers", lambda: (PyAVReader(),))
-            counts = make_sources(module_engine, scorer, dataset)[SampledFrames.asset]
-            assert (counts["videos"], counts["videos_without_frames"]) == (len(with_samples(module_engine)), 0)
-            score_shard(module_engine, scorer, dataset, 0, run_id=readers)
-            found[readers] = scorer
+    readers: tuple[tuple[Literal["decord", "pyav"], int], ...] = (("decord", 128), ("pyav", 127))
+    for reader, cap in readers:
+        settings = EVQASettings(frames_every=EVERY, frames_cap=cap, frame_reader=reader)
+        scorer = EVQAScorer.from_settings(settings)
+        counts = make_sources(module_engine, scorer, dataset)[SampledFrames.asset]
+        assert (counts["videos"], counts["videos_without_frames"]) == (len(with_samples(module_engine)), 0)
+        score_shard(module_engine, scorer, dataset, 0, run_id=reader)
+        found[reader] = scorer
     return found
 
 
@@ -81,7 +80,7 @@ def frame_sets(engine: Engine, scorer: EVQAScorer) -> dict[str, Any]:
 
 
 def test_every_file_gives_its_frames(module_engine: Engine, scorers: dict[str, EVQAScorer]) -> None:
-    sets = frame_sets(module_engine, scorers["all"])
+    sets = frame_sets(module_engine, scorers["decord"])
     assert set(sets) == with_samples(module_engine)
     assert {found.status for found in sets.values()} == {"ok"}
     for found in sets.values():
@@ -122,7 +121,7 @@ def test_both_decoders_lead_to_the_same_features_and_scores(
 
 
 def test_awkward_files_are_scored_like_the_others(module_engine: Engine, scorers: dict[str, EVQAScorer]) -> None:
-    scorer_id = store_scorer(module_engine, scorers["all"])
+    scorer_id = store_scorer(module_engine, scorers["decord"])
     query = (
         "SELECT v.key, c.status, c.components FROM score c JOIN sample USING (sample_id) JOIN video v USING (video_id) "
         "WHERE scorer_id = :id"
@@ -137,7 +136,7 @@ def test_awkward_files_are_scored_like_the_others(module_engine: Engine, scorers
 def test_the_frames_of_the_damaged_file_are_those_that_decode(
     module_engine: Engine, scorers: dict[str, EVQAScorer], shared_data: Path
 ) -> None:
-    found = frame_sets(module_engine, scorers["all"])["testcard_corrupted"]
+    found = frame_sets(module_engine, scorers["decord"])["testcard_corrupted"]
     direct = read_frames(shared_data / "clips" / "videos" / "testcard_corrupted.mp4", every=EVERY, cap=128)
     assert (found.n_frames, found.n_sampled) == (direct.n_frames, len(direct.indices))
 
@@ -146,7 +145,7 @@ def test_all_frames_of_the_shard_are_accounted_for(
     module_engine: Engine, dataset: Dataset, scorers: dict[str, EVQAScorer]
 ) -> None:
     with module_engine.connect() as connection:
-        model_id = find_model_id(connection, scorers["all"].frames.model.as_dict())
+        model_id = find_model_id(connection, scorers["decord"].frames.model.as_dict())
         of_dataset = sa.text("SELECT DISTINCT video_id FROM sample WHERE dataset_id = :dataset_id")
         video_ids = connection.scalars(of_dataset, {"dataset_id": dataset.dataset_id}).all()
         counts = count_frames(connection, model_id, video_ids)

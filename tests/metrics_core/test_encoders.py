@@ -19,6 +19,7 @@ from huggingface_hub import constants
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from metrics_core.models import text_encoder
 from metrics_core.models.errors import ModelUnusable
 from metrics_core.models.files import ModelFiles, find_checkpoint_files, find_model_files
 from metrics_core.models.revision import ModelNotFound, find_model_revision, is_hub_reachable
@@ -92,6 +93,18 @@ def test_minilm_is_known_by_name_and_by_the_hash_of_its_files(minilm: SentenceTr
     assert len(identity["revision"]) == len("sha256:") + 64
     assert identity["params"] == {"normalised": True, "dtype": "float32", "long_text": "chunk_mean"}
     assert json.loads(json.dumps(identity)) == identity
+
+
+def test_other_weights_under_its_name_do_not_load(
+    minilm: SentenceTransformerEncoder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"other weights")
+    monkeypatch.setattr(text_encoder, "find_bundled_minilm", lambda: str(tmp_path))
+    text_encoder.find_original_minilm.cache_clear()
+    with pytest.raises(ModelUnusable, match="has other weights than all-MiniLM-L6-v2: install gt-all"):
+        SentenceTransformerEncoder().encode(["a dog"])
+    monkeypatch.undo()
+    assert text_encoder.find_original_minilm() == text_encoder.find_bundled_minilm()
 
 
 def test_identity_does_not_load_the_model() -> None:

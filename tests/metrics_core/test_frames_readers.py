@@ -14,7 +14,7 @@ from metrics_core.frames import (
     DecodingWorker,
     FrameReadError,
     choose_frame_indices,
-    make_default_readers,
+    list_reader_names,
 )
 from tests.metrics_core.frames_clips import (
     RATE,
@@ -185,6 +185,10 @@ def test_av1_is_read_by_pyav(worker: DecodingWorker, shared_data: Path) -> None:
             worker.read_frames(path, readers=["decord"])
 
 
-def test_decord_comes_first_where_it_is_installed() -> None:
-    names = [reader.name for reader in make_default_readers()]
-    assert names == (["decord", "pyav"] if find_spec("decord") else ["pyav"])
+def test_decord_reads_only_where_it_is_asked_for_and_installed(worker: DecodingWorker, shared_data: Path) -> None:
+    """Its FFmpeg is old, and a stranger's file may be made to break it."""
+    clip = shared_data / "clips" / "videos" / "coloured_eggs.mp4"
+    assert (list_reader_names(), worker.read_frames(clip, every=100).reader) == (("pyav",), "pyav")
+    assert list_reader_names("decord") == (("decord", "pyav") if find_spec("decord") else ("pyav",))
+    if find_spec("decord"):
+        assert worker.read_frames(clip, every=100, readers=list_reader_names("decord")).reader == "decord"

@@ -20,7 +20,7 @@ from metrics_core.models.nli import compute_class_probabilities
 from metrics_core.models.nli_inputs import tokenize_pairs
 from metrics_core.models.packed_linears import pack_linears
 from metrics_core.models.revision import compute_file_sha256, find_model_revision
-from metrics_core.models.text_encoder import find_bundled_minilm
+from metrics_core.models.text_encoder import find_bundled_minilm, find_original_minilm
 from metrics_core.protocols import Entailments, ModelIdentity
 
 CLASSES = ("entailment", "neutral", "contradiction")
@@ -38,7 +38,7 @@ def make_base_encoder() -> Any:
     # transformers draws a progress bar of its own while it loads weights, which would break up ours.
     with contextlib.redirect_stderr(io.StringIO()):
         model = AutoModel.from_pretrained(
-            find_bundled_minilm(), dtype=torch.float32, use_safetensors=True, trust_remote_code=False
+            find_original_minilm(), dtype=torch.float32, use_safetensors=True, trust_remote_code=False
         )
     # Nothing reads the pooler's output, so it must not be adapted.
     model.pooler = None

@@ -23,7 +23,7 @@ from metrics_core.ecs.verifier.lexical import (
     stem_word,
 )
 from metrics_core.models.revision import compute_file_sha256, find_model_revision
-from metrics_core.models.text_encoder import find_bundled_minilm
+from metrics_core.models.text_encoder import find_bundled_minilm, find_original_minilm
 from metrics_core.protocols import ModelIdentity
 
 USED_LEXICAL_FEATURES = (
@@ -227,7 +227,7 @@ class WordLikeness:
         """The vectors of all word pieces, less their mean, which carries no meaning because all share it."""
         from safetensors import safe_open
 
-        with safe_open(Path(find_bundled_minilm()) / "model.safetensors", "numpy") as file:
+        with safe_open(Path(find_original_minilm()) / "model.safetensors", "numpy") as file:
             table: npt.NDArray[Any] = file.get_tensor(TABLE)
         wide = table.astype(np.float64)
         centred: FloatArray = wide - wide.mean(axis=0)
