@@ -335,7 +335,7 @@ def test_what_a_strangers_file_may_set_is_listed_here(project: Path) -> None:
     }
     assert not {name for name in harmless if name.endswith(("_url", "_key_variable", "_cache", "_roots", "_networks"))}
     assert {"frames_cap", "vcs_lct", "chat_mode", "qeva_forced"} <= harmless
-    assert not {"home", "owners", "chat_budget", "chat_prices", "failure_command"} & harmless
+    assert not {"home", "owners", "chat_budget", "chat_prices", "failure_command", "frame_reader"} & harmless
 
 
 def test_a_trusted_file_counts_until_it_changes(project: Path) -> None:
