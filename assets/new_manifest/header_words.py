@@ -67,6 +67,7 @@ HEADER_WORDS: Mapping[str, str] = {
     "rater": """
         rater; rater_id; rater_name; annotator; annotator_id; annotator_name; worker; worker_id; participant
         participant_id; prolific_id; prolific_pid; judge; judge_id; evaluator; evaluator_id; reviewer; reviewer_id
+        rated_by; annotated_by; completed_by; email; email_address; response_id; labeler_id; labeller_id
         coder; coder_id; labeler; labeller; respondent; respondent_id; expert; expert_id; user; user_id; username
         user_name; subject; subject_id; person; person_id; raters; annotators
         Bewerter; Bewerterin; Teilnehmer; Teilnehmerin; Gutachter; Gutachterin; évaluateur; annotateur; juge
@@ -85,6 +86,7 @@ HEADER_WORDS: Mapping[str, str] = {
 
 
 @lru_cache(4096)
+@lru_cache(maxsize=4096)
 def normalise_header(name: str) -> str:
     """Return a column's name as names are compared: without capital letters, accents, spaces and punctuation. A name of
     nothing else comes back unchanged.

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from assets.ingest import strict_json
@@ -26,7 +27,7 @@ _RATER = re.compile(
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(r"(.*[^\W\d_])[\W_]*([0-9]{1,3})")
-_LETTERED = re.compile(r"(.+?)(?:[\W_]+([A-Za-z])|\s*\((.+)\))")
+_LETTERED = re.compile(r"(.+?)(?:[\W_]+([A-Za-z]|[aeprwAEPRW][0-9]{1,3})|\s*\((.+)\))")
 # Numbers after these words, or after a letter, count no raters.
 _COUNTED = "question item aspect criterion dimension statement video clip caption candidate system"
 _NUMBER = re.compile(r"[+-]?[0-9]{1,300}(\.[0-9]*)?")
@@ -113,6 +114,7 @@ def _parse_option(text: str, names: Collection[str]) -> tuple[str, str, Sequence
     return text, aspect, [name.strip() for name in columns.split(",")], scale, mean_of
 
 
+@lru_cache(maxsize=4096)
 def is_rating_name(column: str) -> bool:
     """Return whether a column's name, such as score, "Rating (Anna)" or rater_1, shows that it may hold ratings."""
     return _is_general(_split_name(column)[0])
@@ -131,12 +133,12 @@ def _split_name(column: str) -> tuple[str, str | None]:
     name = drop_form_prefix(column)
     if match := _RATER.fullmatch(name):
         return " ".join(filter(None, (match[1], match[3]))) or _OVERALL, f"rater_{match[2].lower()}"
+    if (match := _LETTERED.fullmatch(name)) and _is_general(match[1]):
+        return match[1], match[3] or f"rater_{match[2].lower()}"
     if match := _NUMBERED.fullmatch(name):
         stem = _OVERALL if match[1].lower() == "r" else match[1]
         is_counted = len(stem) == 1 or normalise_header(stem) in _COUNTED.split()
         return (name, None) if is_counted else (stem, f"rater_{match[2]}")
-    if (match := _LETTERED.fullmatch(name)) and _is_general(match[1]):
-        return match[1], match[3] or f"rater_{match[2].lower()}"
     return name, None
 
 

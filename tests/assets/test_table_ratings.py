@@ -62,6 +62,8 @@ LETTERED = [("A dog.", "rater_a", "overall", 5), ("A dog.", "rater_b", "overall"
                 ("评分1,评分2", ["评分1,评分2"], NUMBERED),
                 ("Answer.rater1,Answer.rater2", ["rater1,rater2"], NUMBERED),
                 ("rater_a,rater_b", ["rater_a", "rater_b"], LETTERED),
+                ("rating_p1,rating_p2", ["rating_p1,rating_p2"],
+                 [("A dog.", "rater_p1", "overall", 5), ("A dog.", "rater_p2", "overall", 4)]),
                 ("score_a,score_b", ["overall=score_a,score_b"], LETTERED),
                 ("Rating (Anna),Rating (Ben)", ["Rating (Anna)", "Rating (Ben)"],
                  [("A dog.", "Anna", "overall", 5), ("A dog.", "Ben", "overall", 4)]),
