@@ -1,6 +1,7 @@
 """Draws docs/lineage.png: the first page of a running `reelsieve ui`, through headless Chromium.
 
-Run it beside `reelsieve ui`, after `reelsieve demo`:  .venv/bin/python docs/lineage.py [http://127.0.0.1:3000]
+Run it beside `reelsieve ui`, after `reelsieve demo`, with the address that it prints:
+.venv/bin/python docs/lineage.py 'http://127.0.0.1:3000/?token=...'
 """
 
 from __future__ import annotations
@@ -32,4 +33,4 @@ def draw(address: str) -> None:
 
 
 if __name__ == "__main__":
-    draw(sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:3000")
+    draw(sys.argv[1])

@@ -65,6 +65,7 @@ def rate(
     """
     from orchestration.look.guidelines import read_guidelines
     from orchestration.look.rating import SCALES, RatingSetup
+    from orchestration.web.access import TOKEN, open_page_keys
 
     if for_promise is not None:
         if aspect is not None or pairs or keypoints or to_settle is not None:
@@ -104,10 +105,12 @@ def rate(
         "to-settle": to_settle,
         "for-promise": None if for_promise is None else str(for_promise),
     }
-    path = f"/look/{quote(dataset)}/rate{'/facts' if keypoints else ''}?"
+    kind = "rate/facts" if keypoints else "rate"
+    path = f"/look/{quote(dataset)}/{kind}?"
     given = {name: value for name, value in parameters.items() if value is not None}
     for name in (f"rater-{number}" for number in range(1, (rater_links or 0) + 1)):
-        address = f"http://127.0.0.1:{port}{path}{urlencode({**given, 'rater': name})}"
+        token = open_page_keys(installation.home).sign(dataset, kind, name, aspect or "")
+        address = f"http://127.0.0.1:{port}{path}{urlencode({**given, 'rater': name, TOKEN: token})}"
         console.print(f"{name}: {address}", soft_wrap=True, markup=False)
     path += urlencode(given)
     serve_pages(installation, path, dataset, port, draws, {} if aspect is None else {aspect: setup})

@@ -22,16 +22,18 @@ def serve_pages(
     draws: DrawCache | None = None,
     setups: Mapping[str, RatingSetup] | None = None,
 ) -> None:
-    """Print the address of a page, and serve the pages of look and rate on this port of 127.0.0.1 until a signal ends
-    the process. path: of the page in the address. dataset: one that must exist, or None. draws: questions that were
-    drawn already. setups: guidelines and attention checks, by aspect. Raises UnknownDataset, and RequestRefused if the
-    port is taken.
+    """Print the address of a page, with the token that opens all pages, and serve the pages of look and rate on this
+    port of 127.0.0.1 until a signal ends the process. path: of the page in the address. dataset: one that must exist,
+    or None. draws: questions that were drawn already. setups: guidelines and attention checks, by aspect. Raises
+    UnknownDataset, and RequestRefused if the port is taken.
     """
     check_port(port)
     from assets.datasets import require_dataset
     from orchestration.look.serving import serve_look_pages
+    from orchestration.web.access import TOKEN, open_page_keys
 
     if dataset is not None:
         require_dataset(installation.engine, dataset)
+    path += f"{'&' if '?' in path else '?'}{TOKEN}={open_page_keys(installation.home).sign()}"
     console.print(f"http://127.0.0.1:{port}{path} in a moment; Ctrl-C ends it", soft_wrap=True, markup=False)
     serve_look_pages(installation, port, draws, setups)

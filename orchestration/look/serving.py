@@ -10,6 +10,7 @@ from assets.agreement.questions import DrawCache
 from orchestration.installation import Installation
 from orchestration.look.app import LookPages
 from orchestration.look.rating import RatingSetup
+from orchestration.web.access import AccessGuard, open_page_keys
 from orchestration.web.guard import RequestGuard
 
 # How long open requests may take to end.
@@ -39,7 +40,7 @@ def serve_look_pages(
     """
     look = make_look_pages(installation, has_lineage=False, draws=draws, setups=setups)
     config = uvicorn.Config(
-        RequestGuard(look.make_app(), port),
+        RequestGuard(AccessGuard(look.make_app(), open_page_keys(installation.home)), port),
         host="127.0.0.1",
         port=port,
         log_level="warning",

@@ -34,12 +34,19 @@ class NoticeNotDelivered(RuntimeError):
     description="Calls REELSIEVE_FAILURE_COMMAND or posts to REELSIEVE_FAILURE_URL when a run failed.",
 )
 def failures(context: dg.RunFailureSensorContext) -> None:
-    """Report one failed run to the command and the URL of the settings, if they are set. Raises NoticeNotDelivered."""
-    chosen = get_settings()
-    if chosen.failure_command:
-        run_failure_command(chosen.failure_command, build_notice(context))
-    if chosen.failure_url:
-        post_notice(chosen.failure_url.get_secret_value(), build_notice(context))
+    """Report one failed run to the command and the URL of the settings, if they are set, to each of them also if the
+    other fails. Raises NoticeNotDelivered with the reasons.
+    """
+    chosen, reasons = get_settings(), []
+    url = chosen.failure_url and chosen.failure_url.get_secret_value()
+    for deliver, receiver in ((run_failure_command, chosen.failure_command), (post_notice, url)):
+        try:
+            if receiver:
+                deliver(receiver, build_notice(context))
+        except NoticeNotDelivered as error:
+            reasons.append(str(error))
+    if reasons:
+        raise NoticeNotDelivered("; ".join(reasons))
 
 
 def build_notice(context: dg.RunFailureSensorContext) -> dict[str, str]:

@@ -23,6 +23,7 @@ from assets.home_files import create_home_folder, keep_files_private
 from orchestration.installation import PROJECT_FOLDER, Installation
 from orchestration.look.serving import make_look_pages
 from orchestration.stopping import clean_up_after_kill
+from orchestration.web.access import TOKEN, AccessGuard, open_page_keys
 from orchestration.web.guard import RequestGuard
 from orchestration.web.landing import LandingRouter
 from orchestration.web.process import PATIENCE_S, run_dagster_program
@@ -104,8 +105,9 @@ def _host_behind_guard(
     """
     dagsters = create_app_from_workspace_process_context(context, live_data_poll_rate=POLL_RATE_MS)
     app = LandingRouter(dagsters, make_look_pages(installation, has_lineage=True).make_app())
+    keys = open_page_keys(installation.home)
     config = uvicorn.Config(
-        RequestGuard(app, port),
+        RequestGuard(AccessGuard(app, keys), port),
         host="127.0.0.1",
         port=port,
         log_level="warning",
@@ -116,7 +118,8 @@ def _host_behind_guard(
     server = uvicorn.Server(config)
     for other in others.values():
         threading.Thread(target=_end_together, args=(other, server), daemon=True).start()
-    terminal.print_line(f"ready: http://127.0.0.1:{port} (the log of Dagster is {terminal.log})")
+    address = f"http://127.0.0.1:{port}/?{TOKEN}={keys.sign()}"
+    terminal.print_line(f"ready: {address} (the log of Dagster is {terminal.log})")
     server.run()
     # A signal leaves this block as KeyboardInterrupt.
     for name, other in others.items():

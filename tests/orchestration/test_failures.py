@@ -156,6 +156,34 @@ def test_a_failed_run_is_told_to_command_and_url(tmp_path: Path) -> None:
     assert told["text"].startswith("Reelsieve: ingest_job of failing failed: ")
 
 
+@pytest.mark.parametrize(
+    ("command", "status", "reasons"),
+    [
+        ("false", 204, ["the command of REELSIEVE_FAILURE_COMMAND ended with exit code 1"]),
+        ("no-such-program", 204, ["REELSIEVE_FAILURE_COMMAND cannot be run: FileNotFoundError"]),
+        ("true", 500, ["the server of REELSIEVE_FAILURE_URL answered with status 500"]),
+        (
+            "false",
+            500,
+            [
+                "the command of REELSIEVE_FAILURE_COMMAND ended with exit code 1",
+                "the server of REELSIEVE_FAILURE_URL answered with status 500",
+            ],
+        ),
+    ],
+)
+def test_a_receiver_that_fails_keeps_the_notice_from_no_other(
+    command: str, status: int, reasons: list[str], tmp_path: Path
+) -> None:
+    with channel(status) as server, variables(REELSIEVE_FAILURE_COMMAND=command, REELSIEVE_FAILURE_URL=server.url):
+        cursor = tick(None).cursor
+        failed_ingest(tmp_path / "no such folder")
+        (reaction,) = tick(cursor).dagster_run_reactions
+    assert len(server.heard) == 1
+    assert reaction.error is not None
+    assert "; ".join(reasons) in str(reaction.error)
+
+
 def test_a_score_without_its_evidence_fails_with_one_sentence_that_names_the_job(tmp_path: Path) -> None:
     captions = [
         {"caption_id": "r", "video_id": "v", "role": "reference", "text": "A dog runs. It jumps. It swims to a duck."},

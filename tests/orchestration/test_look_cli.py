@@ -34,6 +34,8 @@ PAGE = (PROJECT / "docs" / "look.md").read_text(encoding="utf-8")
 BLOCK, *_ = re.findall(r"^```sh\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
 LOOK, RATE = (shlex.split(line.replace("demo", DATASET))[1:] for line in BLOCK.splitlines())
 DEADLINE_S = 60.0
+# It keeps the cookie that an address with a token is answered with.
+BROWSER = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,7 +69,7 @@ def started(command: list[str], end: signal.Signals) -> Iterator[str]:
 
 def _answers(address: str) -> bool:
     try:
-        with urllib.request.urlopen(address, timeout=DEADLINE_S) as answer:
+        with BROWSER.open(address, timeout=DEADLINE_S) as answer:
             return bool(answer.status == 200)
     except urllib.error.URLError as error:
         if isinstance(error, urllib.error.HTTPError):
@@ -76,13 +78,13 @@ def _answers(address: str) -> bool:
 
 
 def text_of(address: str) -> str:
-    with urllib.request.urlopen(address, timeout=DEADLINE_S) as answer:
+    with BROWSER.open(address, timeout=DEADLINE_S) as answer:
         return str(answer.read().decode())
 
 
 def test_look_serves_the_dataset_until_it_is_stopped() -> None:
     with started(LOOK, signal.SIGTERM) as address:
-        assert address.endswith(f"/look/{DATASET}")
+        assert address.partition("?token=")[0].endswith(f"/look/{DATASET}")
         assert "clip_00_faithful_0" in text_of(address)
         assert "/asset-groups" not in text_of(address), "Dagster serves beside it in `reelsieve ui` alone"
 
@@ -114,6 +116,10 @@ def test_every_rater_gets_an_address_of_their_own() -> None:
             assert time.monotonic() < limit
         for rater, address in links.items():
             assert f"{rater}: 0 of 36 rated" in text_of(address)
+            own = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+            assert own.open(address, timeout=DEADLINE_S).status == 200
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                own.open(address.partition("&token=")[0].replace("rater-", "rater-9"), timeout=DEADLINE_S)
         process.send_signal(signal.SIGTERM)
     assert sorted(links) == ["rater-1", "rater-2"]
 
@@ -125,7 +131,7 @@ def test_an_answer_outlives_a_kill() -> None:
             origin = address.partition("/look")[0]
             request = urllib.request.Request(f"{origin}{path.replace('&amp;', '&')}&answer={answer}", b"{}")
             request.add_header("Content-Type", "application/json")
-            with urllib.request.urlopen(request, timeout=DEADLINE_S) as told:
+            with BROWSER.open(request, timeout=DEADLINE_S) as told:
                 assert told.status == 200
     with get_installation().engine.connect() as connection:
         (row,) = connection.execute(sa.select(rating.c.rater, rating.c.aspect, rating.c.value)).all()

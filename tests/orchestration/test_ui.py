@@ -25,6 +25,7 @@ import pytest
 from orchestration.installation import PROJECT_FOLDER, get_installation
 from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
 from orchestration.stopping import STOPPED_MESSAGE
+from orchestration.web.access import open_page_keys
 from tests.browser import chromium, executable
 from tests.orchestration.conftest import Installation
 
@@ -103,7 +104,7 @@ def address(installation: Installation, log: Path, terminal: Path) -> Generator[
         assert terminal.read_text().splitlines() == [
             f"{address} in a moment; Ctrl-C ends it",
             "runs of commands are on the page Runs, not on the timeline",
-            f"ready: {address} (the log of Dagster is {log})",
+            f"ready: {address}/?token={page_token()} (the log of Dagster is {log})",
             STOPPED_MESSAGE,
         ], "runs, ticks and requests leave no line at the terminal"
     finally:
@@ -118,6 +119,7 @@ def page(browser: Browser, address: str) -> Generator[Page, None, None]:
     asked: list[str] = []
     context = browser.new_context(base_url=address, viewport={"width": 1600, "height": 1000})
     page = context.new_page()
+    page.goto(f"/?token={page_token()}")
     page.set_default_timeout(PATIENCE_MS)
     page.on("request", lambda request: asked.append(request.url))
     yield page
@@ -313,7 +315,12 @@ def test_a_page_of_another_site_launches_no_run(browser: Browser, address: str, 
 
 @pytest.mark.parametrize(
     ("headers", "status"),
-    [({"Host": "evil.example"}, 421), ({"Origin": "http://evil.example"}, 403), ({"Content-Type": "text/plain"}, 415)],
+    [
+        ({"Host": "evil.example"}, 421),
+        ({}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+    ],
 )
 def test_a_foreign_request_is_refused(address: str, headers: dict[str, str], status: int) -> None:
     request = urllib.request.Request(
@@ -352,12 +359,17 @@ def free_port() -> int:
         return port
 
 
+def page_token() -> str:
+    """The token of all pages of the home."""
+    return open_page_keys(get_installation().home).sign()
+
+
 def ask(address: str, query: str, **variables: Any) -> dict[str, Any]:
     """What the interface's GraphQL answers."""
     request = urllib.request.Request(
         f"{address}/graphql",
         data=json.dumps({"query": query, "variables": variables}).encode(),
-        headers={"Content-Type": "application/json"},
+        headers={"Content-Type": "application/json", "Authorization": f"Bearer {page_token()}"},
     )
     with urllib.request.urlopen(request, timeout=30) as answer:
         data: dict[str, Any] = json.load(answer)["data"]
