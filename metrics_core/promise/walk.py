@@ -141,7 +141,9 @@ def count_needed_answers(state: SetState, limit: float, level: float, prior: Pri
 
 
 def _list_tried_numbers(lowest: int, highest: int) -> IntArray:
-    numbers = np.geomspace(lowest, max(lowest, highest), _TRIED)
+    most = max(lowest, highest)
+    # By rounding, the last number may be a little above.
+    numbers = np.minimum(np.geomspace(lowest, most, _TRIED), most)
     return np.unique(np.concatenate([np.arange(lowest, min(lowest + _TRIED, highest) + 1), np.ceil(numbers)])).astype(
         np.int64
     )

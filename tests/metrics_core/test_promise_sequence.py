@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -161,3 +162,12 @@ def test_needed_answers_suffice(wrong: int, asked: int) -> None:
 def test_a_set_with_too_many_errors_is_past_help() -> None:
     needed = count_needed_answers(SetState(100, 40, 20, 60, 10), 0.1, 0.05)
     assert (needed.least, needed.likely) == (None, None)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 12, 60])
+def test_a_set_with_all_answers_is_counted_without_a_warning(size: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (state,) = walk_sets([size], [[False] * size], 0.05, 0.05)
+        assert state.is_confirmed
+        assert count_needed_answers(state, 0.05, 0.05).least is not None
