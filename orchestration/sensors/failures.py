@@ -34,8 +34,8 @@ class NoticeNotDelivered(RuntimeError):
     description="Calls REELSIEVE_FAILURE_COMMAND or posts to REELSIEVE_FAILURE_URL when a run failed.",
 )
 def failures(context: dg.RunFailureSensorContext) -> None:
-    """Report one failed run to the command and the URL of the settings, if they are set, to each of them also if the
-    other fails. Raises NoticeNotDelivered with the reasons.
+    """Report one failed run to the command and the URL of the settings, if they are set; one that fails does not keep
+    the notice from the other. Raises NoticeNotDelivered with the reasons.
     """
     chosen, reasons = get_settings(), []
     url = chosen.failure_url and chosen.failure_url.get_secret_value()
