@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -251,22 +252,25 @@ def parse_list(value: Any) -> list[Any] | None:
     # Python joins strings that have no comma between them, which is how NumPy writes a list.
     if isinstance(parsed, Reject) and not _NO_COMMA.search(_LITERAL.sub("\0", value)):
         try:
-            parsed = ast.literal_eval(value.strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            parsed = strict_json.parse_json(json.dumps(ast.literal_eval(value.strip())))
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             return None
     return parsed if isinstance(parsed, list) else None
 
 
-def _list_answers(turns: list[Any]) -> list[str]:
-    """Return the answers in the turns of a conversation, without marks of the video; empty where it is none."""
+def _list_answers(turns: list[Any]) -> list[str] | None:
+    """Return the answers in the turns of a conversation, without marks of the video; None where it is none."""
     answers = []
-    for turn in turns if all(isinstance(turn, dict) for turn in turns) else ():
-        speaker, content = turn.get("from", turn.get("role")), turn.get("value", turn.get("content"))
+    for turn in turns:
+        fields = turn if isinstance(turn, dict) else {}
+        speaker, content = fields.get("from", fields.get("role")), fields.get("value", fields.get("content"))
+        if not isinstance(speaker, str) or content is None:
+            return None
         if isinstance(content, list):
             content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-        if isinstance(speaker, str) and speaker.lower() not in _ASKING and isinstance(content, str):
-            answers.append(_PLACEHOLDER.sub("", content).strip())
-    return answers
+        if speaker.lower() not in _ASKING:
+            answers.append(_PLACEHOLDER.sub("", str(content)).strip())
+    return answers if turns else None
 
 
 def parse_captions(value: Any, column_names: ColumnNames, where: str, findings: Findings) -> tuple[Caption, ...]:
@@ -292,10 +296,10 @@ def _parse_texts(
     if isinstance(value, str):
         if not is_blank_text(text := remove_marks(value)):
             yield replace(base, text=text)
-    elif isinstance(value, list) and (answers := _list_answers(value)):
+    elif isinstance(value, list) and (answers := _list_answers(value)) is not None:
         if len(answers) > 1:
             findings.leave_out("a later answer in a conversation, which is no caption", where, len(answers) - 1)
-        yield from _parse_texts(answers[0], base, column_names, where, findings)
+        yield from _parse_texts("".join(answers[:1]), base, column_names, where, findings)
     elif isinstance(value, list):
         for item in value:
             if item is None or (isinstance(item, str) and is_blank_text(item)):

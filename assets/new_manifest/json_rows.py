@@ -171,11 +171,13 @@ def tidy_row(fields: Row) -> Row:
 
 def tidy_captions(fields: Row) -> Row:
     """Return a row as `tidy_row` does, without flattening it."""
+    caption = _guess(fields).caption
+    if not any(isinstance(value, list) or (name == caption and parse_list(value)) for name, value in fields.items()):
+        return fields
     names = {normalise_header(name): name for name in fields}
     if languages := [names[name] for name in ("encap", "chcap") if name in names]:
         others = {name: value for name, value in fields.items() if name not in languages}
         return {**others, "candidates": {name[:2]: fields[name] for name in languages}}
-    caption = _guess(fields).caption
     for name, value in fields.items():
         events = parse_list(value) if name == caption or isinstance(value, list) else None
         used = {name}

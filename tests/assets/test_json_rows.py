@@ -102,7 +102,7 @@ def test_captions_with_times_are_segments(tmp_path: Path, part: Any, is_wrapped:
 
 @pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.json"])
 def test_lists_that_a_cell_has_as_text_are_segments(tmp_path: Path, name: str) -> None:
-    times, texts = "[['0:00:00.500', '0:00:04.000'], ['0:00:04.000', '0:00:11.000']]", "['One.', \"Two.\"]"
+    times, texts = "[['0:00:00.500', '0:00:04.000'], ('0:00:04.000', '0:00:11.000')]", "['One.', \"Two.\"]"
     row = {"videoID": "a", "timestamp": times, "caption": texts}
     cells = ",".join('"' + cell.replace('"', '""') + '"' for cell in row.values())
     text = f"videoID,timestamp,caption\n{cells}\n" if name == "t.csv" else json.dumps(row)
@@ -118,6 +118,14 @@ def test_captions_in_two_languages_are_of_two_systems(tmp_path: Path) -> None:
         ("en", "It runs."),
         ("ch", "一只狗。"),
     ]
+
+
+def test_a_question_is_no_caption(tmp_path: Path) -> None:
+    rows_of_turns = [
+        {"video": "a.mp4", "messages": [ASKED]},
+        {"video": "b.mp4", "messages": [{**ASKED, "role": "bot"}]},
+    ]
+    assert [row["video_id"] for row in captions_of(tmp_path, rows_of_turns)] == ["b"]
 
 
 def test_later_answers_are_counted(tmp_path: Path) -> None:
