@@ -34,7 +34,7 @@ def explain_trial(trial: Trial) -> list[str]:
             f"Open: {first.arm} and the same rows in another order differ by {_format_size(copy)}, so that this trial "
             "proves nothing."
         ]
-    if not trial.n_validation_videos:
+    if not trial.n_validation_videos and trial.video_side != "media":
         return [
             "Outdated: all students of this trial took 250 steps, which decides comparisons with all; run reelsieve "
             f"prove {trial.selection_id} again."
