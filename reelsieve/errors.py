@@ -41,7 +41,8 @@ def raise_reelsieve_errors(function: Callable[P, R]) -> Callable[P, R]:
         # Imported late: importing assets fails with another version of Dagster, by an error for the command line.
         from assets.dataset_changes import report_dataset_changes
 
-        for name, value in signature.bind(*args, **named).arguments.items():
+        arguments = signature.bind(*args, **named).arguments
+        for name, value in arguments.items():
             _check_argument(name, str(signature.parameters[name].annotation), value)
         try:
             with report_dataset_changes():
@@ -56,9 +57,22 @@ def raise_reelsieve_errors(function: Callable[P, R]) -> Callable[P, R]:
             sentence = explain_user_error(error)
             if sentence is None:
                 raise
-            raise ReelsieveError(hide_passwords(sentence)) from None
+            raise ReelsieveError(_name_keywords(hide_passwords(sentence), signature, arguments)) from None
 
     return call_plainly
+
+
+def _name_keywords(sentence: str, signature: inspect.Signature, arguments: Mapping[str, Any]) -> str:
+    """Return a sentence with the keywords of a function in place of the variables that it does not read: those of the
+    metrics' settings, and those of a home or url that was given.
+    """
+    from reelsieve.samples import name_keywords
+
+    for keyword, variable in (("home", "REELSIEVE_HOME"), ("url", "CURATION_DB_URL")):
+        if arguments.get(keyword) is not None:
+            sentence = sentence.replace(variable, keyword)
+    has_settings = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
+    return name_keywords(sentence) if has_settings else sentence
 
 
 def _check_argument(name: str, annotation: str, value: Any) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reelsieve.errors import ReelsieveError, raise_reelsieve_errors
 from reelsieve.functions import FunctionMetric
-from reelsieve.samples import build_sample, make_scorer, read_video
+from reelsieve.samples import build_sample, make_scorer, read_video, score_samples
 
 if TYPE_CHECKING:
     from assets.scores.base import Outcome
@@ -49,18 +50,35 @@ def score(frame: Frame, metrics: Sequence[str | FunctionMetric], **settings: Any
     kind = find_table_adapter(frame)
     scorers = _make_scorers(metrics, settings)
     rows = _SampleColumns.find(kind.list_columns(frame))
-    samples, refused, files = rows.read_samples(
-        kind.read_rows(frame, rows.column_names), needs_videos=_needs_videos(scorers.values())
-    )
     new: dict[str, list[Any]] = {}
-    for metric, scorer in scorers.items():
-        outcomes = {**refused, **_score_samples(scorer, samples, files)}
-        in_order = [outcomes[number] for number in range(len(outcomes))]
-        new[metric] = [outcome.value for outcome in in_order]
-        new[f"{metric}_status"] = [outcome.status for outcome in in_order]
-        new[f"{metric}_reason"] = [outcome.reason for outcome in in_order]
+    with _show_progress() as tell:
+        tell("reading rows")
+        samples, refused, files = rows.read_samples(
+            kind.read_rows(frame, rows.column_names), needs_videos=_needs_videos(scorers.values())
+        )
+        for metric, scorer in scorers.items():
+            outcomes = {**refused, **_score_samples(scorer, samples, files, tell)}
+            in_order = [outcomes[number] for number in range(len(outcomes))]
+            new[metric] = [outcome.value for outcome in in_order]
+            new[f"{metric}_status"] = [outcome.status for outcome in in_order]
+            new[f"{metric}_reason"] = [outcome.reason for outcome in in_order]
     joined: Frame = kind.add_columns(frame, new)
     return joined
+
+
+@contextmanager
+def _show_progress() -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows a line in place of the one before, on a terminal or in a notebook; elsewhere nothing
+    is shown.
+    """
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not (console.is_terminal or console.is_jupyter):
+        yield lambda _: None
+        return
+    with console.status("") as status:
+        yield status.update
 
 
 def _make_scorers(metrics: Sequence[str | FunctionMetric], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,16 +115,16 @@ def _needs_videos(scorers: Iterable[Any]) -> bool:
 
 
 def _score_samples(
-    scorer: Any, samples: Sequence[PendingSample], files: Mapping[int, StoredVideo]
+    scorer: Any, samples: Sequence[PendingSample], files: Mapping[int, StoredVideo], tell: Callable[[str], None]
 ) -> dict[int, Outcome]:
     """Return the outcomes of samples by their numbers; some hundred samples are scored at a time."""
-    from assets.scores.run import score_without_database
     from assets.sources.base import BATCH_SIZE
 
     outcomes: dict[int, Outcome] = {}
     for start in range(0, len(samples), BATCH_SIZE):
         batch = samples[start : start + BATCH_SIZE]
-        batch_outcomes = score_without_database(
+        tell(f"{scorer.metric}: {start:,} of {len(samples):,} rows scored")
+        batch_outcomes = score_samples(
             scorer, batch, lambda ids: [files[video_id] for video_id in sorted(ids) if video_id in files]
         )
         outcomes |= {sample.sample_id: outcome for sample, outcome in zip(batch, batch_outcomes, strict=True)}

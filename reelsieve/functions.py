@@ -43,6 +43,10 @@ class FunctionMetric:
         self._parameters = tuple(inspect.signature(function).parameters)
         update_wrapper(self, function)
 
+    def __repr__(self) -> str:
+        low, high = self.value_range
+        return f"<metric {self.metric!r}, version {self.code_version!r}, from {low} to {high}>"
+
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Call the function with these arguments, and return its result unchanged."""
         return self._function(*args, **named)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from reelsieve.errors import ReelsieveError
 
 if TYPE_CHECKING:
-    from assets.scores.base import Scorer
-    from db.evidence.frames import StoredVideo
+    from assets.scores.base import Outcome, Scorer
+    from db.evidence.frames import LoadVideos, StoredVideo
     from db.schema.inputs import VideoState
     from db.scores.pending import PendingSample
 
@@ -76,6 +77,33 @@ def _make_scorer(metric: str, settings: str) -> Scorer:
         return scorer.from_settings(scorer.settings(**chosen))
     except ValidationError as error:
         raise ReelsieveError(": ".join(parse_first_fault(error))) from None
+
+
+def score_samples(scorer: Scorer, samples: Sequence[PendingSample], files: LoadVideos) -> list[Outcome]:
+    """Return one outcome for every sample, in order. Reasons name settings as keywords of Python."""
+    from dataclasses import replace
+
+    from assets.scores.run import score_without_database
+
+    outcomes = score_without_database(scorer, samples, files)
+    return [replace(each, reason=each.reason and name_keywords(each.reason)) for each in outcomes]
+
+
+def name_keywords(text: str) -> str:
+    """Return a sentence in which the variables of the metrics' settings have the names of their keywords.
+
+    >>> name_keywords("set REELSIEVE_VCS_SHORT_TEXT=true, or REELSIEVE_HOME")
+    'set vcs_short_text=True, or REELSIEVE_HOME'
+    """
+    from assets.scores.registry import SCORERS
+
+    known = {name for scorer in SCORERS.values() for name in scorer.settings.model_fields}
+
+    def name(match: re.Match[str]) -> str:
+        keyword, value = match[1].lower(), match[2] or ""
+        return f"{keyword}{value.replace('true', 'True').replace('false', 'False')}" if keyword in known else match[0]
+
+    return re.sub(r"REELSIEVE_([A-Z0-9_]+)(=\w+)?", name, text)
 
 
 def _number_values(

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reelsieve.errors import raise_reelsieve_errors
-from reelsieve.samples import Caption, Keypoint, build_sample, make_scorer, read_video
+from reelsieve.samples import Caption, Keypoint, build_sample, make_scorer, read_video, score_samples
 
 if TYPE_CHECKING:
     from assets.scores.base import Outcome
@@ -133,9 +133,7 @@ def _score_values(
     keypoints: Keypoint | Sequence[Keypoint] = (),
     video: str | os.PathLike[str] | None = None,
 ) -> Outcome:
-    from assets.scores.run import score_without_database
-
     scorer = make_scorer(metric, settings)
     state, files = read_video(video)
     sample = build_sample(caption, references, keypoints, state)
-    return score_without_database(scorer, [sample], lambda _: files)[0]
+    return score_samples(scorer, [sample], lambda _: files)[0]

@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import make_url
 
 import reelsieve as rs
 from orchestration.installation import get_installation
@@ -72,6 +73,11 @@ def test_the_columns_that_are_asked_for_come_in_their_order(scored: Installation
         here.scores("mine", columns="vcs")
 
 
+def test_a_connection_shows_its_database_without_a_password() -> None:
+    made = rs.Connection(make_url("postgresql+psycopg://me:b5f1-secret@host/curation"))
+    assert repr(made) == "<Connection to postgresql://me:***@host/curation>"
+
+
 def test_only_public_names_are_listed() -> None:
     assert sorted(dir(rs)) == sorted(rs.__all__)
 
@@ -128,7 +134,7 @@ def test_bad_input_is_one_sentence(scored: Installation, tmp_path: Path) -> None
     here = rs.connect()
     for call, sentence in [
         (lambda: rs.connect(tmp_path / "none"), "there is no data in"),
-        (lambda: rs.connect(url="mysql://x"), "CURATION_DB_URL names a mysql database"),
+        (lambda: rs.connect(url="mysql://x"), "url names a mysql database"),
         (lambda: here.scores("minee"), "there is no dataset 'minee', did you mean 'mine'?"),
         (lambda: here.scores("'; --"), 'there is no dataset "\'; --": choose one of mine'),
         (lambda: here.sql("SELECT nothing"), 'column "nothing" does not exist'),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,19 @@ def test_videos_keypoints_and_pairs_are_read(tmp_path: Path) -> None:
     assert by_row(scored, "ecs_status") == ["ok", "not_applicable", "ok"]
     plain = [keypoint["text"] for keypoint in KEYPOINTS]
     assert near(by_row(scored, "ecs")[0], rs.ecs(plain, TOLD).value)
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_progress_is_shown_on_a_terminal_only(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if is_terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setattr("rich.status.Status.update", lambda _, line: print(line, file=sys.stderr))
+    rs.score(as_pandas(ROWS), metrics=["vcs_short"])
+    shown = capsys.readouterr()
+    assert ("reading rows" in shown.err, "vcs_short: 0 of 3 rows scored" in shown.err) == (is_terminal, is_terminal)
+    assert shown.out == ""
 
 
 def test_an_empty_table_gets_its_columns() -> None:

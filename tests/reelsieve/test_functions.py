@@ -29,6 +29,11 @@ def scored(function: Any, low: float = 0.0, high: float = 1.0) -> tuple[Any, ...
     return row["mine"], row["mine_status"], row["mine_reason"]
 
 
+def test_it_shows_its_name_version_and_range() -> None:
+    made = rs.metric("mine", version="1", value_range=(0, 2.5))(lambda text: 1.0)
+    assert repr(made) == "<metric 'mine', version '1', from 0 to 2.5>"
+
+
 def test_it_is_given_what_its_parameters_name() -> None:
     seen = []
 

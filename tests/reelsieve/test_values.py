@@ -104,12 +104,14 @@ def test_a_judge_gives_what_a_dataset_stores_and_none_is_a_status(bench: Bench) 
             found = rs.judge(video, CAPTIONS[key], **settings)
             assert (found.status, found.value, dict(found.components)) == (row.status, row.value, row.components)
     assert any(row.value is not None for row in rows.values())
-    assert rs.judge(video, TOLD).status == "no_model"
+    asked = rs.judge(video, TOLD)
+    assert (asked.status, asked.reason) == ("no_model", "there is no judge: set judge_model to a vision model")
 
 
 def test_the_demo_encoder_judges_no_other_clip(tmp_path: Path) -> None:
     outcome = rs.evqa(write_clip(tmp_path / "v.avi"), TOLD)
     assert (outcome.value, outcome.status) == (None, "no_model")
+    assert "set image_text_encoder and image_text_checkpoint to" in str(outcome.reason)
 
 
 @pytest.mark.parametrize(
