@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy.engine import Connection
 
 from assets.agreement.judged import SEED, JudgedSamples, load_judged_samples
-from assets.agreement.raters import explain_patterns, explain_raters
+from assets.agreement.raters import check_raters, explain_patterns, explain_raters
 from assets.reports.labels import load_metric_label
 from assets.reports.text import format_count, format_number, format_percent
 from db.manifest.datasets import Dataset
@@ -64,7 +64,10 @@ def compute_progress(connection: Connection, dataset: Dataset, aspect: str, rate
     judged = load_judged_samples(connection, dataset, list_dataset_metrics(connection, dataset))
     answers = [item for item in list_answers(connection, dataset.dataset_id) if item[1:3] == (aspect, pairs)]
     rater_answers = [item for item in answers if item.rater == rater]
-    repeats = [*(item.sentence for item in compute_rater_consistency(rater_answers)), *explain_patterns(answers)]
+    repeats = [
+        *(item.sentence for item in compute_rater_consistency(rater_answers)),
+        *explain_patterns(answers).values(),
+    ]
     standing = _compute_standing(judged, aspect, pairs)
     if standing is None or not judged.metric_values:
         nobody = f"Nobody has {'compared' if pairs else 'rated'} captions by {aspect} yet."
@@ -78,7 +81,7 @@ def compute_progress(connection: Connection, dataset: Dataset, aspect: str, rate
     ]
     if standing.ceiling:
         rows.append(ProgressRow(CEILING_NAME, *_list_numbers(standing.ceiling), None))
-    rater_lines = [] if pairs else explain_raters(judged.aspect_ratings[aspect], judged.videos)
+    rater_lines = [] if pairs else explain_raters(check_raters(judged.aspect_ratings[aspect], judged.videos))
     lines = [*_explain_race(standing.lead, labels, pairs), *_explain_ceiling(standing), *rater_lines, *repeats]
     is_enough = standing.lead is not None and standing.lead.state in ("apart", "alike")
     return Progress(pairs, tuple(rows), tuple(lines), is_enough)

@@ -18,14 +18,19 @@ MOST_NAMED = 6
 _CHOICES: Mapping[float, str] = {1.0: "A", 0.0: "neither", -1.0: "B"}
 
 
-def explain_raters(rated: AspectRatings, videos: Sequence[int]) -> Iterator[str]:
-    """Yield sentences on raters of one aspect who share fewer than 30 captions (FEWEST_SHARED) with others, and so do
-    not count for the human ceiling. Sentences follow on raters who are far from the others. videos: the video of every
-    rated sample, (n,). Nothing for a single rater.
+def check_raters(rated: AspectRatings, videos: Sequence[int]) -> dict[str, RaterCheck]:
+    """Compare every rater of one aspect with the others, by name; {} for a single rater. videos: the video of every
+    rated sample, (n,).
     """
     if len(rated.raters) < 2:
-        return
-    checks = dict(zip(rated.raters, compare_raters(rated.values, videos, seed=SEED), strict=True))
+        return {}
+    return dict(zip(rated.raters, compare_raters(rated.values, videos, seed=SEED), strict=True))
+
+
+def explain_raters(checks: Mapping[str, RaterCheck]) -> Iterator[str]:
+    """Yield sentences on raters of one aspect who share fewer than 30 captions (FEWEST_SHARED) with others, and so do
+    not count for the human ceiling. Sentences follow on raters who are far from the others. checks: by rater.
+    """
     if left_out := [f"{name} ({check.n_shared})" for name, check in checks.items() if not check.is_counted]:
         who = _format_names(left_out)
         if len(left_out) == len(checks):
@@ -56,11 +61,11 @@ def _format_names(names: Sequence[str]) -> str:
     return join_names([*names[:MOST_NAMED], *more])
 
 
-def explain_patterns(answers: Iterable[RaterAnswer]) -> Iterator[str]:
-    """Yield a sentence for every rater and aspect whose answers repeat a pattern that chance hardly gives, such as one
-    answer many times. answers: of all raters; those given in a browser must be in the order in which the rater gave
-    them. Answers whose order is not known only count where they are all the same. Repeated answers without a time are
-    left out.
+def explain_patterns(answers: Iterable[RaterAnswer]) -> dict[tuple[str, bool, str], str]:
+    """Return a sentence for every rater whose answers repeat a pattern that chance hardly gives, such as one answer
+    many times, by aspect, whether captions were compared, and rater. answers: of all raters; those given in a browser
+    must be in the order in which the rater gave them. Answers whose order is not known only count where they are all
+    the same. Repeated answers without a time are left out.
     """
     grouped: dict[tuple[str, bool], dict[str, list[RaterAnswer]]] = {}
     for answer in answers:
@@ -68,11 +73,13 @@ def explain_patterns(answers: Iterable[RaterAnswer]) -> Iterator[str]:
         if answer.first_value is not None and not answer.is_timed:
             continue
         grouped.setdefault((answer.aspect, answer.is_comparison), {}).setdefault(answer.rater, []).append(answer)
+    sentences = {}
     for (aspect, pairs), by_rater in grouped.items():
         counts = {rater: Counter(answer.shown for answer in rater_answers) for rater, rater_answers in by_rater.items()}
         for rater, rater_answers in by_rater.items():
             if pattern := _find_rater_pattern(rater_answers, _compute_commonest_share(counts, rater)):
-                yield _explain_pattern(pattern, rater, aspect, pairs)
+                sentences[aspect, pairs, rater] = _explain_pattern(pattern, rater, aspect, pairs)
+    return sentences
 
 
 def _compute_commonest_share(counts: Mapping[str, Counter[float]], rater: str) -> float:
@@ -108,13 +115,18 @@ def explain_checks(count: CheckCount) -> str:
     return f"{count.rater} passed {count.n_passed:,} of {format_count(count.n, 'attention check')} ({asked})."
 
 
-def explain_failed_checks(counts: Iterable[CheckCount]) -> Iterator[str]:
-    """Yield a sentence for every rater and aspect with fewer than half of the attention checks passed.
+def explain_failed_checks(counts: Iterable[CheckCount]) -> dict[tuple[str, bool, str], str]:
+    """Return a sentence for every rater with fewer than half of the attention checks passed, by aspect, whether
+    captions were compared, and rater.
 
     >>> list(explain_failed_checks([CheckCount("ann", "fun", False, 1, 2), CheckCount("bob", "fun", False, 0, 1)]))
-    ['bob passed 0 of 1 attention check (fun): check the ratings before you use them.']
+    [('fun', False, 'bob')]
     """
-    for count in counts:
-        if 2 * count.n_passed < count.n:
-            answers = "preferences" if count.is_comparison else "ratings"
-            yield f"{explain_checks(count)[:-1]}: check the {answers} before you use them."
+    return {
+        (count.aspect, count.is_comparison, count.rater): (
+            f"{explain_checks(count)[:-1]}: check the {'preferences' if count.is_comparison else 'ratings'} before you "
+            "use them."
+        )
+        for count in counts
+        if 2 * count.n_passed < count.n
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from assets.agreement.judged import LABELS_ASPECT, SIMPLE_SCORE_COLUMNS
 from assets.plan import Plan
@@ -21,7 +22,9 @@ from assets.reports.records import (
     format_aspect,
 )
 from assets.reports.text import format_count, format_percent, format_portion, group_names, join_names
+from assets.trial.sentences import advise_size, find_best_share
 from db.reports.agreement import SPANS_ASPECT
+from db.selection.trials import Trial
 from metrics_core.agreement.conclusions import BETTER_THAN_SIMPLE, TrustLevel
 from metrics_core.calibration.rated_search import FEWEST_VIDEOS
 
@@ -37,7 +40,7 @@ LEVEL_LIGHTS: Mapping[TrustLevel, TrafficLight] = {
 }
 MOST_NEXT_STEPS = 3
 PROPOSED_SHARE = 0.25
-"""The share of the captions that a proposed selection keeps."""
+"""The share of the captions that a proposed selection keeps, where no trial has shown another to train best."""
 FEWEST_RATERS = 2
 
 
@@ -50,15 +53,22 @@ def build_answers(
     trust: TrustSummary,
     tables: Sequence[SystemTable],
     people: Sequence[SystemTable],
+    trials: Sequence[Trial],
 ) -> ReportAnswers:
     """Build the first screen of a report from its other parts: two answers, the notable facts, and up to three next
     steps. dataset: its name, for the commands. described: None where no facts are measured. tables, people: the
-    systems' means by metrics and by ratings, one table for each kind of samples. Without metrics, the steps propose to
+    systems' means by metrics and by ratings, one table for each kind of samples. trials: the newest first; the first
+    with a curve says which share to select. Without metrics, the steps propose to
     score, to look at facts, or to select by them.
     """
     labels, quoted = {metric.name: metric.label for metric in metrics}, shlex.quote(dataset)
     notable = tuple(fact.sentence for fact in described.notable) if described else ()
-    steps = _list_steps(quoted, data, metrics, trust, labels) if metrics else _list_first_steps(quoted, described, plan)
+    size = _choose_size(trials)
+    steps = (
+        _list_steps(quoted, data, metrics, trust, labels, size)
+        if metrics
+        else _list_first_steps(quoted, described, plan)
+    )
     return ReportAnswers(
         _answer_trust(metrics, plan, trust, labels),
         answer_best_system(trust, tables, people, labels),
@@ -151,7 +161,12 @@ def _explain_shortfall(aspect: AspectAgreement, name: str) -> str:
 
 
 def _list_steps(
-    dataset: str, data: DataSummary, metrics: Sequence[MetricSummary], trust: TrustSummary, labels: Mapping[str, str]
+    dataset: str,
+    data: DataSummary,
+    metrics: Sequence[MetricSummary],
+    trust: TrustSummary,
+    labels: Mapping[str, str],
+    size: _Size,
 ) -> Iterator[NextStep]:
     """Yield the next steps for a dataset with scores, the most helpful one first. dataset: quoted for a shell."""
     stale = [metric for metric in metrics if metric.n_stale]
@@ -161,7 +176,7 @@ def _list_steps(
         yield NextStep(f"Import stale scores again with rs.import_scores: {join_names(imported)}.")
     if any(metric.n_defined for metric in metrics):
         yield from _propose_ratings(dataset, trust)
-        yield from _propose_selection(dataset, trust, labels)
+        yield from _propose_selection(dataset, trust, labels, size)
     else:
         yield NextStep("Look at facts, which need neither reference nor model.", f"reelsieve facts --dataset {dataset}")
     if data.synthetic_ratings:
@@ -232,7 +247,22 @@ def _propose_ratings(dataset: str, trust: TrustSummary) -> Iterator[NextStep]:
         yield NextStep("Rate captions of more videos: the intervals are still too wide for a conclusion.", command)
 
 
-def _propose_selection(dataset: str, trust: TrustSummary, labels: Mapping[str, str]) -> Iterator[NextStep]:
+class _Size(NamedTuple):
+    """The share of the captions that a proposed selection keeps, and a sentence on why."""
+
+    share: float
+    why: str
+
+
+def _choose_size(trials: Sequence[Trial]) -> _Size:
+    """Choose the share that trained best in the first of these trials with a curve; PROPOSED_SHARE without one."""
+    if (share := find_best_share(trials)) is None:
+        return _Size(PROPOSED_SHARE, "This share is a choice: no trial has tested it.")
+    advice = advise_size(trials)
+    return _Size(share, f"{advice[0].upper()}{advice[1:]}.")
+
+
+def _propose_selection(dataset: str, trust: TrustSummary, labels: Mapping[str, str], size: _Size) -> Iterator[NextStep]:
     """Yield a step that selects by the metric trusted for the most aspects; without one, by the next best, or advice
     not to.
     """
@@ -247,15 +277,16 @@ def _propose_selection(dataset: str, trust: TrustSummary, labels: Mapping[str, s
     if good:
         name = max(good, key=strength)
         aspects = join_names([format_aspect(conclusion.aspect) for conclusion in good[name]])
-        command = f"reelsieve select --dataset {dataset} --by {name} --keep {PROPOSED_SHARE}"
-        yield NextStep(
-            f"Select the best {format_percent(PROPOSED_SHARE)} by {labels[name]}, which orders captions by {aspects}.",
-            command,
-        )
+        command = f"reelsieve select --dataset {dataset} --by {name} --keep {size.share:g}"
+        best = f"Select the best {format_percent(size.share)} by {labels[name]}, which orders captions by {aspects}."
+        yield NextStep(f"{best} {size.why}", command)
     elif behind := [(aspect, name) for aspect in trust.aspects for name in _list_metrics_behind_simple(aspect)]:
-        yield from _propose_second_best(
-            dataset, *max(behind, key=lambda candidate: candidate[0].coefficients[candidate[1]].value or 0.0), labels
+        first, *others = _propose_second_best(
+            f"reelsieve select --dataset {dataset} --by {{}} --keep {size.share:g}",
+            *max(behind, key=lambda candidate: candidate[0].coefficients[candidate[1]].value or 0.0),
+            labels,
         )
+        yield from (NextStep(f"{first.sentence} {size.why}", first.command), *others)
     elif any(
         LEVEL_LIGHTS[conclusion.level] in ("bad", "middle")
         for aspect in trust.aspects
@@ -268,13 +299,14 @@ def _propose_selection(dataset: str, trust: TrustSummary, labels: Mapping[str, s
 
 
 def _propose_second_best(
-    dataset: str, aspect: AspectAgreement, name: str, labels: Mapping[str, str]
+    select: str, aspect: AspectAgreement, name: str, labels: Mapping[str, str]
 ) -> Iterator[NextStep]:
     """Yield a selection by a metric that is not better than its strongest simple score, and one by that simple score.
 
-    The better of the two comes first. name: a metric of `_list_metrics_behind_simple`.
+    The better of the two comes first. select: the command, with a place for what to select by. name: a metric of
+    `_list_metrics_behind_simple`.
     """
-    select, rival = f"reelsieve select --dataset {dataset} --by {{}} --keep {PROPOSED_SHARE}", aspect.rivals[name]
+    rival = aspect.rivals[name]
     by_metric = NextStep(f"Select by {labels[name]}: {_explain_shortfall(aspect, name)}.", select.format(name))
     # By a score with its sign turned, a selection would take the worst captions.
     if rival.name not in SIMPLE_SCORE_COLUMNS or not _is_positive(aspect, rival.name):

@@ -226,7 +226,8 @@ class AspectAgreement:
     """How well every metric's order of captions and of systems matches people's, by one aspect. Coefficients are
     Kendall's tau-b with mean ratings. coefficients, verdicts, n_videos: of captions, by metric, over all samples that
     it has a value for. baselines: of the simple scores. ceiling: of one more rater with the others; None without two
-    raters. synthetic: whether a program made the ratings.
+    raters. careless: the raters who count for it although the page calls them far from the others, answering in a
+    pattern or failing checks; ceiling_without_careless: of the others. synthetic: whether a program made the ratings.
 
     strongest: the simple score farthest from 0, with its sign turned where it is negative; rivals: the same by metric,
     on the samples that the metric has a value for. system_coefficients: of the systems' means, by metric and simple
@@ -248,6 +249,8 @@ class AspectAgreement:
     baselines: tuple[Coefficient, ...]
     strongest: Coefficient | None
     ceiling: Coefficient | None
+    careless: tuple[str, ...]
+    ceiling_without_careless: Coefficient | None
     raters: tuple[str, ...]
     ties: tuple[str, ...]
     beside_rater: tuple[str, ...]

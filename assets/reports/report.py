@@ -133,7 +133,9 @@ def compute_report(
         compared = load_claims(connection, dataset, stored, judged, scorers)
         systems, people, compared = _correct_chances(systems, people, compared)
         age = explain_stale_agreement(connection, dataset, stored, judged)
-        trust = build_trust_summary(judged, metrics, data, compared, age)
+        patterns, failed = explain_patterns(given), explain_failed_checks(data.checks)
+        trust = build_trust_summary(judged, metrics, data, compared, age, patterns.keys() | failed.keys())
+        trials = load_dataset_trials(connection, dataset.dataset_id)
         stresses = load_metric_stresses(connection, dataset, metrics)
         tell("comparing the metrics with each other")
         drawn = draw_captions(captions, metrics)
@@ -145,10 +147,10 @@ def compute_report(
             notices=(
                 *list_notices(dataset.name, data, metrics, judged, age),
                 *(stress.warning for stress in stresses if stress.warning),
-                *explain_patterns(given),
-                *explain_failed_checks(data.checks),
+                *patterns.values(),
+                *failed.values(),
             ),
-            answers=build_answers(dataset.name, data, described, plan, metrics, trust, systems, people),
+            answers=build_answers(dataset.name, data, described, plan, metrics, trust, systems, people, trials),
             metrics=metrics,
             data=data,
             described=described,
@@ -166,7 +168,7 @@ def compute_report(
             groups=load_shown_samples(engine, connection, dataset, groups, samples, metrics, scorers, tell),
             agreement=stored.rows,
             estimated_means=load_estimated_means(connection, dataset),
-            trials=choose_newest_trials(load_dataset_trials(connection, dataset.dataset_id)),
+            trials=choose_newest_trials(trials),
         )
 
 

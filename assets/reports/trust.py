@@ -5,7 +5,7 @@ dataset?
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timezone
 from typing import TypeVar
@@ -13,8 +13,8 @@ from typing import TypeVar
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from assets.agreement.judged import COMMON_WORDS, COSINE, LABELS_ASPECT, JudgedSamples
-from assets.agreement.raters import explain_raters
+from assets.agreement.judged import COMMON_WORDS, COSINE, LABELS_ASPECT, SEED, JudgedSamples
+from assets.agreement.raters import check_raters, explain_raters
 from assets.agreement.table import StoredAgreement, StoredAgreementRow
 from assets.reports.best_system import explain_system_orders
 from assets.reports.records import (
@@ -40,6 +40,7 @@ from metrics_core.agreement.baseline_comparison import (
 from metrics_core.agreement.coefficients import TIED_PAIRS
 from metrics_core.agreement.conclusions import FEWEST_SYSTEMS, explain_agreement, explain_system_order, kendall_p_value
 from metrics_core.agreement.preferences import SIDE_BY_SIDE
+from metrics_core.agreement.rater_checks import compute_human_ceiling
 from metrics_core.agreement.raters import compute_mean_ratings
 from metrics_core.agreement.row import CALIBRATED, KENDALL, ONE_RATER, RATERS
 from metrics_core.arrays import FloatArray
@@ -178,13 +179,16 @@ def build_trust_summary(
     data: DataSummary,
     compared: MetricClaims,
     age: str | None,
+    careless: Collection[tuple[str, bool, str]],
 ) -> TrustSummary:
     """Build the comparison of every metric with people, aspect by aspect, with conclusions in sentences. compared: the
     claims, with corrected p-values. data: only says whether ratings are synthetic. age: as `explain_stale_agreement`
-    returns it.
+    returns it. careless: the raters who answer in a pattern or fail checks, as keys of `explain_patterns`.
     """
     labels = {metric.name: metric.label for metric in metrics}
-    aspects = tuple(_build_aspect(judged, aspect, labels, data, compared) for aspect in sorted(judged.ratings))
+    aspects = tuple(
+        _build_aspect(judged, aspect, labels, data, compared, careless) for aspect in sorted(judged.ratings)
+    )
     unscored = {}
     for metric in labels:
         values = judged.metric_values.get(metric, np.full(len(judged.samples), np.nan))
@@ -203,6 +207,7 @@ def _build_aspect(
     labels: Mapping[str, str],
     data: DataSummary,
     compared: MetricClaims,
+    careless: Collection[tuple[str, bool, str]],
 ) -> AspectAgreement:
     """Build the comparison of every metric with people by one aspect."""
     rows = [row for row in compared.rows if row.aspect == aspect and not is_baseline_row(row)]
@@ -225,6 +230,14 @@ def _build_aspect(
     simple = {
         name: _build_coefficient(row) for name, row in system_rows.items() if row.baseline and row.value is not None
     }
+    rated = judged.aspect_ratings[aspect]
+    checks = check_raters(rated, judged.videos)
+    suspected = [
+        name
+        for name, check in checks.items()
+        if check.is_counted and (check.is_far or (aspect, False, name) in careless) and not data.synthetic_ratings
+    ]
+    kept = rated.values[:, [name not in suspected for name in rated.raters]]
     return AspectAgreement(
         aspect=aspect,
         n_samples=n_samples,
@@ -236,7 +249,9 @@ def _build_aspect(
         baselines=baselines,
         strongest=_find_strongest(baselines),
         ceiling=_build_coefficient(pooled[ONE_RATER]) if ONE_RATER in pooled else None,
-        raters=tuple(explain_raters(judged.aspect_ratings[aspect], judged.videos)),
+        careless=tuple(suspected),
+        ceiling_without_careless=compute_human_ceiling(kept, judged.videos, seed=SEED) if suspected else None,
+        raters=tuple(explain_raters(checks)),
         ties=tuple(_explain_ties(rows, named)),
         beside_rater=tuple(
             _explain_rater_difference(named[name], comparison)

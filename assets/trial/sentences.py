@@ -70,8 +70,13 @@ def explain_curve(trial: Trial) -> list[str]:
     return [f"Of the shares tried, {described}."] if described else []
 
 
+def _find_best_arm(trial: Trial) -> ArmResult | None:
+    """Return the arm of the curve that trained best, with which the others are compared."""
+    return next((arm for arm in trial.curve if arm.difference is None), None)
+
+
 def _describe_curve(trial: Trial) -> str | None:
-    best = next((arm for arm in trial.curve if arm.difference is None), None)
+    best = _find_best_arm(trial)
     if best is None or len(trial.curve) < 2:
         return None
     parts = []
@@ -85,6 +90,15 @@ def _describe_curve(trial: Trial) -> str | None:
     if not parts:
         return None
     return f"{best.share:g} trained best, at {best.value:.3f}: {', '.join(parts)}"
+
+
+def find_best_share(trials: Sequence[Trial]) -> float | None:
+    """Return the share that trained best in the first of these trials with a curve, which `advise_size` describes; None
+    without one.
+    """
+    shown = next((trial for trial in trials if not is_void(trial) and _describe_curve(trial)), None)
+    best = None if shown is None else _find_best_arm(shown)
+    return None if best is None else best.share
 
 
 def advise_size(trials: Sequence[Trial]) -> str:

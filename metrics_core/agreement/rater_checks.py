@@ -75,6 +75,21 @@ def compare_raters(ratings: npt.ArrayLike, videos: Sequence[object], *, seed: in
     return tuple(checks)
 
 
+def compute_human_ceiling(ratings: npt.ArrayLike, videos: Sequence[object], *, seed: int = 0) -> Coefficient | None:
+    """Compute the human ceiling of the ratings (items, raters) of one aspect, with its interval; None where no rater
+    counts. videos: (items,), the video of every item. Raises ValueError as `compute_agreement_rows` does.
+
+    >>> compute_human_ceiling(np.stack([np.arange(40) % 5] * 3, axis=1), range(40)).value
+    1.0
+    """
+    inputs = build_inputs({}, {KENDALL: ratings}, videos, seed=seed)
+    statistics = compute_ceiling(inputs, list_ceiling_raters(inputs.ratings[KENDALL]))
+    if statistics is None:
+        return None
+    estimate = statistics.compute_estimate(KENDALL)
+    return Coefficient(ONE_RATER, estimate.value, estimate.low, estimate.high, statistics.n[KENDALL])
+
+
 def _complete_check(
     inputs: AgreementInputs, counted: FloatArray, rater: int, check: RaterCheck
 ) -> tuple[RaterCheck, float | None]:

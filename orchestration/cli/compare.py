@@ -104,7 +104,8 @@ def _print_means(means: list[EstimatedMean]) -> None:
     widths = dict.fromkeys(f"{mean.half_width:g}" for mean in means)
     console.print(
         "by: what corrects the mean; gain: times as many answers that a plain mean would need; more: answers until "
-        f"the interval is {' or '.join(widths)} on either side",
+        f"the interval is {' or '.join(widths)} on either side; an interval is of these captions; it does not compare "
+        "systems",
         style="dim",
     )
 

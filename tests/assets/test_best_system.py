@@ -58,6 +58,8 @@ def aspect(
         coefficients={},
         strongest=None,
         ceiling=None,
+        careless=(),
+        ceiling_without_careless=None,
         verdicts={metric: Conclusion(level, "", "") for metric in found},
         n_videos=dict.fromkeys(found, n_videos),
         rivals={},

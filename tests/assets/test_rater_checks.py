@@ -19,6 +19,7 @@ from db.manifest.rating import Rater, find_caption, list_next_captions, store_an
 from db.manifest.wrong_spans import store_span
 from db.reports.agreement import SPANS_ASPECT, RaterAnswer, list_answers
 from db.schema import attention_check
+from metrics_core.agreement.rater_checks import compute_human_ceiling
 from metrics_core.agreement.row import ONE_RATER
 from tests.assets.reporting import add_captions, rate, report_on
 from tests.db.builders import make_dataset, set_scores
@@ -92,6 +93,12 @@ def test_the_report_names_them_and_its_ceiling_is_that_of_the_others(
     assert judged.aspect_ratings[ASPECT].raters == ("eve", "r0", "r1", "r2")
     ceiling = [row.n for row in compute_agreement(judged) if (row.metric, row.grouping) == (ONE_RATER, "pooled")]
     assert set(ceiling) == {2 * N_VIDEOS}
+    # eve is named, but does not count for the ceiling.
+    without = aspect["ceiling_without_careless"]
+    assert (aspect["careless"], without["value"] > aspect["ceiling"]["value"] + 0.1) == (["r2"], True)
+    assert f"without r2: {without['value']:.2f}" in made.text
+    others = np.delete(judged.ratings[ASPECT], 3, axis=1)
+    assert without["value"] == pytest.approx(compute_human_ceiling(others, judged.videos).value)
 
 
 def test_the_page_says_how_many_pairs_a_metric_ties_and_counts_ties_where_they_are_many(
@@ -148,13 +155,13 @@ def given(rater: str, answer: float) -> RaterAnswer:
 def test_without_a_known_order_only_equal_answers_are_a_pattern() -> None:
     turn = (given("ann", 1.0 + place % 5) for place in range(40))
     same = (given("bob", 3.0) for place in range(40))
-    assert [each.split(":")[0] for each in explain_patterns([*turn, *same])] == [
+    assert [each.split(":")[0] for each in explain_patterns([*turn, *same]).values()] == [
         "bob gave 40 answers in a row that are all 3 (q)"
     ]
     # Where others give hardly anything else, it is none.
     usual = (given("cid", 1.0 if place == 0 else 3.0) for place in range(99))
     few = (given("dan", 3.0) for place in range(40))
-    assert list(explain_patterns([*usual, *few])) == []
+    assert explain_patterns([*usual, *few]) == {}
 
 
 def test_where_nobody_shares_enough_there_is_no_ceiling(engine: Engine, tmp_path: Path) -> None:

@@ -124,6 +124,7 @@ def test_the_page_begins_with_answers_that_follow_from_the_verdicts(
         "With 5 systems, a τ-b below 1.00 may be chance; people's own order has p 0.017.",
     ]
     assert [step["command"] for step in answers["steps"]] == ["reelsieve select --dataset full --by vcs --keep 0.25"]
+    assert "This share is a choice: " in answers["steps"][0]["sentence"]
     shown = [
         full[0].text.index(found)
         for found in ("Which metric to trust for captions?", "VCS for coverage", "Can a metric")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.promise.terms import JUDGE
@@ -18,6 +19,7 @@ from tests.db.builders import activate, make_dataset, set_scores
 
 SYSTEMS = ("good", "poor")
 TITLE = "means of all captions"
+SCOPE = "of these captions; it does not compare systems"
 
 
 def truth(sample_id: int) -> float:
@@ -74,6 +76,10 @@ def test_ratings_of_a_part_give_means_too(engine: Engine, clips: tuple[Dataset, 
     made = report_on(engine, dataset, tmp_path, ("vcs", "evqa"))
     assert f"Ratings of <b>fun</b>: {TITLE}" in made.text
     assert "more answers for ± 0.2" in made.text
+    assert SCOPE in made.text
+    with engine.connect() as connection:
+        comment = connection.scalar(sa.text("SELECT obj_description(to_regclass('estimated_means'), 'pg_class')"))
+    assert SCOPE in comment
 
 
 def test_without_a_score_on_a_part_the_page_has_no_such_means(

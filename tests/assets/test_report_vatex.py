@@ -133,7 +133,8 @@ def test_captions_are_judged_by_their_own_evidence(made: MadeReport) -> None:
 def test_the_best_of_scores_that_know_something_is_proposed_with_its_command(made: MadeReport) -> None:
     assert made.numbers["answers"]["steps"] == [
         {
-            "sentence": "Select by words in common: the highest agreement here.",
+            "sentence": "Select by words in common: the highest agreement here. This share is a choice: no trial has "
+            "tested it.",
             "command": "reelsieve select --dataset vatex --by words_in_common --keep 0.25",
         },
         {

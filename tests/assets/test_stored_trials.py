@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from assets.reports.answers import _choose_size
 from assets.selection.export import export_selection
 from assets.selection.select import make_selection
 from assets.trial.arms import COPY, NOISY
@@ -150,3 +151,8 @@ def test_a_recipe_without_a_size_gets_the_advice_of_a_curve(engine: Engine, clip
     advice = f"of the shares tried for selection {selection_id}, 0.5 trained best, at 0.550: better than 1"
     with pytest.raises(SizeMissing, match=advice):
         make_selection(engine, clips, recipe, no_encoder, lambda _line: None)
+    # The page proposes that share, and names its own where no trial has a curve.
+    with engine.connect() as connection:
+        share, why = _choose_size(load_dataset_trials(connection, clips.dataset_id))
+    assert (share, why) == (0.5, f"{advice[0].upper()}{advice[1:]}.")
+    assert _choose_size([]) == (0.25, "This share is a choice: no trial has tested it.")

@@ -125,6 +125,24 @@ def test_intervals_cover_the_mean(n: int, rate: float, cheap: str) -> None:
     assert covered / draws >= 0.93 - 2 * np.sqrt(0.05 * 0.95 / draws)
 
 
+@pytest.mark.parametrize("n", [10, 25])
+@pytest.mark.parametrize("values", ["ratings", "skewed", "scores"])
+def test_intervals_of_few_answers_cover_the_mean(n: int, values: str) -> None:
+    random = np.random.default_rng(9)
+    dear = {
+        "ratings": random.choice([1.0, 2, 3, 4, 5], 2000, p=[0.05, 0.1, 0.2, 0.3, 0.35]),
+        "skewed": random.gamma(2, size=2000),
+        "scores": random.beta(5, 2, size=2000),
+    }[values]
+    helper, draws = dear + dear.std() * 3 * random.normal(size=2000), 200
+    covered = 0
+    for seed in range(draws):
+        part = random.choice(2000, n, replace=False)
+        made = estimate_mean(dear[part], helper[part], helper.mean(), size=2000, seed=seed)
+        covered += made.low <= dear.mean() <= made.high
+    assert covered / draws >= 0.95 - 2 * np.sqrt(0.05 * 0.95 / draws)
+
+
 def test_a_useful_helper_narrows_the_interval_and_a_useless_one_costs_little() -> None:
     random = np.random.default_rng(6)
     dear = random.random(2000)

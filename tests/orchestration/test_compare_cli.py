@@ -168,7 +168,10 @@ def test_means_from_a_part_fit_a_terminal(monkeypatch: pytest.MonkeyPatch) -> No
     text = run_successfully("compare", "vcs", "vcs_short", "--dataset", "clips").stdout
     part = text.partition("means of all captions")[2]
     assert re.search(r"^fun +all +vcs_short@\d+ +\S+ \[\S+, \S+\] +30 of 36 +\d\.\d\d +\d+$", part, flags=re.MULTILINE)
-    assert "until the interval is 0.2 on either side" in " ".join(part.split())
+    assert (
+        "until the interval is 0.2 on either side; an interval is of these captions; it does not compare systems"
+        in (" ".join(part.split()))
+    )
     assert max(map(len, part.splitlines())) <= 80
     with get_installation().engine.begin() as connection:
         connection.execute(sa.delete(rating).where(rating.c.rater == "eve"))
