@@ -5,6 +5,7 @@ unusual.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 
 from sqlalchemy.engine import Connection
 
@@ -22,6 +23,7 @@ from db.reports.facts import (
     list_repeated_texts,
     load_signatures,
 )
+from db.reports.summary import count_video_statuses, list_unreadable_videos
 from metrics_core.facts.signatures import convert_to_unit_vectors
 from metrics_core.selection.duplicates import drop_near_duplicates, find_originals
 
@@ -87,8 +89,18 @@ def load_dataset_facts(connection: Connection, dataset: Dataset) -> DatasetFacts
         if summary is not None
     )
     copies = _find_copies(connection) if n["video"] <= MOST_COMPARED else ()
-    notable, proposed = tuple(_list_notable(connection, n, copies)), _propose_condition(connection, n["caption"])
-    return DatasetFacts(n["video"], n["caption"], facts, notable, copies, proposed)
+    notable = (*_list_damaged(connection, dataset), *_list_notable(connection, n, copies))
+    return DatasetFacts(n["video"], n["caption"], facts, notable, copies, _propose_condition(connection, n["caption"]))
+
+
+def _list_damaged(connection: Connection, dataset: Dataset) -> Iterator[NotableFact]:
+    """Yield a sentence on the videos that do not decode from end to end, by the names of their files."""
+    damaged = list_unreadable_videos(connection, dataset.dataset_id)
+    if damaged:
+        names = [PurePosixPath(each.uri or each.key).name for each in damaged[:MOST_NAMED]]
+        n_videos = sum(count_video_statuses(connection, dataset.dataset_id).values())
+        sentence = _format_notable(len(damaged), n_videos, "video", "is damaged", "are damaged", names)
+        yield NotableFact(sentence, "video_status in ('damaged', 'undecodable')")
 
 
 def _list_notable(

@@ -168,13 +168,21 @@ def count_readable_videos(connection: Connection, dataset_id: int) -> int:
     return connection.scalar(sa.select(sa.func.count()).where(is_readable)) or 0
 
 
-def list_unreadable_videos(connection: Connection, dataset_id: int) -> list[tuple[str, str]]:
-    """List (key, reason) of a dataset's videos that do not decode from end to end, with status damaged or undecodable,
-    ordered by key. Videos without a file are left out.
+class UnreadableVideo(NamedTuple):
+    """A video that does not decode from end to end, with the place of its file and the reason."""
+
+    key: str
+    uri: str | None
+    error: str
+
+
+def list_unreadable_videos(connection: Connection, dataset_id: int) -> list[UnreadableVideo]:
+    """List a dataset's videos that do not decode from end to end, with status damaged or undecodable, ordered by key.
+    Videos without a file are left out.
     """
     is_bad = sa.and_(video.c.dataset_id == dataset_id, video.c.status.in_(["damaged", "undecodable"]))
-    rows = connection.execute(sa.select(video.c.key, video.c.error).where(is_bad).order_by(video.c.key))
-    return [(row.key, row.error) for row in rows]
+    rows = connection.execute(sa.select(video.c.key, video.c.uri, video.c.error).where(is_bad).order_by(video.c.key))
+    return [UnreadableVideo(*row) for row in rows]
 
 
 def compute_duration_spread(connection: Connection, dataset_id: int) -> Spread | None:

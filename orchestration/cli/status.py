@@ -1,32 +1,31 @@
-"""The command status: shows what every dataset holds, what is left to score, and its plan."""
+"""The command status: shows what every dataset holds and what is left to score, and the plan of one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from orchestration.cli.output import AsJson, Wide, console, print_json, print_plan, print_rows
+from orchestration.cli.output import AsJson, Wide, console, print_fitting_rows, print_json, print_plan
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
     from orchestration.installation import Installation
 
 
-# The counts of the table without --wide.
-_SHOWN = ("videos", "captions", "qa", "references", "keypoints", "ratings", "rejects")
+# The counts of the table without --wide, those to leave out first at the end.
+_SHOWN = ("videos", "captions", "qa", "rejects", "ratings", "references", "keypoints")
 _PENDING = "_pending"
 
 
 @pass_installation
 def status(
     installation: Installation,
-    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Show only this dataset.")] = None,
+    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Show this dataset, with its plan.")] = None,
     wide: Wide = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show every dataset: what it holds, how many samples every metric has still to score, and its plan."""
+    """Show every dataset on one line: what it holds, and how many scores are left to do; of one also the plan."""
     # A name that is asked for has to exist.
     rows = _list_dataset_states(installation, dataset) if dataset or installation.has_database() else []
     if as_json:
@@ -35,14 +34,24 @@ def status(
 
     from orchestration.forecasts import load_dataset_plan
 
-    shown = rows if wide else [{name: row[name] for name in ("dataset", *_SHOWN)} for row in rows]
+    pending = [
+        {name.removesuffix(_PENDING): n for name, n in row.items() if name.endswith(_PENDING) and n} for row in rows
+    ]
+    shown = [
+        {"dataset": row["dataset"], "to score": sum(counts.values()), **{name: row[name] for name in _SHOWN}}
+        for row, counts in zip(rows, pending, strict=True)
+    ]
     settings = installation.settings
     place = "the database of CURATION_DB_URL" if settings.database_url else f"home {settings.home_folder}"
-    print_rows(shown, empty=f"no dataset yet in {place}: try reelsieve demo, or reelsieve try FOLDER")
-    for row in rows:
-        console.print(f"\n[bold]{escape(row['dataset'])}[/bold]")
-        counts = [f"{name.removesuffix(_PENDING)} {n}" for name, n in row.items() if name.endswith(_PENDING) and n]
-        console.print(f"samples to score: {', '.join(counts) or 'none'}", markup=False)
+    empty = f"no dataset yet in {place}: try reelsieve demo, or reelsieve try FOLDER"
+    print_fitting_rows(rows if wide else shown, empty=empty, kept=("dataset", "to score"), wide=wide)
+    if dataset is None:
+        if rows:
+            console.print("reelsieve status --dataset NAME also shows what is left to score, and what more needs")
+        return
+    for row, counts in zip(rows, pending, strict=True):
+        of_metrics = ", ".join(f"{metric} {n}" for metric, n in counts.items())
+        console.print(f"samples to score: {of_metrics or 'none'}", markup=False)
         print_plan(load_dataset_plan(installation, row["dataset"]))
 
 

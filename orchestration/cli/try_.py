@@ -135,7 +135,7 @@ def _ingest(installation: Installation, folder: Path, dataset: str) -> None:
             "refused",
             [f"{row['source']} line {row['line']}: {row['reason']}" for row in refused if row["code"] == code],
         )
-    _print_some("damaged", [f"{video}: {error}" for video, error in unreadable])
+    _print_some("damaged", [f"{video.key}: {video.error}" for video in unreadable])
 
 
 def _require_videos(dataset: str, stored: Plan) -> None:

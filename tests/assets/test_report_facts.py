@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.facts.measure import measure_texts
+from assets.reports.dataset_facts import load_dataset_facts
 from assets.selection.select import make_selection
 from db import schema
 from db.evidence.facts import VideoFacts, store_video_facts
@@ -93,6 +94,22 @@ def test_what_stands_out_is_counted_and_named_with_its_condition(page: MadeRepor
     }
     for sentence in notable.values():
         assert sentence in page.text
+
+
+def test_damaged_videos_come_first_by_the_names_of_their_files(engine: Engine) -> None:
+    dataset = described(engine)
+    table = schema.video
+    with engine.begin() as connection:
+        for key, status in (("v1", "undecodable"), ("v3", "damaged")):
+            values = {"status": status, "error": "cut", "uri": f"/clips/of {key}/{key}.mp4"}
+            connection.execute(sa.update(table).where(table.c.key == key).values(values))
+        found = load_dataset_facts(connection, dataset)
+    assert found is not None
+    first, *_ = found.notable
+    assert first.sentence == "2 of 4 videos are damaged: v1.mp4, v3.mp4."
+    recipe = parse_recipe({"by": "words", "keep": 1.0, "where": first.condition, "choose": "random", "seed": 1})
+    set_scores(engine, {})
+    assert make_selection(engine, dataset, recipe, lambda: pytest.fail("needs no encoder"), lambda _: None).n == 3
 
 
 def test_every_copy_is_named_with_the_video_that_it_is_most_like(page: MadeReport) -> None:

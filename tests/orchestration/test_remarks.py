@@ -101,7 +101,9 @@ def test_keys_do_the_same(page: Page, shown: Shown) -> None:
     for key in ("j", "x", "j", "j", "Shift+X"):
         page.keyboard.press(key)
     page.get_by_text("3 chosen").wait_for()
+    place = page.evaluate("scrollY")
     page.keyboard.press("t")
+    assert page.evaluate("[scrollY, document.activeElement.name]") == [place, "text"]
     page.keyboard.type("good")
     page.keyboard.press("Tab")
     page.keyboard.type("bob")

@@ -331,7 +331,8 @@ addEventListener("keydown", event => {
     chooseBox(box, event.shiftKey);
   } else if (event.key === "t" && !bar.hidden) {
     event.preventDefault();
-    bar.elements.text.focus();
+    // The bar sticks to the lower edge, so the field is in sight already.
+    bar.elements.text.focus({preventScroll: true});
   } else if (event.key === "u") undoLast();
   else if (event.key === "Escape") clear();
 });
