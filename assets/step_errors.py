@@ -51,5 +51,5 @@ def _explain_failure() -> Iterator[None]:
         # An error of this class passes Dagster unwrapped. Its page leaves out the traceback of such an error if there
         # is a cause, and the cause has no traceback since nothing raised it.
         raise dg.DagsterUserCodeExecutionError(
-            "the step was refused", user_exception=error, original_exc_info=sys.exc_info()
+            sentence, user_exception=error, original_exc_info=sys.exc_info()
         ) from StepRefused(sentence)

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import accumulate, chain
 from pathlib import Path
-from typing import TypeVar
+from statistics import fmean
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.engine import Engine
 
 from assets.holdings import Holdings, measure_file_size
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import VideoRow
+from assets.media.decoders import count_cores
+from assets.media.settings import MediaSettings
 from assets.reports.text import format_count, join_names
 from assets.scores.base import Refusing, Scorer
 from assets.scores.run import score_without_database
+from assets.settings import read_settings
 from assets.sources.base import NeedsDatabase, walk_sources
 from assets.sources.frames import hold_video_file
+from assets.sources.texts import EmbeddedTexts
 from assets.unstored_samples import inspect_unstored_video
+from db.evidence.embeddings import load_text_vectors
 from db.evidence.frames import StoredVideo
+from db.evidence.models import find_model_id
 from db.scores.pending import PendingSample
 from metrics_core.facts.languages import detect_languages
 from metrics_core.facts.models import find_fact_models
@@ -26,6 +39,7 @@ from metrics_core.facts.texts import compute_text_facts
 from metrics_core.frames import DecodingWorker, FrameReadError
 from metrics_core.models.errors import ModelUnusable
 from metrics_core.models.sentence_splitter import RuleSplitter
+from metrics_core.protocols import ModelIdentity, TextEncoder
 
 T = TypeVar("T")
 Clock = Callable[[], float]
@@ -33,6 +47,8 @@ Clock = Callable[[], float]
 MEASURED_S = 1.0
 # Runs work on many rows at once; on a busy machine a call for one row takes many times its share.
 SECOND_CHUNK = 4
+# Two to this power is the number of draws of a byte among those of all files.
+_DRAWS_BITS = 6
 # Seconds that the runs of a command and its page take in addition to the work on rows, on two cores.
 START_S = 8.0
 
@@ -76,18 +92,24 @@ class MeasuredRate:
 
 
 def estimate_time(
-    folder: Path, holdings: Holdings, scorers: Collection[Scorer], clock: Clock = time.perf_counter
+    folder: Path,
+    holdings: Holdings,
+    scorers: Collection[Scorer],
+    clock: Clock = time.perf_counter,
+    engine: Engine | None = None,
 ) -> TimeEstimate:
-    """Estimate how long ingest, facts and scores take for a manifest, by doing each for about a second on its first
-    rows. Files are decoded or fetched, and models load and stay loaded. Nothing is stored; scorers that ask model
-    servers are left out.
+    """Estimate how long ingest, facts and scores take for a manifest, by doing each for about a second on some of its
+    first 500 videos. Files are decoded or fetched, and models load and stay loaded. Nothing is stored; scorers that ask
+    model servers are left out.
 
-    folder: that of the manifest. clock: returns the time in seconds.
+    folder: that of the manifest. clock: returns the time in seconds. engine: a database whose vectors of texts are not
+    made again; None without one.
     """
     videos = _measure_videos(folder, holdings, clock)
     texts = measure_rate(_compute_facts, [sample.text for sample in holdings.first_samples], clock)
     timed = [scorer for scorer in scorers if not any(source.asks_servers for source in walk_sources(scorer.sources))]
-    scores = [_measure_scores(folder, holdings, scorer, clock) for scorer in timed]
+    with _remember_texts(timed, engine):
+        scores = [_measure_scores(folder, holdings, scorer, clock) for scorer in timed]
     seconds = START_S + videos.seconds * holdings.size_bytes + holdings.samples * texts.seconds
     return TimeEstimate(
         seconds + sum(rate.seconds for rate in scores) * holdings.samples,
@@ -122,21 +144,80 @@ def measure_rate(
 
 
 def _measure_videos(folder: Path, holdings: Holdings, clock: Clock) -> MeasuredRate:
-    """Measure the seconds for each byte of the files: to inspect them as ingest does, and to compute facts."""
+    """Measure the seconds for each byte of the files: to inspect them as ingest does, and to compute facts, which
+    several decoders do at once. Videos are drawn by their size, so that small ones do not count for the large.
+    """
     rows = [
         (row, size) for row in holdings.first_videos.values() if (size := measure_file_size(folder, row.path or ""))
     ]
-
+    if not rows:
+        return MeasuredRate(0.0, 0)
     with_models = find_fact_models() is not None
+    n_decoders = min(read_settings(MediaSettings).decoders or count_cores(), holdings.files)
+    ends = list(accumulate(size for _, size in rows))
+    seconds: dict[int, float] = {}
+    drawn: list[float] = []
 
-    def look(chunk: Sequence[tuple[VideoRow, int]]) -> None:
-        for row, _ in chunk:
-            for video in _inspect_files(folder, row, 0):
-                with suppress(FrameReadError), hold_video_file(video) as path:
-                    worker.measure_video(path, with_models=with_models)
+    def look(row: VideoRow) -> float:
+        began = clock()
+        videos = list(_inspect_files(folder, row, 0))
+        inspected = clock()
+        for video in videos:
+            with suppress(FrameReadError), hold_video_file(video) as path:
+                worker.measure_video(path, with_models=with_models)
+        return inspected - began + (clock() - inspected) / n_decoders
 
     with DecodingWorker() as worker:
-        return measure_rate(look, rows, clock, lambda sized_row: sized_row[1])
+        if len(rows) > 1:
+            look(min(rows, key=lambda row: row[1])[0])  # pays for whatever is loaded
+        for n in range(1, 1 << _DRAWS_BITS):
+            # Evenly spread, whenever it ends: a half, a quarter, three quarters, an eighth ..
+            share = int(f"{n:0{_DRAWS_BITS}b}"[::-1], 2) / (1 << _DRAWS_BITS)
+            place = bisect(ends, share * ends[-1])
+            if place not in seconds:
+                if sum(seconds.values()) >= MEASURED_S:
+                    break
+                seconds[place] = look(rows[place][0])
+            drawn.append(seconds[place] / rows[place][1])
+    return MeasuredRate(fmean(drawn), len(seconds))
+
+
+@dataclass
+class _RememberingEncoder:
+    """A text encoder that asks another one only for texts without a vector, here or in the database."""
+
+    encoder: TextEncoder
+    engine: Engine | None
+    vectors: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> ModelIdentity:
+        return self.encoder.identity
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if self.engine is not None and (new := [text for text in texts if text not in self.vectors]):
+            with self.engine.connect() as connection:
+                model_id = find_model_id(connection, self.identity.as_dict())
+            self.vectors |= {} if model_id is None else load_text_vectors(self.engine, model_id, new)
+        if new := [text for text in dict.fromkeys(texts) if text not in self.vectors]:
+            self.vectors.update(zip(new, self.encoder.encode(new), strict=True))
+        return np.stack([self.vectors[text] for text in texts])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.encoder, name)
+
+
+@contextmanager
+def _remember_texts(scorers: Collection[Scorer], engine: Engine | None) -> Iterator[None]:
+    """Have the scorers share vectors of texts within the block, as they do by the database."""
+    encoders: dict[str, _RememberingEncoder] = {}
+    with ExitStack() as stack:
+        for source in chain.from_iterable(walk_sources(scorer.sources) for scorer in scorers):
+            if isinstance(source, EmbeddedTexts) and not isinstance(source.encoder, _RememberingEncoder):
+                stack.callback(setattr, source, "encoder", source.encoder)
+                key = str(source.model.as_dict())
+                source.encoder = encoders.setdefault(key, _RememberingEncoder(source.encoder, engine))
+        yield
 
 
 def _compute_facts(texts: Sequence[str]) -> None:
@@ -145,23 +226,27 @@ def _compute_facts(texts: Sequence[str]) -> None:
 
 def _measure_scores(folder: Path, holdings: Holdings, scorer: Scorer, clock: Clock) -> MeasuredRate:
     """Measure the seconds of a scorer for each sample of the holdings; a sample that it refuses takes none."""
-    samples = [
-        sample for sample in holdings.first_samples if not (isinstance(scorer, Refusing) and scorer.refusal(sample))
-    ]
+    # A video's frames and references serve all of its captions.
+    by_video: dict[int, list[PendingSample]] = {}
+    for sample in holdings.first_samples:
+        if not (isinstance(scorer, Refusing) and scorer.refusal(sample)):
+            by_video.setdefault(sample.video_id, []).append(sample)
+    n_samples = sum(map(len, by_video.values()))
 
     def files(video_ids: Collection[int]) -> list[StoredVideo]:
         known = holdings.first_videos
         return [video for number in video_ids for video in _inspect_files(folder, known[number], number)]
 
-    def work(chunk: Sequence[PendingSample]) -> None:
-        score_without_database(scorer, chunk, files)
+    def work(videos: Sequence[Sequence[PendingSample]]) -> None:
+        score_without_database(scorer, list(chain.from_iterable(videos)), files)
 
     try:
-        rate = measure_rate(work, samples, clock)
+        rate = measure_rate(work, list(by_video.values()), clock, len)
     except (NeedsDatabase, ModelUnusable):
         # The scoring itself reports this, or can do what is not possible here.
         return MeasuredRate(0.0, 0)
-    return MeasuredRate(rate.seconds * len(samples) / max(1, len(holdings.first_samples)), rate.n_measured)
+    n_measured = sum(map(len, list(by_video.values())[: rate.n_measured]))
+    return MeasuredRate(rate.seconds * n_samples / max(1, len(holdings.first_samples)), n_measured)
 
 
 def _inspect_files(folder: Path, row: VideoRow, number: int) -> Iterator[StoredVideo]:

@@ -128,8 +128,8 @@ class _WrittenCaption:
 
 @dataclass(slots=True)
 class _TableWriter:
-    """The files of the tables by name, the tally of their rows, and the ids that captions and pairs have. `are_rated`:
-    whether equal captions of a video are one.
+    """The files of the tables by name, the tally of their rows, the ids that captions and pairs have, and digests of
+    references. `are_rated`: whether equal captions of a video are one.
     """
 
     files: Mapping[str, IO[str]]
@@ -139,6 +139,7 @@ class _TableWriter:
     _taken: set[str] = field(default_factory=set)
     _repeats: Counter[str] = field(default_factory=Counter)
     _written: dict[bytes, _WrittenCaption] = field(default_factory=dict)
+    _references: set[bytes] = field(default_factory=set)
 
     def write_videos(self, videos: Iterable[CaptionedVideo]) -> WrittenTables:
         """Write the rows of all videos and captions, and return what the tables hold."""
@@ -150,7 +151,14 @@ class _TableWriter:
                 self._write_row("video", video.build_row())
             for caption in video.captions:
                 are_equal_one = self.are_rated or bool(video.pairs)
-                digest = self._hash_caption(video.video_id, caption) if are_equal_one else b""
+                is_once = caption.role == "reference" and not are_equal_one
+                digest = self._hash_caption(video.video_id, caption) if are_equal_one or is_once else b""
+                if is_once:
+                    digest = hashlib.sha256(digest + json.dumps({**caption.extra}).encode()).digest()
+                    if digest in self._references:
+                        self.findings.leave_out("a reference that its video has already", video.where or video.video_id)
+                        continue
+                    self._references.add(digest)
                 if (written := self._written.get(digest)) is None:
                     written = self._write_caption(video.video_id, caption)
                     if caption.role == "candidate":

@@ -4,8 +4,10 @@ next.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 TrafficLight = Literal["good", "middle", "bad", "open"]
@@ -46,6 +48,15 @@ class ReportAnswers:
     best: ReportAnswer
     notable: tuple[str, ...]
     steps: tuple[NextStep, ...]
+
+    @classmethod
+    def read(cls, numbers: Path) -> ReportAnswers:
+        """Read the first screen of a report from the file of its numbers, `report.json`."""
+        given = json.loads(numbers.read_text(encoding="utf-8"))["answers"]
+        trust, best = (
+            ReportAnswer(**{**given[name], "sentences": tuple(given[name]["sentences"])}) for name in ("trust", "best")
+        )
+        return cls(trust, best, tuple(given["notable"]), tuple(NextStep(**step) for step in given["steps"]))
 
     def format_lines(self) -> Iterator[tuple[str, str]]:
         """Yield the first screen as plain text, a (name, text) pair for every item. The names are "trust", "best

@@ -18,8 +18,8 @@ _CONTROLS = (NOISY, COPY)
 
 
 def explain_trial(trial: Trial) -> list[str]:
-    """Return the sentences of a trial: the least difference that it can see, one for every arm and one on the curve,
-    then the terms under which they hold.
+    """Return the sentences of a trial: one for every arm and one on the curve, then the least difference that it can
+    see, and the terms under which they hold.
 
     Where the selection differs from itself in another order, nothing else is concluded. Where planted noise was not
     found, a sentence warns that an undecided arm proves little.
@@ -39,7 +39,6 @@ def explain_trial(trial: Trial) -> list[str]:
             "Outdated: all students of this trial took 250 steps, which decides comparisons with all; run reelsieve "
             f"prove {trial.selection_id} again."
         ]
-    # What the trial cannot see is stated before what it saw.
     limits = (
         [] if trial.detectable is None else [f"Differences below {trial.detectable:.3f} would probably not be seen."]
     )
@@ -54,7 +53,7 @@ def explain_trial(trial: Trial) -> list[str]:
             f"This trial does not find that {format_percent(NOISE_SHARE)} of the captions of {first.arm} were swapped"
             f"{_format_needed(noise)}: it may miss such differences between other arms, too."
         )
-    return [line[0].upper() + line[1:] for line in (*limits, *lines, *explain_curve(trial), *_explain_terms(trial))]
+    return [line[0].upper() + line[1:] for line in (*lines, *explain_curve(trial), *limits, *_explain_terms(trial))]
 
 
 def is_void(trial: Trial) -> bool:

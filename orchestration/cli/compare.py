@@ -34,6 +34,7 @@ def compare(
 ) -> None:
     """Compare two scorers on the same samples: print how similar their scores are, and which is closer to people."""
     from assets.agreement.compare import compare_scorers
+    from assets.agreement.comparison import explain_comparison
     from assets.agreement.question_state import explain_questions
     from assets.datasets import require_dataset
 
@@ -49,6 +50,9 @@ def compare(
         further = {"drawn": drawn_sentences, "estimated_means": estimated, "judges": steadiness}
         print_json({"dataset": dataset, **comparison.as_dict(), **further})
         return
+    for sentence in explain_comparison(comparison):
+        console.print(sentence, markup=False)
+    console.print()
     _print_scorers(comparison)
     _print_scores(comparison)
     _print_movers(comparison)
@@ -157,8 +161,7 @@ def _print_movers(comparison: Comparison) -> None:
 
 
 def _print_people(comparison: Comparison) -> None:
-    """Print how closely both scorers agree with people, and the conclusions."""
-    from assets.agreement.comparison import explain_comparison
+    """Print how closely both scorers agree with people."""
     from assets.reports.text import format_count
 
     for people in comparison.people:
@@ -171,9 +174,6 @@ def _print_people(comparison: Comparison) -> None:
         columns = {"A": choices.first, "B": choices.second, "B - A": choices.difference}
         shares = {letter: format_short_estimate(estimate) for letter, estimate in columns.items()}
         print_rows([{"with people": "same preference", **shares}], empty="")
-    console.print()
-    for sentence in explain_comparison(comparison):
-        console.print(sentence, markup=False)
 
 
 def _build_estimate_row(name: str, estimate: Estimate) -> dict[str, Any]:

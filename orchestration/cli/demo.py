@@ -13,7 +13,7 @@ import typer
 
 from assets.home import DEMO_DATASET
 from assets.home_files import keep_files_private
-from orchestration.cli.output import console, print_rows
+from orchestration.cli.output import console, print_end, print_rows
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import RequestRefused
 
@@ -39,6 +39,7 @@ def demo(
 ) -> None:
     """Build the demo dataset, ingest, score and select it, and show the results. A second run scores nothing anew."""
     from assets.datasets import require_dataset
+    from assets.reports.answer_records import ReportAnswers
     from orchestration.conclusions import load_current_conclusions
     from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
 
@@ -74,7 +75,6 @@ def demo(
     console.print(
         f"\ntraining subset: the best eighth, {subset['dagster/row_count']} samples, "
         f"{metrics[0]} at least {subset['cutoff']:.4f}: {subset['path']}"
-        f"\nreport:          {results['dataset_report']['path']}"
         f"\nwhy this score:  reelsieve explain clip_001__sys_shuffled --dataset demo --metric vcs"
         f"\nlineage:         reelsieve ui   (opens on 127.0.0.1:3000)"
         f'\nquery:           reelsieve sql "{query}"',
@@ -83,8 +83,10 @@ def demo(
     )
     console.print(
         "The videos, captions and ratings of the demo are synthetic: made by a program, rated by a rule. "
-        "The demo encoder only works on these videos."
+        "The demo encoder only works on these videos.\n"
     )
+    page = Path(results["dataset_report"]["path"])
+    print_end(ReportAnswers.read(page.with_name("report.json")), page, DATASET, has_captions=True)
     console.print(f"done in {time.monotonic() - started:.0f} s")
 
 

@@ -6,11 +6,13 @@ import json
 import logging
 import math
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,6 +26,7 @@ from orchestration.cli.table_layout import PrintedColumn, compute_table_widths, 
 
 if TYPE_CHECKING:
     from assets.plan import Plan
+    from assets.reports.answer_records import ReportAnswers
 
 
 Wide = Annotated[bool, typer.Option("--wide", help="Show all columns, also those that the terminal has no room for.")]
@@ -173,6 +176,17 @@ def print_plan(plan: Plan) -> None:
     """Print the sentences of a plan on standard output, one a line."""
     for line in plan.format_lines():
         print_sentence(f"plan: {line}")
+
+
+def print_end(answers: ReportAnswers, page: Path, dataset: str, *, has_captions: bool) -> None:
+    """Print the end of a command that has written a page: its answers and place, and the commands that show a dataset,
+    let people rate it and write the page again. has_captions: whether there is anything to rate.
+    """
+    name = shlex.quote(dataset)
+    rate = [f"reelsieve rate {name} --aspect overall"] if has_captions else []
+    commands = (f"reelsieve look {name}", *rate, f"reelsieve report --dataset {name}")
+    for what, line in (*answers.format_lines(), ("page", str(page)), *(("next", command) for command in commands)):
+        console.print(f"{what}: {line}", soft_wrap=True, markup=False)
 
 
 def print_sentence(sentence: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.output import AsJson, DatasetName, show_progress
+from orchestration.cli.output import AsJson, DatasetName, print_error, show_progress
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.recipe_options import parse_promise_options, parse_recipe_options
 from orchestration.cli.selection_text import print_preview, print_promise, print_selection
@@ -136,8 +136,8 @@ def _select_with_promise(
     *,
     as_json: bool,
 ) -> None:
-    """Freeze and print what a promise lets through; print the sets where nothing is confirmed, and raise
-    PromiseUnconfirmed.
+    """Freeze and print what a promise lets through; where nothing is confirmed, print why and the sets, and end with
+    exit code 1.
     """
     from assets.promise.select import PromiseUnconfirmed, make_promised_selection
     from assets.selection.export import export_selection
@@ -148,13 +148,14 @@ def _select_with_promise(
                 installation.engine, dataset, rule, terms, partial(_make_encoder, installation), tell
             )
     except PromiseUnconfirmed as refusal:
+        print_error(f"error: {refusal}")
         print_promise(refusal.state, None, as_json=as_json)
-        raise
+        raise typer.Exit(1) from None
     selection_id = made.selection.selection_id
     path = export_selection(installation.engine, selection_id, export, tell=tell).path if export else None
+    print_promise(made.state, made, as_json=as_json)
     if not as_json:
         print_selection(installation, made.selection, rule, dataset.name, path, as_json=False)
-    print_promise(made.state, made, as_json=as_json)
 
 
 @contextmanager

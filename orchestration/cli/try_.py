@@ -12,13 +12,22 @@ import typer
 from assets.home_files import keep_files_private
 from orchestration.cli.column_options import Columns, Ratings, parse_column_names
 from orchestration.cli.init import ToolOption
-from orchestration.cli.output import Wide, console, print_fitting_rows, print_plan, print_sentence, show_progress
+from orchestration.cli.output import (
+    Wide,
+    console,
+    print_end,
+    print_fitting_rows,
+    print_plan,
+    print_sentence,
+    show_progress,
+)
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.tried_manifest import find_or_make_manifest, name_manifest_files
 
 if TYPE_CHECKING:
     from assets.holdings import Holdings
     from assets.plan import Plan
+    from assets.reports.report_files import ReportFiles
     from orchestration.installation import Installation
 
 # The captions that the printed table has; view sample_scores has all.
@@ -71,16 +80,14 @@ def try_folder(
     scored = _score(installation, name, stored, plan.needs)
     _embed(installation, name)
     _describe(installation, name, n_undescribed)
-    page = _report(installation, name)
+    files = _report(installation, name)
     _print_samples(installation, name, stored.holdings, scored, wide=wide)
-    console.print(f"page: {page}", markup=False, soft_wrap=True)
     if manifest.export_command and plan.holdings.files:
         console.print(f"later commands need: {manifest.export_command}", markup=False, soft_wrap=True)
     if not stored.holdings.samples:
         own = f"put clip.txt next to clip.mp4, remove {name_manifest_files(manifest.folder)}, and try it again"
         console.print(f"captions: there are none; {own}", markup=False, soft_wrap=True)
-    for command in _list_next_commands(name, scored)[: None if stored.holdings.samples else 1]:
-        console.print(f"next: {command}", markup=False, soft_wrap=True)
+    print_end(files.answers, files.page, name, has_captions=stored.holdings.samples > 0)
     console.print(f"done in {time.monotonic() - started:.0f} s")
 
 
@@ -94,9 +101,8 @@ def _print_time(installation: Installation, folder: Path, plan: Plan) -> None:
             return
     with show_progress() as tell:
         tell("measuring the time on the first rows")
-        time_estimate = estimate_time(
-            folder, plan.holdings, [installation.curation.scorers[metric] for metric in plan.metrics]
-        )
+        scorers = [installation.curation.scorers[metric] for metric in plan.metrics]
+        time_estimate = estimate_time(folder, plan.holdings, scorers, engine=installation.engine)
     print_sentence(f"plan: {time_estimate.format_line()}")
 
 
@@ -225,8 +231,8 @@ def _embed(installation: Installation, dataset: str) -> None:
         print_sentence(f"left out: map and search of captions: {error}")
 
 
-def _report(installation: Installation, dataset: str) -> Path:
-    """Write the page of the dataset, and return its path."""
+def _report(installation: Installation, dataset: str) -> ReportFiles:
+    """Write the page of the dataset, and return its files and answers."""
     from assets.datasets import require_dataset
     from assets.reports.report import choose_report_folder, create_report
 
@@ -236,7 +242,7 @@ def _report(installation: Installation, dataset: str) -> Path:
         choose_report_folder(installation.curation.home, dataset),
     )
     with show_progress() as tell, keep_files_private():
-        return create_report(installation.engine, stored, installation.curation.scorers, folder, tell).page
+        return create_report(installation.engine, stored, installation.curation.scorers, folder, tell)
 
 
 def _print_samples(
@@ -264,16 +270,6 @@ def _print_samples(
     print_fitting_rows(shown, empty="", kept=(counted,), wide=wide)
     if n > SHOWN and holdings.samples:
         console.print(f"these are the first {SHOWN} samples; view sample_scores has all samples and columns")
-
-
-def _list_next_commands(dataset: str, metrics: Collection[str]) -> tuple[str, str, str]:
-    """Return three commands to run next: show all facts, preview a selection, and show what further metrics need."""
-    choice = f"--by {next(iter(metrics))}" if metrics else "--by words --choose random --seed 1"
-    return (
-        f"reelsieve facts --dataset {dataset}",
-        f"reelsieve select --dataset {dataset} {choice} --keep 0.5 --preview",
-        f"reelsieve score --dataset {dataset} --dry-run",
-    )
 
 
 def _print_some(what: str, sentences: list[str]) -> None:

@@ -372,6 +372,25 @@ def test_a_trial_writes_nothing(tmp_path: Path, clip: bytes) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s.tar", "t.tgz"]
 
 
+def test_equal_references_of_a_video_are_written_once(tmp_path: Path) -> None:
+    rows = ["video,system,caption,reference"]
+    rows += [f"{video},m{n},Caption {n}.,The same." for video in "ab" for n in range(3)]
+    rows.append("a,m3,Caption 3.,Another.")
+    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
+    made = create_manifest(tmp_path)
+    lines = (tmp_path / "captions.jsonl").read_text().splitlines()
+    references = [row for row in map(json.loads, lines) if row["role"] == "reference"]
+    assert [(row["caption_id"], row["text"]) for row in references] == [
+        ("a__reference", "The same."),
+        ("b__reference", "The same."),
+        ("a__reference_2", "Another."),
+    ]
+    assert (made.holdings.captions, made.holdings.references) == (7, 3)
+    assert [(row["left out"], row["n"]) for row in made.findings.list_left_out()] == [
+        ("a reference that its video has already", 4)
+    ]
+
+
 @pytest.mark.parametrize(
     ("header", "meanings"),
     [

@@ -101,6 +101,7 @@ def test_a_mistake_of_a_user_is_one_sentence(
     run: Callable[[Fail], dg.ExecuteInProcessResult], fail: Fail, sentence: str
 ) -> None:
     failure = find_failure(run(fail))
+    assert failure.error.message.strip().endswith(f": {sentence}")
     cause = failure.error.cause
     assert cause.message == f"assets.step_errors.StepRefused: {sentence}\n"
     assert (cause.stack, cause.cause, cause.context) == ([], None, None)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
 import pytest
+from sqlalchemy.engine import Engine
 
 from assets.holdings import read_manifest_holdings
 from assets.qeva.scorer import QEVAScorer
 from assets.qeva.settings import QEVASettings
 from assets.timing import START_S, MeasuredRate, estimate_time, measure_rate
 from assets.vcs.scorer import VCSShortScorer, VCSShortSettings
+from db.evidence.embeddings import store_text_vectors
+from db.evidence.models import register_model
 from tests.assets.manifests import candidate, reference, write_clip, write_manifest
 from tests.assets.verifying import HashEncoder
 
@@ -65,23 +69,52 @@ def manifest(folder: Path, n_videos: int) -> Path:
     return write_manifest(folder, [{"video_id": name, "path": f"{name}.avi"} for name in names], captions=captions)
 
 
-def test_clips_texts_and_scores_are_done_for_the_first_rows(tmp_path: Path) -> None:
+def test_clips_texts_and_scores_are_done_for_the_first_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REELSIEVE_DECODERS", "1")
     ticks = count()
     encoder = HashEncoder()
     folder = manifest(tmp_path, 4)
     found = estimate_time(
         folder, read_manifest_holdings(folder), [VCSShortScorer(VCSShortSettings(), encoder)], lambda: 0.4 * next(ticks)
     )
-    # Every piece of work takes .4 s by this clock: the first thing, and the other three at once.
-    assert (found.n_videos, found.n_scores, found.untimed_metrics) == (4, 4, ())
+    # Every piece of work takes .4 s by this clock: to probe a clip, to decode it, and three texts or scores at once.
+    assert (found.n_videos, found.n_scores, found.untimed_metrics) == (2, 4, ())
     assert set(TEXTS[:4]) <= set(encoder.encoded)
     size = (folder / "v0.avi").stat().st_size
     assert {(folder / f"v{i}.avi").stat().st_size for i in range(4)} == {size}
-    of_clip = of_text = of_score = 0.4 / 3
+    of_clip, of_text, of_score = 0.8, 0.4 / 3, 0.4 / 3
     assert found.seconds == pytest.approx(START_S + 4 * (of_clip + of_text + of_score))
     assert (
-        found.format_line() == "time: about 10 s for all of it, measured on 4 videos and 4 scores of the first captions"
+        found.format_line() == "time: about 20 s for all of it, measured on 2 videos and 4 scores of the first captions"
     )
+
+
+def test_small_videos_do_not_count_for_the_large_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REELSIEVE_DECODERS", "1")
+    folder, ticks = manifest(tmp_path, 6), count()
+    large = folder / "v5.avi"
+    large.write_bytes(large.read_bytes() + bytes(200 * large.stat().st_size))
+    found = estimate_time(folder, read_manifest_holdings(folder), [], lambda: 0.4 * next(ticks))
+    # By the bytes of the small ones it would be 160 s.
+    assert found.seconds == pytest.approx(START_S + 6 * 0.8, rel=0.2)
+
+
+def test_a_text_is_embedded_once_and_not_if_the_database_has_it(engine: Engine, tmp_path: Path) -> None:
+    folder = manifest(tmp_path, 4)
+    with (folder / "captions.jsonl").open("a") as file:
+        file.write(
+            "".join(json.dumps(candidate(f"d v{i}", f"v{i}", TEXTS[i + 4], system="b")) + "\n" for i in range(4))
+        )
+    encoder = HashEncoder()
+    scorers = [VCSShortScorer(VCSShortSettings(), encoder) for _ in range(2)]
+    with engine.begin() as connection:
+        model_id = register_model(connection, encoder.identity.as_dict())
+    store_text_vectors(engine, model_id, TEXTS[:2], encoder.encode(TEXTS[:2]))
+    encoder.encoded.clear()
+    estimate_time(folder, read_manifest_holdings(folder), scorers, engine=engine)
+    assert set(TEXTS[2:8]) <= set(encoder.encoded)
+    assert len(encoder.encoded) == len(set(encoder.encoded) - set(TEXTS[:2]))
+    assert all(vars(source)["encoder"] is encoder for scorer in scorers for source in scorer.sources)
 
 
 NOBODY = "http://127.0.0.1:9/v1"

@@ -18,6 +18,7 @@ from unittest.mock import patch
 import pytest
 
 from assets.ingest.rejects import CODES
+from assets.reports.answer_records import ReportAnswers
 from assets.scores.registry import METRICS
 from db.scores.sample_scores import FACT_COLUMNS
 from metrics_core.facts.models import find_fact_models
@@ -158,13 +159,18 @@ def test_its_runs_have_the_tags_that_people_read_and_no_other(tried: Done) -> No
     assert {tuple(sorted(tags.items())) for tags in shown} == {(("command", "reelsieve try"), ("dataset", "clips"))}
 
 
-def test_it_ends_with_the_page_and_three_commands_that_work(tried: Done) -> None:
-    *_, page, first, second, third, _ = tried.stdout.splitlines()
-    assert Path(page.removeprefix("page: ")).is_file()
-    # A condition that nobody held against these captions may take nothing, or all.
-    assert "--where" not in second
-    for line in (first, second, third):
-        run(*shlex.split(line.removeprefix("next: reelsieve ")))
+def test_it_ends_with_the_answers_of_the_page_and_three_commands(tried: Done) -> None:
+    lines = tried.stdout.splitlines()
+    *_, page, look, rate, report, _ = lines
+    numbers = Path(page.removeprefix("page: ")).with_name("report.json")
+    answers = ReportAnswers.read(numbers)
+    first = next(place for place, line in enumerate(lines) if line.startswith("trust: "))
+    assert lines[first:-5] == [f"{name}: {line}" for name, line in answers.format_lines()]
+    assert lines[first].startswith("trust: Nothing is scored. ")
+    assert (look, rate) == ("next: reelsieve look clips", "next: reelsieve rate clips --aspect overall")
+    assert "trust: " in run(*shlex.split(report.removeprefix("next: reelsieve "))).stdout
+    for command in (look, rate):
+        assert shlex.split(command)[2] in run("--help").stdout
 
 
 def test_all_commands_say_the_same_plan(tried: Done, clips: Path, tmp_path: Path) -> None:
@@ -239,7 +245,10 @@ def test_clips_without_captions_get_facts_and_a_page(folder: Path) -> None:
     assert "facts have a number for all 3 videos" in done.stdout
     assert "captions: there are none; put clip.txt next to clip.mp4" in done.stdout
     assert [line for line in done.stdout.splitlines() if line.startswith("next: ")] == [
-        "next: reelsieve facts --dataset bare"
+        "next: Look through videos and captions, sorted by any fact. reelsieve look bare",
+        "next: To score with a metric, add what it needs: docs/first-dataset.md shows how.",
+        "next: reelsieve look bare",
+        "next: reelsieve report --dataset bare",
     ]
     (page,) = [line.removeprefix("page: ") for line in done.stdout.splitlines() if line.startswith("page: ")]
     assert "Facts about 3 videos" in Path(page).read_text()
