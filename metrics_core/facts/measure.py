@@ -123,12 +123,13 @@ def convert_to_luma(frame: VideoFrame) -> Luma:
 
 class TextScan:
     """Looks for text every two seconds of a video: call `add_frame` with every frame, in order, then `end`. `areas` has
-    the share of the picture under text, of every moment looked at. frame_s: seconds of a usual frame. Needs the extra
-    `facts`.
+    the share of the picture under text of every frame looked at, and `moments` at how many moments it is shown.
+    frame_s: seconds of a usual frame. Needs the extra `facts`.
     """
 
     def __init__(self, frame_s: float) -> None:
         self.areas: list[float] = []
+        self.moments: list[int] = []
         self._frame_s = frame_s
         self._frame: VideoFrame | None = None
         self._next_s = 0.0
@@ -144,9 +145,10 @@ class TextScan:
         """Look for text in the last frame at all moments of it until `end_s` (seconds)."""
         from metrics_core.facts.screen_text import measure_text_area, read_lines_by_model
 
-        n = ceil((end_s - self._frame_s / 2 - self._next_s) / TEXT_EVERY_S)
+        n = max(not self.areas, ceil((end_s - self._frame_s / 2 - self._next_s) / TEXT_EVERY_S))
         if n > 0 and self._frame is not None:
-            self.areas += [measure_text_area(convert_to_picture(self._frame), read_lines_by_model)] * n
+            self.areas.append(measure_text_area(convert_to_picture(self._frame), read_lines_by_model))
+            self.moments.append(n)
             self._next_s += n * TEXT_EVERY_S
 
 
@@ -237,9 +239,10 @@ def _complete_measurement(measurer: FrameMeasurer, path: Path, container: InputC
     measurer.end(_find_duration(measurer, path, container))
     by_models = ModelFacts()
     if measurer.texts is not None:
-        areas = np.array(measurer.texts.areas)
+        areas, moments = np.array(measurer.texts.areas), measurer.texts.moments
         speech_share = measure_speech_share(path, measurer.compute_seconds())
-        by_models = ModelFacts(float((areas > 0).mean()), float(areas.mean()), speech_share)
+        text_share, text_area = (float(np.average(each, weights=moments)) for each in (areas > 0, areas))
+        by_models = ModelFacts(text_share, text_area, speech_share)
     return VideoMeasurement(measurer.compute_facts(), bool(container.streams.audio), by_models)
 
 

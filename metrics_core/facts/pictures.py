@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import floor
+from math import ceil, floor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,8 @@ SHARP_ROWS = 48
 # and their number a second are hardly seen; motion is measured for every second step. In a step longer than the second
 # limit, where frames are rare, motion is not known.
 STEP_S, LONGEST_STEP_S = 0.2, 0.3
+# Steps of one held picture that are listed one by one; time stamps may jump by a day.
+MOST_STEPS = 20_000
 SMALL_ROWS = 72
 MOTION_EVERY = 2
 # Stillness is judged by the blocks that change most, so that a small actor before a still camera is no still picture:
@@ -203,9 +205,17 @@ class FrameScan:
         self.is_held += [True] * copies
         if seconds <= LONGEST_STEP_S:
             return seconds
-        small = shrink_picture(self._luma, self.turns)
-        while self._next_at < end_s - self.frame_s / 2:
-            self._add_small_picture(small, self._next_at)
+        small, until_s, n_motions = shrink_picture(self._luma, self.turns), end_s - self.frame_s / 2, len(self.motions)
+        # A step that may change, and the copies of which motion is measured; the others change nothing.
+        for _ in range(1 + MOTION_EVERY):
+            if self._next_at < until_s:
+                self._add_small_picture(small, self._next_at)
+        n = max(0, ceil((until_s - self._next_at) / STEP_S))
+        n_steps = min(n, MOST_STEPS)
+        self.steps += [PictureChange(n * STEP_S / n_steps, 0.0, 0.0)] * n_steps if n else []
+        self.motions += self.motions[n_motions:][-1:] * (n_steps // MOTION_EVERY)
+        self._next_at += n * STEP_S
+        self._small_at += n * STEP_S
         return self.frame_s
 
     def _compute_reach(self) -> int:

@@ -284,6 +284,13 @@ def test_a_file_of_variable_rate_has_the_facts_of_its_constant_copy(tmp_path: Pa
         assert other.static_share > 0.3
 
 
+def test_time_stamps_that_jump_by_days_cost_no_time(tmp_path: Path) -> None:
+    day = 25 * 24 * 3600
+    path = encode_at(tmp_path / "jump.mkv", [*range(20), *range(30 * day, 30 * day + 20)], pictures=list(pan(2, 40)))
+    facts = measure_video(path)[0]
+    assert (facts.static_share, facts.motion) == (pytest.approx(1, abs=1e-3), 0)
+
+
 def test_black_share_is_one_of_the_time(tmp_path: Path) -> None:
     """A black frame that is shown for two seconds of three."""
     pictures = [np.zeros((HEIGHT, WIDTH, 3), np.uint8) if number == 14 else photo(2) for number in range(30)]
