@@ -1,4 +1,4 @@
-"""Parquet as rows of a manifest: a null is an absent field, in columns and inside structs."""
+"""Parquet as rows of a manifest: a null is an absent field, in columns and inside structs and maps."""
 
 from __future__ import annotations
 
@@ -116,6 +116,11 @@ def _compute_least_bytes(array: pa.Array) -> int:
     kind, n_bytes = array.type, 2 * (len(array) - array.null_count)
     if pa.types.is_struct(kind):
         return n_bytes + sum(map(_compute_least_bytes, array.flatten()))
+    if pa.types.is_union(kind) or pa.types.is_run_end_encoded(kind):
+        return n_bytes
+    if pa.types.is_map(kind):
+        entries = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
+        array = pa.ListArray.from_arrays(array.offsets, entries)
     if pa.types.is_nested(kind):
         items = array.flatten()
         # JSON writes the nulls of a list, unlike those of a struct.
@@ -185,11 +190,17 @@ def _convert_scalar(scalar: pa.Scalar) -> Any:
 
 
 def _drop_nulls(value: Any) -> Any:
-    """Return the value without the nulls of its structs, and with 0.0 for -0.0."""
+    """Return the value without the nulls of its structs, with maps as dicts, and with 0.0 for -0.0."""
     if isinstance(value, float):
         return drop_zero_sign(value)
     if isinstance(value, dict):
         return {name: _drop_nulls(item) for name, item in value.items() if item is not None}
     if isinstance(value, list):
+        # Arrow gives a map as pairs, whose keys may be of any type and occur again.
+        if value and all(type(item) is tuple for item in value):
+            names = {name for name, _ in value if isinstance(name, str)}
+            as_dict = dict(value) if len(names) == len(value) else None
+            value = as_dict or [{"key": key, "value": item} for key, item in value]
+            return _drop_nulls(value)
         return [_drop_nulls(item) for item in value]
     return value

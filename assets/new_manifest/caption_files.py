@@ -14,7 +14,7 @@ from assets.ingest.hygiene import is_blank_text
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.rejects import Reject
 from assets.new_manifest.columns import ColumnNames, guess_columns, parse_captions, parse_row_captions
-from assets.new_manifest.findings import Caption, CaptionedVideo, Findings
+from assets.new_manifest.findings import KEPT_FOR_FACTS, Caption, CaptionedVideo, Findings
 from assets.new_manifest.folder import CAPTION_SUFFIXES, SourceFolder, drop_suffix
 from assets.new_manifest.subtitles import parse_subtitles
 from assets.new_manifest.videos import VideoRegistry
@@ -98,7 +98,7 @@ def read_captioned_videos(
         ]
         captions = parse_caption_files(contents, findings, column_names)
         if not captions:
-            findings.add_guess("a video without a caption is kept for its facts")
+            findings.add_guess(KEPT_FOR_FACTS)
         folder.mark_read(video)
         if (place := videos.register_file(video)) is not None:
             yield CaptionedVideo(place.video_id, place.path, captions)

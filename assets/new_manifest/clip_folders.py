@@ -182,7 +182,7 @@ def _find_clip(
         videos.folder.mark_read(here)
         return videos.register_file(here)
     if is_address(location):
-        return videos.register_cell(location, "", None, file)
+        return videos.register_address(location, None, file)
     findings.leave_out("a clip whose file is not in folder clips", f"{file}: {here}")
     return None
 

@@ -15,7 +15,7 @@ from assets.ingest.rejects import CODES, Reject
 from assets.ingest.rows import ORIGIN_FIELDS, CaptionRow, VideoRow
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest
 from assets.new_manifest.tool_fields import NOT_ONE_VIDEO, collect_tool_fields, remove_marks
-from assets.new_manifest.videos import VideoRegistry
+from assets.new_manifest.videos import JudgedCells, VideoRegistry
 from assets.reports.text import format_count
 
 _STATS, _META = "__dj__stats__", "__dj__meta__"
@@ -90,6 +90,8 @@ def _read_rows(
         numbers = _read_lines(videos, stats)
     for file in filter(None, (table, stats)):
         videos.folder.mark_read(file)
+    names = (_find_video_name(row) for _, row in _read_lines(videos, table) if isinstance(row, dict))
+    judged = videos.judge_cells({name for name in names if name is not None}, PurePosixPath(table).parent.as_posix())
     for (number, row), (_, measured) in zip(_read_lines(videos, table), numbers, strict=False):
         where = f"{table}:{number}"
         bad = next((part for part in (row, measured) if isinstance(part, Reject)), None)
@@ -97,19 +99,24 @@ def _read_rows(
             findings.leave_out(f"a row that cannot be read ({bad.code}): {CODES[bad.code]}", where)
         elif isinstance(row, dict) and isinstance(measured, dict):
             named = {"tool": tool, "tool_file": stats or table}
-            video = _build_video(videos, findings, {**row, **measured}, named, where)
+            video = _build_video(videos, judged, findings, {**row, **measured}, named, where)
             if video is not None:
                 yield video
 
 
 def _build_video(
-    videos: VideoRegistry, findings: Findings, row: Mapping[str, Any], named: Mapping[str, str], where: str
+    videos: VideoRegistry,
+    judged: JudgedCells,
+    findings: Findings,
+    row: Mapping[str, Any],
+    named: Mapping[str, str],
+    where: str,
 ) -> CaptionedVideo | None:
-    """Build the video of a row with its caption; None where the row lacks one of them. named: the own fields that
-    name the tool.
+    """Build the video of a row with its caption; None where the row lacks one of them. judged: the videos of all rows.
+    named: the own fields that name the tool.
     """
-    paths, text = row.get("videos"), row.get("text")
-    if not isinstance(paths, list) or len(paths) != 1 or not isinstance(paths[0], str):
+    name, text = _find_video_name(row), row.get("text")
+    if name is None:
         findings.leave_out(NOT_ONE_VIDEO, where)
         return None
     text = remove_marks(text).strip() if isinstance(text, str) else ""
@@ -120,11 +127,17 @@ def _build_video(
     caption = Caption(text, extra=collect_tool_fields({}, of_text, _CAPTION_FIELDS, findings, where))
     if not findings.accept_row("caption", caption.build_row("v", "c"), where):
         return None
-    place = videos.register_cell(paths[0], PurePosixPath(where).parent.as_posix(), None, where)
+    place = videos.register_cell(name, judged, None, where)
     if place is None:
         return None
     fields = collect_tool_fields(named, of_video, _VIDEO_FIELDS, findings, where)
     return CaptionedVideo(place.video_id, place.path, (caption,), fields)
+
+
+def _find_video_name(row: Mapping[str, Any]) -> str | None:
+    """Return the name of a row's only video; None without one, or with several."""
+    names = row.get("videos")
+    return names[0] if isinstance(names, list) and len(names) == 1 and isinstance(names[0], str) else None
 
 
 def _divide_fields(row: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -14,6 +14,7 @@ from assets.ingest.validate import validate_row
 
 # The system of a caption whose source names none.
 UNNAMED_SYSTEM = "captions"
+KEPT_FOR_FACTS = "a video without a caption is kept for its facts"
 # Characters of a thing's name that are shown: paths may have thousands.
 _SHOWN = 200
 _DIGITS = 16
@@ -181,7 +182,7 @@ class Findings:
         """Count something that ingest would refuse as left out, with the sentence of this reject code. kind: a word for
         it. where: how people find it.
         """
-        self.leave_out(f"a {kind} that ingest would refuse ({code}): {CODES[code]}", where)
+        self.leave_out(explain_refused(kind, code), where)
 
     def format_left_out(self) -> str:
         """Format what was left out as text: every reason with the number of things and the first one; "" where nothing
@@ -194,6 +195,11 @@ class Findings:
         `first` the name of the first.
         """
         return [{"left out": reason, "n": things.n, "first": things.first} for reason, things in self.left_out.items()]
+
+
+def explain_refused(kind: str, code: Code) -> str:
+    """Return why something that ingest would refuse with this code is left out. kind: a word for it."""
+    return f"a {kind} that ingest would refuse ({code}): {CODES[code]}"
 
 
 def shorten_id(wanted: str) -> str:

@@ -13,7 +13,7 @@ from assets.ingest import hygiene
 from assets.ingest.files import open_file_inside, open_regular
 from assets.ingest.paths import PathRejected, find_path_fault, resolve_inside
 from assets.media.lance_tables import TABLE_SUFFIX
-from assets.new_manifest.findings import Findings
+from assets.new_manifest.findings import Findings, explain_refused
 from metrics_core.git_lfs import GIT_LFS_REMEDY, MAX_POINTER_BYTES, is_git_lfs_pointer
 
 # The kinds of files that PyAV may open; see ALLOWED_DEMUXERS.
@@ -31,6 +31,10 @@ SHARD_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 PACKED_SUFFIXES = (".zip", ".7z", ".rar", ".gz", ".bz2", ".xz", ".zst", ".tbz2", ".txz", ".tzst")
 
 PICTURE_SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".heic"))
+
+_BAD_NAME = "a file whose name is not valid UTF-8, or has control characters"
+# So many parts has the path of a folder that holds much else, such as /mnt/disk.
+_FEW_PARTS = 3
 
 FileKind = Literal["video", "caption", "table", "shard", "packed", "lance", "other"]
 
@@ -75,13 +79,12 @@ def guess_file_kind(path: str) -> FileKind:
 @dataclass(slots=True)
 class SourceFolder:
     """The usable files and Lance tables of a folder, as paths relative to it, with a note of those that were read.
-    `refused_videos` are files that cannot be used and have names of videos.
+    `refused_videos` are files with names of videos that cannot be used, with the reason.
     """
 
     path: Path
     findings: Findings
-    # Files that cannot be used and have names of videos.
-    refused_videos: list[str] = field(default_factory=list)
+    refused_videos: dict[str, str] = field(default_factory=dict)
     _unread: dict[str, FileKind] = field(default_factory=dict)
     _by_kind: dict[FileKind, list[str]] = field(default_factory=dict)
 
@@ -100,6 +103,10 @@ class SourceFolder:
     def list_files(self, kind: FileKind) -> list[str]:
         """List the usable files of a kind, sorted, as paths relative to the folder; empty where there is none."""
         return self._by_kind.get(kind, [])
+
+    def list_unread(self, kind: FileKind) -> list[str]:
+        """List those files of a kind that no call of `mark_read` named, sorted."""
+        return [file for file, unread_kind in self._unread.items() if unread_kind == kind]
 
     def mark_read(self, file: str) -> None:
         """Note that a file was read, or that its case was handled elsewhere, so that `leave_out_unread` skips it."""
@@ -146,40 +153,50 @@ class SourceFolder:
                 if entry.is_dir(follow_symlinks=False) and not is_lance_name(file):
                     folders.append(file)
                     continue
-                if self._is_usable(entry, file) and not self._is_pointer(entry, file):
+                if (fault := self._find_fault(entry, file)) is None:
                     yield file
-                elif is_video_name(file):
-                    self.refused_videos.append(file)
+                    continue
+                self.findings.leave_out(fault, ascii(file) if fault == _BAD_NAME else file)
+                if is_video_name(file):
+                    self.refused_videos[file] = fault
 
-    def _is_pointer(self, entry: os.DirEntry[str], file: str) -> bool:
-        """Return whether a pointer of Git LFS has the place of a file, which is then left out."""
-        with suppress(OSError):  # reading it says why it cannot be read
-            size = entry.stat().st_size
-            if size <= MAX_POINTER_BYTES and entry.is_file():
-                with open_regular(Path(entry.path)) as opened:
-                    is_pointer = is_git_lfs_pointer(opened.peek(), size)
-                if is_pointer:
-                    self.findings.leave_out(GIT_LFS_REMEDY, file)
-                return is_pointer
-        return False
-
-    def _is_usable(self, entry: os.DirEntry[str], file: str) -> bool:
-        """Return whether an entry is a regular file inside the folder, under a name that a manifest can write."""
+    def _find_fault(self, entry: os.DirEntry[str], file: str) -> str | None:
+        """Return why an entry is left out; None for a regular file inside the folder with a name for a manifest."""
         try:
             if entry.is_symlink() and entry.is_dir():
-                self.findings.leave_out("a link to a folder, which is not followed: put the folder itself there", file)
-                return False
+                return "a link to a folder, which is not followed: put the folder itself there"
         except OSError:
             pass  # a loop of links, which the next look refuses
         if hygiene.find_fault({"path": file}) is not None:
-            self.findings.leave_out("a file whose name is not valid UTF-8, or has control characters", ascii(file))
-            return False
+            return _BAD_NAME
         code = find_path_fault(file)
         if code is None and not entry.is_file(follow_symlinks=False):
+            if (above := _find_folder_above(self.path, file)) is not None:
+                return f"a link that leads out of the folder: give the folder above, {above}"
             try:
                 resolve_inside(self.path, file, may_be_folder=is_lance_name(file))
             except PathRejected as refused:
                 code = refused.code
         if code is not None:
-            self.findings.leave_out_refused("file", code, file)
-        return code is None
+            return explain_refused("file", code)
+        return GIT_LFS_REMEDY if _is_pointer(entry) else None
+
+
+def _is_pointer(entry: os.DirEntry[str]) -> bool:
+    """Return whether a pointer of Git LFS has the place of a file."""
+    with suppress(OSError):  # reading it says why it cannot be read
+        size = entry.stat().st_size
+        if size <= MAX_POINTER_BYTES and entry.is_file():
+            with open_regular(Path(entry.path)) as opened:
+                return is_git_lfs_pointer(opened.peek(), size)
+    return False
+
+
+def _find_folder_above(folder: Path, file: str) -> Path | None:
+    """Return the folder above that holds both a folder and what a link in it leads to, as the cache of Hugging Face has
+    them. None where the link stays inside or leads nowhere, and where such a folder holds much else.
+    """
+    target = os.path.realpath(folder / file)
+    above = Path(os.path.commonpath((folder, target)))
+    is_general = len(above.parts) <= _FEW_PARTS or Path.home().is_relative_to(above)
+    return None if above == folder or is_general or not os.path.isfile(target) else above

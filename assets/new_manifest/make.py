@@ -211,14 +211,17 @@ def _explain_no_video(source: Path, recognised: _Source, findings: Findings) -> 
 
 
 def require_source(source: Path) -> Path:
-    """Return the absolute path, without links, of the folder or regular file that the user names; `~` is expanded.
-    Raises NoManifest where there is none, and ManifestError for a file that is not regular.
+    """Return the absolute path, without links, of the folder or regular file that the user names; `~` is expanded. A
+    link to a file of another suffix stays one, since its name shows the format. Raises NoManifest where there is none,
+    and ManifestError for a file that is not regular.
     """
     source = Path(os.path.expanduser(source))
     if not source.exists():
         raise NoManifest(f"{source}: no such folder or file: give a folder of videos, a table or tar shards")
     if not source.is_dir():
         check_regular_file(source)
+        if source.resolve().suffix.lower() != source.suffix.lower():
+            return source.parent.resolve() / source.name
     return source.resolve()
 
 
@@ -352,7 +355,17 @@ def _recognise_tables(files: Sequence[str], tables: TableReader, paired: Collect
     kind = "a table" if len(chosen) <= 1 else f"{len(chosen)} tables"
     if any(map(_HUGGING_FACE.fullmatch, files)) or (files and all(path.startswith("data/") for path in files)):
         kind = f"a folder of Hugging Face datasets with {kind}"
-    return _Source(kind, chain.from_iterable(map(tables.read_videos, chosen)), _UNREAD_REASONS["tables"])
+    return _Source(kind, _read_tables(chosen, tables), _UNREAD_REASONS["tables"])
+
+
+def _read_tables(files: Iterable[str], tables: TableReader) -> Iterator[CaptionedVideo]:
+    """Yield the videos of the rows and, where there are any, those that no row names."""
+    has_rows = False
+    for video in chain.from_iterable(map(tables.read_videos, files)):
+        has_rows = True
+        yield video
+    if has_rows:
+        yield from tables.read_unnamed_videos()
 
 
 def _list_json_tables(tables: TableReader, paired: Collection[str]) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -18,7 +18,7 @@ from assets.ingest.rejects import CODES, ManifestError, Reject
 from assets.ingest.rows import ORIGIN_FIELDS, RawRow
 from assets.ingest.validate import validate_row
 from assets.media.address import is_address
-from assets.new_manifest.arrow_tables import read_arrow_column_names, read_arrow_rows
+from assets.new_manifest.arrow_tables import read_arrow_cells, read_arrow_column_names, read_arrow_rows
 from assets.new_manifest.columns import (
     ColumnNames,
     Columns,
@@ -27,8 +27,8 @@ from assets.new_manifest.columns import (
     parse_list_cells,
 )
 from assets.new_manifest.csv_tables import read_csv_column_names, read_csv_table
-from assets.new_manifest.extract import MediaBytes, VideoExtractor
-from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest, parse_id
+from assets.new_manifest.extract import VIDEO_FOLDER, MediaBytes, VideoExtractor
+from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest, parse_id
 from assets.new_manifest.folder import drop_suffix, is_video_name
 from assets.new_manifest.json_rows import (
     TIDY_COLUMNS,
@@ -39,7 +39,7 @@ from assets.new_manifest.json_rows import (
 )
 from assets.new_manifest.pairs import parse_row
 from assets.new_manifest.tool_fields import NOT_ONE_VIDEO
-from assets.new_manifest.videos import VideoEntry, VideoRegistry
+from assets.new_manifest.videos import JudgedCells, VideoEntry, VideoRegistry
 
 # Rows of JSON Lines whose fields give the names of the columns.
 _LOOKED_AT = 100
@@ -63,16 +63,21 @@ class TableReader:
     extractor: VideoExtractor
     findings: Findings
     column_names: ColumnNames
+    # By table, its columns and what its cells of videos mean.
+    _judged: dict[str, tuple[Columns, JudgedCells]] = field(default_factory=dict)
     # Of the video files of the source.
     _names: set[str] = field(default_factory=set)
 
     def read_columns(self, table: str) -> Columns:
-        """Return the columns of a table by their meaning; table: its path relative to the source folder. Only names are
-        read, in JSON Lines those of the first 100 rows. Raises ManifestError if the file cannot be read.
+        """Return the columns of a table by their meaning; table: its path relative to the source folder. Names are
+        read, in JSON Lines those of the first 100 rows, and of a table with videos and texts all names of videos.
+        Raises ManifestError if the file cannot be read.
         """
         path = self._require_path(table)
         with _open_table(path) as file:
-            return guess_columns(_read_column_names(file, path, self._is_video), self.column_names)
+            names = _read_column_names(file, path, self._is_video)
+            columns = guess_columns(names, self.column_names)
+            return self._judge_videos(file, path, table, names) if columns.has_video_and_text else columns
 
     def read_videos(self, table: str) -> Iterator[CaptionedVideo]:
         """Yield the video and captions of every row of a table that has both. Other rows, and the rest of a table that
@@ -96,6 +101,9 @@ class TableReader:
                         "above it, such as video,caption"
                     )
                 check_columns(table, names, columns)
+                if table not in self._judged:
+                    self._judge_videos(file, path, table, names)
+                columns, judged = self._judged[table]
                 self.findings.add_guess(columns.format_guess())
                 if unknown := columns.format_unknown(names):
                     self.findings.add_guess(f"nothing about {unknown}: --column FIELD=COLUMN gives one a meaning")
@@ -106,7 +114,7 @@ class TableReader:
                         self.findings.leave_out(
                             f"a row that cannot be read ({content.code}): {why}", f"{table}:{number}"
                         )
-                    elif (video := self._build_video(content, columns, table, number)) is not None:
+                    elif (video := self._build_video(content, columns, judged, table, number)) is not None:
                         yield video
         except ManifestError as error:
             what = "the rest of a table that cannot be read: " if number else UNREADABLE_TABLE
@@ -136,14 +144,66 @@ class TableReader:
                 self._names.update((PurePosixPath(file).name, PurePosixPath(drop_suffix(file)).name))
         return PurePosixPath(name).name in self._names
 
+    def read_unnamed_videos(self) -> Iterator[CaptionedVideo]:
+        """Yield the videos of the source that no row names, without captions. Files in folders with videos that come
+        from a table are not among them, since an earlier run may have written them.
+        """
+        folder, written = self.videos.folder, self.extractor.target / VIDEO_FOLDER
+        extracted = {(written / path).parent for path in self.extractor.paths}
+        for file in folder.list_unread("video"):
+            if (folder.path / file).parent in extracted or (place := self.videos.register_file(file)) is None:
+                continue
+            folder.mark_read(file)
+            self.findings.add_guess(KEPT_FOR_FACTS)
+            yield CaptionedVideo(place.video_id, place.path, ())
+
+    def _judge_videos(self, file: OpenFile, path: Path, table: str, names: Sequence[str]) -> Columns:
+        """Return the columns of a table, and keep what its cells of videos mean. Of several columns that may be the one
+        of videos the first counts that holds videos or names of files in the folder, else the first usable one.
+        """
+        cells: dict[str, dict[str, None]] = {}
+        while video := guess_columns([name for name in names if name not in cells], self.column_names).video:
+            cells[video] = {}
+        holding = set[str]()
+        file.rewind()
+        with suppress(ManifestError):  # reading the rows says so
+            for row in self._read_cells(file, path, guess_columns(names, self.column_names), list(cells)):
+                for name in cells.keys() & row.keys():
+                    value = row[name]
+                    value = value[0] if isinstance(value, list) and len(value) == 1 else value
+                    if isinstance(value, MediaBytes):
+                        holding.add(name)
+                    elif (cell := parse_id(value)) is not None:
+                        cells[name][cell] = None
+        folder = PurePosixPath(table).parent.as_posix()
+        judged = {name: self.videos.judge_cells(listed, folder) for name, listed in cells.items()}
+        best = max(cells, key=lambda name: (name in holding or bool(judged[name].files), judged[name].has_usable))
+        by_meaning = {**self.column_names.by_meaning, "video": best}
+        columns = guess_columns(names, replace(self.column_names, by_meaning=by_meaning))
+        self._judged[table] = (replace(columns, column_names=self.column_names), judged[best])
+        return columns
+
+    def _read_cells(
+        self, file: OpenFile, path: Path, columns: Columns, names: Sequence[str]
+    ) -> Iterator[Mapping[str, Any]]:
+        """Yield the rows of a table with at least the columns of these names. Raises ManifestError."""
+        if path.suffix.lower() in (".parquet", ".arrow"):
+            return read_arrow_cells(file, path, names)
+        rows = _read_rows(file, path, columns, Findings(), self._is_video)
+        return (parse_list_cells(row, columns, "", Findings()) for _, row in rows if not isinstance(row, Reject))
+
     def _require_path(self, table: str) -> Path:
         try:
-            return resolve_inside(self.videos.folder.path, table)
+            resolve_inside(self.videos.folder.path, table)
         except PathRejected as refused:
-            raise ManifestError(f"{table}: it is no longer a regular file inside the folder") from refused
+            # A table that the user names may be a link out of its folder.
+            if table in self.videos.folder.list_files("table"):
+                raise ManifestError(f"{table}: it is no longer a regular file inside the folder") from refused
+        # The name of a link shows the format, and that of the file it leads to may not.
+        return self.videos.folder.path / table
 
     def _build_video(
-        self, fields: Mapping[str, Any], columns: Columns, table: str, number: int
+        self, fields: Mapping[str, Any], columns: Columns, judged: JudgedCells, table: str, number: int
     ) -> CaptionedVideo | None:
         row = f"{table}:{number}"
         origin = _take_origin(fields)
@@ -155,12 +215,14 @@ class TableReader:
             columns = replace(columns, caption=caption, candidates=candidates, segments=segments)
         cells = parse_list_cells(tidied, columns, row, self.findings)
         captions, pairs = parse_row(cells, columns, row, self.findings)
-        place = self._find_video({**fields, **cells}, columns, table, number) if captions or pairs else None
+        place = self._find_video({**fields, **cells}, columns, judged, table, number) if captions or pairs else None
         if place is None:
             return None
         return CaptionedVideo(place.video_id, place.path, captions, origin, where=row, pairs=pairs)
 
-    def _find_video(self, fields: Mapping[str, Any], columns: Columns, table: str, number: int) -> VideoEntry | None:
+    def _find_video(
+        self, fields: Mapping[str, Any], columns: Columns, judged: JudgedCells, table: str, number: int
+    ) -> VideoEntry | None:
         row, cell = f"{table}:{number}", fields.get(columns.video or "")
         if isinstance(cell, list):
             if len(cell) != 1:
@@ -177,7 +239,7 @@ class TableReader:
             why = "a row without a video" if cell is None or isinstance(cell, str) else "a row whose video is not text"
             self.findings.leave_out(why, row)
             return None
-        return self.videos.register_cell(name, PurePosixPath(table).parent.as_posix(), own_id, row)
+        return self.videos.register_cell(name, judged, own_id, row)
 
     def _extract_video(self, media: MediaBytes, own_id: str | None, table: str, number: int) -> VideoEntry | None:
         row = f"{table}:{number}"

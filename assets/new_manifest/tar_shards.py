@@ -22,7 +22,7 @@ from assets.media.tar_index import TAR_ERRORS, check_size, format_damage, read_t
 from assets.new_manifest.caption_files import MAX_READ_BYTES, CaptionFile, parse_caption_files
 from assets.new_manifest.columns import ColumnNames
 from assets.new_manifest.extract import VIDEO_FOLDER, StagedVideo, VideoExtractor, VideoStream
-from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest
+from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest
 from assets.new_manifest.folder import CAPTION_SUFFIXES, SHARD_SUFFIXES, SourceFolder, is_video_name
 from assets.new_manifest.videos import VideoEntry, VideoRegistry
 
@@ -101,8 +101,8 @@ class TarShardReader:
     column_names: ColumnNames
 
     def read_videos(self, shards: Sequence[str]) -> Iterator[CaptionedVideo]:
-        """Yield every video of the shards that has a caption in the same sample; one of a compressed shard is extracted
-        to the manifest's folder. shards: their paths relative to the source folder. A damaged shard is read up to the
+        """Yield every video of the shards with the captions of its sample. Those of a compressed shard are extracted to
+        the manifest's folder. shards: their paths relative to the source folder. A damaged shard is read up to the
         damage. Raises NoManifest where the disk has no room for the extracted videos.
         """
         if packed := [shard for shard in shards if not self._is_readable_in_place(shard)]:
@@ -246,10 +246,7 @@ class TarShardReader:
         for video in sample.videos:
             files = [file for name, file in sample.files if name == video.part or name not in parts]
             if not (captions := parse_caption_files(files, self.findings, self.column_names)):
-                if video.staged is not None:
-                    video.staged.discard()
-                self.findings.leave_out("a video without a caption", f"{where}{video.suffix}")
-                continue
+                self.findings.add_guess(KEPT_FOR_FACTS)
             key = f"{sample.key}.{video.part}" if video.part and len(parts) > 1 else sample.key
             place = self._place_video(video, shard, f"{folder}/{key}{video.suffix}", where)
             if place is not None:

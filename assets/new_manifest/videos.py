@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from typing import NamedTuple
 
 from assets.ingest import hygiene
 from assets.ingest.paths import find_path_fault
@@ -24,6 +24,7 @@ from assets.media.address import (
 )
 from assets.new_manifest.findings import Findings, shorten_id
 from assets.new_manifest.folder import SourceFolder, drop_suffix, is_video_name
+from assets.new_manifest.video_cells import VideoFiles, match_cells, parse_cell
 
 _NO_ROOT_NAME = re.compile(r"[^a-z0-9_-]+|^[^a-z]+")
 
@@ -85,6 +86,15 @@ class VideoEntry:
     path: str | None
 
 
+class JudgedCells(NamedTuple):
+    """The meaning of the cells of a column of videos: the file of each one that means a file, None for one that fits
+    several. has_usable: whether any cell is a name, or an address that ingest takes.
+    """
+
+    files: Mapping[str, str | None]
+    has_usable: bool
+
+
 class VideoRegistry:
     """A registry of the videos of a source that were named so far. It gives every video an id that no other video has,
     and notes in the findings what is left out.
@@ -94,13 +104,8 @@ class VideoRegistry:
         self.folder = folder
         self._places = places
         self._findings = findings
-        self._paths = set(folder.list_files("video"))
-        # A short name that two files have means neither.
-        self._by_name: dict[str, str | None] = {}
-        for path in folder.list_files("video"):
-            for short in _list_short_names(path):
-                self._by_name[short] = path if short not in self._by_name else None
-        self._refused = {short for path in folder.refused_videos for short in _list_short_names(path)}
+        self._files = VideoFiles(folder.path, [*folder.list_files("video"), *folder.refused_videos])
+        self._is_any_named = False
         # The path of the video that has an id; the name where it is text only.
         self._owners: dict[str, str] = {}
 
@@ -129,32 +134,51 @@ class VideoRegistry:
         address = MemberAddress(scheme, self._places.prefix + container, member)
         return self.register_video(name, str(address), own_id, where)
 
-    def register_cell(self, cell: str, table_folder: str, own_id: str | None, where: str) -> VideoEntry | None:
-        """Register the video that a cell of a table means, and return its id and path in the manifest. Where it means
-        no usable file, return None and count the row as left out. In a source without any video file a name that is no
-        address stands for a video that is text only.
+    def judge_cells(self, cells: Collection[str], table_folder: str) -> JudgedCells:
+        """Return what the cells of a column of videos mean, judged by all of them. table_folder: the table's folder,
+        relative to the source.
+        """
+        names = [cell for cell in cells if not is_address(parse_cell(cell))]
+        files = match_cells(names, table_folder, self._files)
+        self._is_any_named |= bool(files)
+        return JudgedCells(files, bool(names) or any(isinstance(_parse_address(cell), str) for cell in cells))
 
-        table_folder: the table's folder, relative to the source. own_id: the table's id for the video. where: how
-        people find the row.
+    def register_cell(self, cell: str, judged: JudgedCells, own_id: str | None, where: str) -> VideoEntry | None:
+        """Register the video that a cell of a table means, and return its id and path in the manifest. Where it means
+        no usable file, return None and count the row as left out. Where no cell of its column means a file, its name
+        stands for a video that is text only, unless it names a file and another column does so too.
+
+        judged: the cells of the column. own_id: the table's id for the video. where: how people find the row.
         """
         if hygiene.find_fault({"video": cell}) is not None:
             self._findings.leave_out("a row whose video's name has control characters or is not valid Unicode", where)
             return None
-        if is_address(cell):
-            address = self._parse_address(cell, where)
-            return None if address is None else self.register_video(address, address, own_id, where)
-        if (address := self._places.find_root_address(cell)) is not None:
+        if is_address(path := parse_cell(cell)):
+            return self.register_address(cell, own_id, where)
+        if (address := self._places.find_root_address(path)) is not None:
             return self.register_video(address, address, own_id, where)
-        if not self._paths and self._refused.isdisjoint(
-            (_normalise_name(cell), _normalise_name(PurePosixPath(cell).name))
-        ):
-            self._findings.add_guess("there are no video files in the folder, so the videos are text only")
-            return self.register_video(os.path.normpath(cell) if is_video_name(cell) else cell, None, own_id, where)
-        file = self._find_file(cell, table_folder, where)
-        if file is None:
+        row, names_file = f"{where}: {cell}", is_video_name(path) or "/" in path
+        if cell in judged.files:
+            return self._register_named(path, judged.files[cell], own_id, row)
+        if judged.files or (self._is_any_named and names_file):
+            is_outside = os.path.isabs(path) and os.path.isfile(path)
+            place = "outside the folder: name its folder in REELSIEVE_MEDIA_ROOTS"
+            self._findings.leave_out(
+                f"a row whose video is {place}" if is_outside else "a row whose video file is not in the folder", row
+            )
             return None
-        self.folder.mark_read(file)
-        return self.register_video(file, self._places.prefix + file, own_id, where)
+        if names_file:
+            self._findings.leave_out("the file of a row's video, which is not in the folder: the row is text only", row)
+        else:
+            self._findings.add_guess("no name of a video is that of a file in the folder, so the videos are text only")
+        return self.register_video(path if is_video_name(cell) else cell, None, own_id, where)
+
+    def register_address(self, cell: str, own_id: str | None, where: str) -> VideoEntry | None:
+        """Register the video at an address, and return its id and path in the manifest. Where ingest would refuse the
+        address, return None and count it as left out. own_id, where: as in `register_cell`.
+        """
+        address = self._take_address(cell)
+        return None if address is None else self.register_video(address, address, own_id, where)
 
     def register_video(self, name: str, path: str | None, own_id: str | None, where: str) -> VideoEntry | None:
         """Register a video and return its id and its path in the manifest. The id is `own_id`, or is made from `name`
@@ -185,62 +209,38 @@ class VideoRegistry:
 
     def _accept_path(self, path: str, where: str) -> bool:
         if is_address(path):
-            return self._parse_address(path, where) is not None
+            return self._take_address(path) is not None
         if (code := find_path_fault(path)) is not None:
             self._findings.leave_out_refused("file", code, where)
         return code is None
 
-    def _find_file(self, cell: str, table_folder: str, row: str) -> str | None:
-        """Find the file that a cell means: from the table's folder, from the source, or only by its name; None where
-        none fits.
-        """
-        path = self._find_relative_path(cell)
-        if path is None:
-            self._findings.leave_out(
-                "a row whose video is outside the folder: name its folder in REELSIEVE_MEDIA_ROOTS", row
-            )
+    def _take_address(self, cell: str) -> str | None:
+        address = _parse_address(cell)
+        if isinstance(address, str):
+            return address
+        self._findings.leave_out(f"an address that ingest would refuse: {address}", hide_address_credentials(cell))
+        return None
+
+    def _register_named(self, path: str, file: str | None, own_id: str | None, where: str) -> VideoEntry | None:
+        """Register the file that the path of a cell means, None for several; those and a refused one are left out."""
+        if file is None:
+            self._findings.leave_out("a row whose video name fits several files: write the file's path", where)
             return None
-        for candidate in ((PurePosixPath(table_folder) / path).as_posix(), path):
-            if candidate in self._paths:
-                return candidate
-        # Systems write the same accented name in several ways.
-        name = next(
-            (name for name in map(_normalise_name, (path, PurePosixPath(path).name)) if name in self._by_name), None
-        )
-        if name is None:
-            self._findings.leave_out("a row whose video file is not in the folder", f"{row}: {cell}")
+        if (fault := self.folder.refused_videos.get(file)) is not None:
+            self._findings.leave_out(f"a row whose video is {fault}", where)
             return None
-        if self._by_name[name] is None:
-            self._findings.leave_out(
-                "a row whose video name fits several files: write the file's path", f"{row}: {cell}"
-            )
-        else:
-            self._findings.add_guess("video files are recognised by their names, in all subfolders")
-        return self._by_name[name]
-
-    def _parse_address(self, cell: str, row: str) -> str | None:
-        try:
-            return str(parse_member_address(cell) if is_member_address(cell) else parse_address(cell))
-        except AddressRefused as refused:
-            self._findings.leave_out(f"an address that ingest would refuse: {refused}", hide_address_credentials(cell))
-            return None
-
-    def _find_relative_path(self, cell: str) -> str | None:
-        """Return the path relative to the source; None where it leads out of it."""
-        path = os.path.normpath(cell.replace("\\", "/"))
-        if path.startswith("/"):
-            source = f"{self._places.source.as_posix()}/"
-            return path.removeprefix(source) if path.startswith(source) else None
-        return None if path.split("/")[0] == ".." else path
+        if not any(name.startswith(path) for name in (file, f"{self.folder.path}/{file}")):
+            self._findings.add_guess("video files are recognised by the ends of their paths, in all subfolders")
+        self.folder.mark_read(file)
+        return self.register_video(file, self._places.prefix + file, own_id, where)
 
 
-def _list_short_names(path: str) -> set[str]:
-    """Return the names by which a cell may call a file: its path or its name, with the suffix or without."""
-    return {_normalise_name(short) for full in (path, PurePosixPath(path).name) for short in (full, drop_suffix(full))}
-
-
-def _normalise_name(name: str) -> str:
-    return unicodedata.normalize("NFC", name)
+def _parse_address(cell: str) -> str | AddressRefused:
+    """Return an address as ingest stores it, or why it refuses the cell."""
+    try:
+        return str(parse_member_address(cell) if is_member_address(cell) else parse_address(cell))
+    except AddressRefused as refused:
+        return refused
 
 
 def _list_ids(*names: str) -> Iterator[str]:

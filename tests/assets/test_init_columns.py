@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -329,3 +331,60 @@ def test_a_caption_is_stored_as_it_was_written(tmp_path: Path, engine: Engine) -
     with engine.connect() as connection:
         stored = set(connection.scalars(sa.select(schema.sample.c.text)))
     assert stored == {"  A ball.\n", "[music] \u200bA box."}
+
+
+def _maps(*rows: list[tuple[Any, Any]] | None, key: pa.DataType | None = None) -> pa.Array:
+    return pa.array(rows, pa.map_(key or pa.string(), pa.string()))
+
+
+@pytest.mark.parametrize(
+    ("column", "kept"),
+    [
+        (_maps([("a", "x"), ("b", None)], None), [{"a": "x"}, None]),
+        (_maps([(1, "x")], [], key=pa.int32()), [[{"key": 1, "value": "x"}], []]),
+        (_maps([("a", "x"), ("a", "y")], None), [[{"key": "a", "value": "x"}, {"key": "a", "value": "y"}], None]),
+        (_maps([(date(2026, 1, 1), "x")], None, key=pa.date32()), [None, None]),
+        (pa.array([[[("a", 1)]], [[]]], pa.list_(pa.map_(pa.string(), pa.int32()))), [[{"a": 1}], [[]]]),
+        (
+            pa.array([{"m": [("a", 1)]}, None], pa.struct([("m", pa.map_(pa.string(), pa.int32()))])),
+            [{"m": {"a": 1}}, None],
+        ),
+        (pa.array([[{"n": 1, "t": None}], None]), [[{"n": 1}], None]),
+        (pa.array(["x", "y"]).dictionary_encode(), ["x", "y"]),
+        (pa.array([Decimal("1.50"), None]), ["1.50", None]),
+        (pa.array([[Decimal("1.5")], None]), [None, None]),
+        (pa.array([b"\xff", None]), [None, None]),
+        (pa.array([b"abcd", None], pa.binary(4)), [None, None]),
+        (pa.array([[b"ab"], None]), [None, None]),
+        (pa.array([timedelta(seconds=5), None]), [None, None]),
+        (pa.array([(1, 2, 3), None], pa.month_day_nano_interval()), [None, None]),
+        (pa.array([[(1, 2, 3)], None], pa.list_(pa.month_day_nano_interval())), [None, None]),
+        (pa.array([time(1, 2), None], pa.time32("s")), ["01:02:00", None]),
+        (pa.array([datetime(2026, 1, 1), None], pa.timestamp("s")), ["2026-01-01 00:00:00", None]),
+        (pa.array([[date(2026, 1, 1)], None]), [None, None]),
+        (pa.nulls(2), [None, None]),
+        (pa.array(["x", None], pa.large_string()), ["x", None]),
+        (pa.array(["x", None], pa.string_view()), ["x", None]),
+        (pa.array([["x"], None], pa.large_list(pa.string())), [["x"], None]),
+        (pa.array([[1.0, 2.0], None], pa.list_(pa.float32(), 2)), [[1.0, 2.0], None]),
+        (pa.array([["x"], None], pa.list_view(pa.string())), [["x"], None]),
+        (pa.array([1.5, None], pa.float16()), [1.5, None]),
+        (pa.array([2**63, None], pa.uint64()), [2**63, None]),
+        (pa.array([float("nan"), 1.0]), [None, 1.0]),
+        (pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["x", "y"])]), [1, "y"]),
+        (pa.array([b"0123456789abcdef", None], pa.uuid()), [None, None]),
+        (pa.array(['{"a":1}', None], pa.json_()), ['{"a":1}', None]),
+        (pa.ExtensionArray.from_storage(pa.opaque(pa.string(), "x", "y"), pa.array(["x", None])), ["x", None]),
+        (pa.array([1, 1], pa.run_end_encoded(pa.int32(), pa.int64())), [1, 1]),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
+)
+def test_a_column_of_any_arrow_type_costs_no_row(tmp_path: Path, column: pa.Array, kept: list[Any]) -> None:
+    """A value is kept as JSON, or counted as left out."""
+    table = pa.table({"video": ["v1", "v2"], "caption": ["A dog.", "A cat."], "meta": column})
+    with pa.ipc.new_stream(str(tmp_path / "t.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    made = create_manifest(tmp_path)
+    assert [row.get("meta") for row in rows(made, "captions")] == kept
+    n_empty = sum(value in (None, b"") for value in column.to_pylist())
+    assert sum(left_out(made).values()) == kept.count(None) - n_empty

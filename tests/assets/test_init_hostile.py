@@ -22,7 +22,7 @@ import pytest
 from assets.ingest.rejects import CODES
 from assets.new_manifest.columns import ColumnNames
 from assets.new_manifest.extract import VideoExtractor
-from assets.new_manifest.findings import Findings, NoManifest
+from assets.new_manifest.findings import KEPT_FOR_FACTS, Findings, NoManifest
 from assets.new_manifest.folder import SourceFolder
 from assets.new_manifest.make import create_manifest
 from assets.new_manifest.tar_shards import TarShardReader
@@ -81,21 +81,24 @@ def test_nothing_is_read_through_a_link_out_of_the_folder(tmp_path: Path) -> Non
     made = create_manifest(folder)
     assert texts(made) == {"b__captions": "A box."}
     assert left_out(made) == {
-        f"{REFUSED} (path_escape): {CODES['path_escape']}": 4,  # a link to nothing outside leads out too
+        f"a link that leads out of the folder: give the folder above, {tmp_path}": 3,
+        f"{REFUSED} (path_escape): {CODES['path_escape']}": 1,  # a link to nothing outside leads out too
         f"{REFUSED} (file_missing): {CODES['file_missing']}": 1,
         "a caption file without a video": 1,
     }
 
 
-def test_a_video_without_caption_takes_no_file_of_the_user_with_it(tmp_path: Path) -> None:
+def test_a_video_without_caption_is_kept_and_takes_no_file_of_the_user_with_it(tmp_path: Path) -> None:
     put(tmp_path, {"videos/s/1.mp4": B})
     members = [("0.mp4", A), ("0.txt", "A ball."), ("1.mp4", B), ("0.mp4", A), ("2.mp4", A)]
     path = shard(tmp_path / "s.tgz", members, compressed=True)
     made = create_manifest(path)
     assert content_of(tmp_path, made) == {"A ball.": A}
     assert (tmp_path / "videos/s/1.mp4").read_bytes() == B
-    assert left_out(made) == {"a video without a caption": 3}
-    assert paths(tmp_path / "videos") == {"s", "s/0.mp4", "s/1.mp4"}
+    assert KEPT_FOR_FACTS in made.findings.guesses
+    assert left_out(made) == {}
+    assert paths(tmp_path / "videos") == {"s", "s/0.mp4", "s/1.mp4", "s/2.mp4"}
+    assert [row["video_id"] for row in rows(made, "videos")] == ["s/0", "s/1", "s/2"]
 
 
 @pytest.mark.parametrize("is_trial", [False, True])
@@ -169,9 +172,17 @@ def test_names_of_files_that_cannot_be_used_are_no_texts(tmp_path: Path) -> None
     put(tmp_path, {"in/t.csv": "video,caption\na.mp4,One.\nb,Two.\nc.mp4,Three.\n", "out/a.mp4": A})
     (tmp_path / "in" / "a.mp4").symlink_to(tmp_path / "out" / "a.mp4")
     os.mkfifo(tmp_path / "in" / "b.mp4")
-    made = create_manifest(tmp_path / "in")
-    assert texts(made) == {"c__captions": "Three."}
-    assert left_out(made)["a row whose video file is not in the folder"] == 2
+    with pytest.raises(NoManifest) as refused:
+        create_manifest(tmp_path / "in")
+    for reason, row in [
+        (
+            f"a row whose video is a link that leads out of the folder: give the folder above, {tmp_path}",
+            "t.csv:2: a.mp4",
+        ),
+        (f"a row whose video is {REFUSED} (not_a_file): {CODES['not_a_file']}", "t.csv:3: b"),
+        ("a row whose video file is not in the folder", "t.csv:4: c.mp4"),
+    ]:
+        assert f"{reason} (1, such as {row})" in str(refused.value)
 
 
 def test_accents_are_recognised_however_they_are_written(tmp_path: Path) -> None:
@@ -384,7 +395,7 @@ def test_an_extraction_that_fails_leaves_no_folder(tmp_path: Path) -> None:
     with files_of_at_most(2**16), pytest.raises(NoManifest, match=r"cannot be written \(File too large\)"):
         create_manifest(path, tmp_path / "a" / "b")
     with pytest.raises(NoManifest, match="no video with a caption"):
-        create_manifest(shard(path, [("0.mp4", A)], compressed=True), tmp_path / "a" / "b")
+        create_manifest(shard(path, [("0.txt", "A ball.")], compressed=True), tmp_path / "a" / "b")
     assert paths(tmp_path) == before
 
 

@@ -76,7 +76,9 @@ def test_lines_before_the_header_are_no_header(tmp_path: Path, content: bytes) -
 
 
 def test_lines_keep_their_numbers_below_a_comment(tmp_path: Path) -> None:
-    made = create_manifest(put(tmp_path, {"t.csv": "# mine\nvideo,caption\na.mp4,A dog.\nb.mp4,A, cat.\n"}))
+    made = create_manifest(
+        put(tmp_path, {"a.mp4": "x", "t.csv": "# mine\nvideo,caption\na.mp4,A dog.\nb.mp4,A, cat.\n"})
+    )
     assert [row["first"] for row in made.findings.list_left_out()] == ["t.csv:4"]
 
 
@@ -92,8 +94,9 @@ def test_members_of_a_sample_may_stand_anywhere_in_a_plain_shard(tmp_path: Path)
         "s/a__captions": "A of a.",
         "s/b__captions": "B of b.",
     }
-    with pytest.raises(NoManifest, match="must follow each other, as tar --sort=name"):
-        create_manifest(shard(tmp_path / "packed" / "s.tgz", members, compressed=True))
+    packed = create_manifest(shard(tmp_path / "packed" / "s.tgz", members, compressed=True))
+    assert texts(packed) == {}
+    assert any("must follow each other, as tar --sort=name" in why for why in left_out(packed))
 
 
 @pytest.mark.parametrize(

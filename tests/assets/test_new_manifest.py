@@ -22,12 +22,14 @@ from assets.ingest.manifest import list_table_files
 from assets.ingest.rejects import ManifestError
 from assets.ingest.run import ingest_folder
 from assets.new_manifest.columns import ColumnNames, guess_columns
-from assets.new_manifest.findings import Findings, NoManifest
+from assets.new_manifest.findings import KEPT_FOR_FACTS, Findings, NoManifest
 from assets.new_manifest.make import create_manifest
 from assets.new_manifest.rating_offers import list_rating_offers
 from db import schema
 from tests.assets.init_sources import Files, left_out, put, read_video, rows, shard, texts
 from tests.assets.manifests import write_clip
+
+NO_FILE = "the file of a row's video, which is not in the folder: the row is text only"
 
 
 @pytest.fixture(scope="module")
@@ -133,14 +135,17 @@ def test_tables_of_a_folder_and_names_wherever_the_files_lie(tmp_path: Path, cli
         "deep/er/a": "deep/er/a.mp4",
         "b": "b.webm",
         "bucket/c": "s3://bucket/c.mp4",
+        "x/twice": "x/twice.mp4",
+        "y/twice": "y/twice.mp4",
     }
     assert list(texts(made).values()) == [
         "By its path.", "By its stem.", "By its absolute path.", "Again.", "A box.", "Elsewhere."
     ]  # fmt: skip
     counts = left_out(made)
-    assert counts["a video without a caption in a table"] == 2
+    assert KEPT_FOR_FACTS in made.findings.guesses
     assert counts["a row whose video name fits several files: write the file's path"] == 1
-    assert counts["a row whose video is outside the folder: name its folder in REELSIEVE_MEDIA_ROOTS"] == 2
+    assert counts["a row whose video is outside the folder: name its folder in REELSIEVE_MEDIA_ROOTS"] == 1
+    assert counts["a row whose video file is not in the folder"] == 1
     assert counts["a table without a column of videos or without one of captions"] == 1
     assert counts["a row that cannot be read (json_invalid): The line is not valid JSON."] == 1
     assert "secret" not in json.dumps(made.findings.list_left_out())
@@ -152,6 +157,81 @@ def test_a_table_without_any_video_file_is_text_only(tmp_path: Path, engine: Eng
     assert rows(made, "videos") == [{"video_id": "v1"}, {"video_id": "v2"}]
     assert any("text only" in guess for guess in made.findings.guesses)
     assert ingest_folder(engine, made.folder, "mine").rejected == 0
+
+
+def test_a_table_is_judged_by_its_rows_and_not_by_other_videos_in_the_folder(tmp_path: Path, clip: bytes) -> None:
+    """Ids stay texts beside any videos; names of files that are all missing stay too, and are counted."""
+    unrelated: Files = {"else/where.mp4": clip, "ids.csv": "video_id,caption\nv1,A cat.\nv2,A dog.\n"}
+    made = create_manifest(put(tmp_path / "ids", unrelated))
+    assert rows(made, "videos")[:2] == [{"video_id": "v1"}, {"video_id": "v2"}]
+    assert left_out(made) == {}
+    assert any("text only" in guess for guess in made.findings.guesses)
+    missing = put(tmp_path / "missing", {"t.csv": "video,caption\na.mp4,A cat.\nclips/b,A dog.\nc,A cow.\n"})
+    made = create_manifest(missing)
+    assert rows(made, "videos") == [{"video_id": "a"}, {"video_id": "clips/b"}, {"video_id": "c"}]
+    assert left_out(made) == {NO_FILE: 2}
+    # Of a dataset in parts only one was downloaded.
+    parts: Files = {
+        "train.csv": "video,caption\ntrain/0.mp4,A cat.\n",
+        "test.csv": "video,caption\ntest/0.mp4,A cow.\n",
+    }
+    made = create_manifest(put(tmp_path / "parts", {**parts, "test/0.mp4": clip}))
+    assert texts(made) == {"test/0__captions": "A cow."}
+    assert left_out(made) == {"a row whose video file is not in the folder": 1}
+
+
+@pytest.mark.parametrize(
+    ("table", "path"),
+    [
+        ("videoID,url,caption\na,https://films.example/watch?v=a,A dog.\n", "a.mp4"),
+        ("videoID,url,caption\na,https://films.example/a,A dog.\n", "a.mp4"),
+        ("url,name,file,caption\nhttps://films.example/a,x,./a.mp4,A dog.\n", "a.mp4"),
+        ("videoID,url,caption\nb,s3://bucket/a.mp4,A dog.\n", "s3://bucket/a.mp4"),
+        ("videoID,url,caption\nb,https://films.example/watch?v=b,A dog.\n", None),
+    ],
+)
+def test_the_column_that_names_files_in_the_folder_comes_before_that_of_pages(
+    tmp_path: Path, clip: bytes, table: str, path: str | None
+) -> None:
+    made = create_manifest(put(tmp_path, {"a.mp4": clip, "t.csv": table}))
+    assert list(texts(made).values()) == ["A dog."]
+    assert rows(made, "videos")[0].get("path") == path
+    assert left_out(made) == {}
+
+
+def test_videos_that_no_row_names_are_kept_and_extracted_ones_are_not_among_them(tmp_path: Path, clip: bytes) -> None:
+    media = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    videos = pa.array([{"bytes": clip, "path": "a.mp4"}, {"bytes": clip + b"b", "path": "b.mp4"}], media)
+    pq.write_table(pa.table({"video": videos, "caption": ["A cat.", "A dog."]}), tmp_path / "t.parquet")
+    put(tmp_path, {"own/c.mp4": clip})
+    expected = [{"video_id": "t/a", "path": "videos/t/a.mp4"}, {"video_id": "t/b", "path": "videos/t/b.mp4"}]
+    expected.append({"video_id": "own/c", "path": "own/c.mp4"})
+    assert rows(create_manifest(tmp_path), "videos") == expected
+    for table in ("videos", "captions"):
+        (tmp_path / f"{table}.jsonl").unlink()
+    pq.write_table(pa.table({"video": videos[:1], "caption": ["A cat."]}), tmp_path / "t.parquet")
+    assert rows(create_manifest(tmp_path), "videos") == [expected[0], expected[2]]
+
+
+def test_rows_of_which_none_is_usable_are_refused_beside_any_video(tmp_path: Path, clip: bytes) -> None:
+    table = "video,caption\nhttps://films.example/watch?v=a,A dog.\n"
+    with pytest.raises(NoManifest, match="no video with a caption in a table"):
+        create_manifest(put(tmp_path, {"a.mp4": clip, "t.csv": table}))
+
+
+def test_the_links_of_a_hubs_cache_are_read_from_the_folder_that_holds_their_files(tmp_path: Path, clip: bytes) -> None:
+    lines = '{"file_name": "a.mp4", "text": "A ball."}\n'
+    cache = put(tmp_path / "datasets--me--clips", {"blobs/1": clip, "blobs/2": lines})
+    train = cache / "snapshots" / "abc" / "train"
+    train.mkdir(parents=True)
+    (train / "a.mp4").symlink_to("../../../blobs/1")
+    (train / "metadata.jsonl").symlink_to("../../../blobs/2")
+    for given in (train, train.parent, train / "metadata.jsonl"):
+        with pytest.raises(NoManifest, match=f"give the folder above, {cache}"):
+            create_manifest(given)
+    made = create_manifest(cache)
+    assert list(texts(made).values()) == ["A ball."]
+    assert rows(made, "videos")[0]["path"] == "snapshots/abc/train/a.mp4"
 
 
 def test_an_index_without_a_name_is_passed_over(tmp_path: Path) -> None:
@@ -292,13 +372,12 @@ def test_webdataset_shards(tmp_path: Path, clip: bytes, engine: Engine) -> None:
     stored = {row["path"] for row in rows(made, "videos")}
     assert stored == {
         "videos/more/s-001/000.mp4",
-        *(f"tar://s-000.tar#{name}" for name in ("000.mp4", "001.mp4", "../../escaped.mp4")),
+        *(f"tar://s-000.tar#{name}" for name in ("000.mp4", "001.mp4", "002.mp4", "../../escaped.mp4")),
     }
     assert all(read_video(folder, path) == clip for path in stored)
     assert any(guess.startswith("compressed tar files are unpacked") for guess in made.findings.guesses)
     assert left_out(made) == {
         "a file in a shard that was not read, since its format can hold code": 1,
-        "a video without a caption": 1,
         "a caption without a video": 1,
         "a caption that was not used, since another file comes first (.txt, then .json, .vtt, .srt)": 1,
     }
@@ -497,12 +576,7 @@ def test_a_link_out_of_the_folder_is_left_out(tmp_path: Path, clip: bytes) -> No
     (folder / "x.mp4").symlink_to(outside)
     made = create_manifest(folder)
     assert list(texts(made)) == ["a__captions"]
-    assert (
-        left_out(made)[
-            "a file that ingest would refuse (path_escape): The path of a video leads out of the manifest's folder."
-        ]
-        == 1
-    )
+    assert left_out(made)[f"a link that leads out of the folder: give the folder above, {tmp_path}"] == 1
 
 
 def test_links_to_folders_are_not_followed_and_named(tmp_path: Path, clip: bytes) -> None:
@@ -510,7 +584,7 @@ def test_links_to_folders_are_not_followed_and_named(tmp_path: Path, clip: bytes
     folder = put(tmp_path / "in", {"t.csv": "video,caption\nclips/a.mp4,A ball.\n"})
     (folder / "clips").symlink_to(data)
     sentence = "a link to a folder, which is not followed: put the folder itself there"
-    assert left_out(create_manifest(folder, is_trial=True)) == {sentence: 1}
+    assert left_out(create_manifest(folder, is_trial=True)) == {sentence: 1, NO_FILE: 1}
     (folder / "t.csv").unlink()
     with pytest.raises(NoManifest, match=rf"no tar shards.*{sentence} \(1, such as clips\)"):
         create_manifest(folder)

@@ -255,7 +255,7 @@ def test_data_juicers_numbers_belong_to_videos_or_texts(tmp_path: Path) -> None:
     assert left_out(made) == {
         "a row that names no video, or several": 1,
         "a row whose caption has no text": 1,
-        "a row whose video is outside the folder: name its folder in REELSIEVE_MEDIA_ROOTS": 1,
+        "a row whose video file is not in the folder": 1,
         "field 'video_frame_tags' of the tool, since it is a list": 1,
     }
 

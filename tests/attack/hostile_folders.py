@@ -337,8 +337,8 @@ def _parquet(source: Source, name: str, rows: list[dict[str, Any]]) -> None:
 
 
 def _video_alone(source: Source) -> None:
+    """A video that no row names, which is kept."""
     source.put(f"alone {source.name()}.mp4", source.video())
-    source.n_named += 1
 
 
 def _broken_table(source: Source) -> None:
@@ -461,8 +461,9 @@ def _two_videos(source: Source, tar: tarfile.TarFile) -> None:
 def _no_caption(source: Source, tar: tarfile.TarFile) -> None:
     key = f"lonely{source.n}" if _is_plain(tar) else source.random.choice(("000", "lonely"))
     source.n += 1
-    _add(tar, f"{key}.{source.random.choice(('mp4', 'txt'))}", " ")
-    source.n_named += 1
+    suffix = source.random.choice(("mp4", "txt"))
+    _add(tar, f"{key}.{suffix}", " ")
+    source.n_named += suffix == "txt"
 
 
 def _twice(source: Source, tar: tarfile.TarFile) -> None:
