@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from assets.dataset_changes import add_dataset_check
 from assets.home import DEMO_DATASET
+from assets.ingest.hygiene import is_storable
 from db.manifest.datasets import Dataset, find_dataset, find_dataset_name, list_datasets
 from db.spelling import suggest_name
 
@@ -109,7 +110,7 @@ def find_and_watch_dataset(engine: Engine, name: str) -> Dataset | None:
     registered with `watch_dataset`.
     """
     with engine.connect() as connection:
-        dataset = find_dataset(connection, name)
+        dataset = find_dataset(connection, name) if is_storable(name) else None
     if dataset is not None:
         watch_dataset(engine, dataset)
     return dataset

@@ -18,6 +18,7 @@ import tomli
 from pydantic.fields import FieldInfo
 
 from assets.home import find_home, find_nearest_path
+from assets.ingest.files import open_regular
 from assets.models.profiles import PROFILE_SETTINGS, PROFILES
 from assets.own_home import is_own_home
 from assets.scores.registry import BROKEN_METRICS
@@ -104,7 +105,7 @@ def read_settings_file(path: Path) -> SettingsFile:
     for a file that cannot be read or is longer than 64 KiB.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             content = file.read(LONGEST_FILE + 1)
             owner = os.fstat(file.fileno()).st_uid
     except OSError as error:

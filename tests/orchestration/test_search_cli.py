@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,11 @@ def test_nothing_stored_is_one_sentence_with_the_remedy(
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"error: no caption of dataset {DATASET} has a vector of ")
     assert f"reelsieve score --dataset {DATASET} --metric vcs" in line
+
+
+def test_a_name_that_no_database_holds_is_unknown(ingested: Installation) -> None:
+    done = run_command("search", "a red door", "--dataset", os.fsdecode(b"caf\xe9"))
+    assert (done.returncode, "there is no dataset 'caf\\udce9'" in done.stderr) == (1, True)
 
 
 def test_captions_get_the_vectors_that_they_lack(ingested: Installation) -> None:

@@ -435,5 +435,7 @@ def test_trust_is_refused_to_what_is_no_file_and_no_home(project: Path) -> None:
     assert "nothing needs trust" in run("config", "trust").stderr
     assert f"{project} holds no data of Reelsieve" in run("config", "trust", ".").stderr
     assert "cannot be read: No such file" in run("config", "trust", "nothing.toml").stderr
+    os.mkfifo("pipe.toml")
+    assert "cannot be read: it is a folder, a pipe or a device" in run("config", "trust", "pipe.toml").stderr
     (project / "reelsieve.toml").write_text("frame_cap = 1")
-    assert "did you mean frames_cap?" in run("config", "trust").stderr
+    assert "did you mean 'frames_cap'?" in run("config", "trust").stderr
