@@ -47,7 +47,7 @@ def status(
     print_fitting_rows(rows if wide else shown, empty=empty, kept=("dataset", "to score"), wide=wide)
     if dataset is None:
         if rows:
-            console.print("reelsieve status --dataset NAME also shows what is left to score, and what more needs")
+            console.print("reelsieve status --dataset NAME shows the plan of one dataset")
         return
     for row, counts in zip(rows, pending, strict=True):
         of_metrics = ", ".join(f"{metric} {n}" for metric, n in counts.items())

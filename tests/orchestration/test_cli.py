@@ -555,7 +555,7 @@ def test_status_fits_a_terminal_and_shows_one_dataset_or_all_columns(run: Run, s
     every = run("status").stdout.splitlines()
     assert sum(line.startswith("cli ") for line in every) == 1
     assert not any(line.startswith(("plan: ", "\u2500\u2500")) for line in every)
-    assert every[-1].startswith("reelsieve status --dataset NAME also shows")
+    assert every[-1].startswith("reelsieve status --dataset NAME shows the plan")
     assert "vcs_pending" in run("status", "--dataset", "cli", "--wide").stdout
     assert [row["dataset"] for row in read_json(run("status", "--dataset", "cli", "--json"))] == ["cli"]
     done = run("status", "--dataset", "clj")
