@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 import uuid
@@ -9,12 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
+from types import SimpleNamespace
 from typing import Any, TextIO, cast
 
 import dagster as dg
 import psycopg
 import sqlalchemy as sa
+from dagster._core.execution import compute_logs
 from dagster_postgres.utils import DagsterPostgresException
 
 from assets.home_files import keep_files_private
@@ -38,6 +41,11 @@ from orchestration.terminal import LOGGER_NAME, OutageFilterStream, print_line
 
 # The tag of a run with the partition keys of the shards that failed; all other shards were computed.
 FAILED_SHARDS_TAG = "failed_shards"
+# Dagster's helpers, which copy the output of a step to the terminal, would print a traceback when Ctrl-C reaches them.
+# They end with the step, or within seconds of the end of this process.
+compute_logs.subprocess = SimpleNamespace(  # type: ignore[attr-defined, assignment]  # no option for it
+    Popen=partial(subprocess.Popen, start_new_session=True)
+)
 
 
 class RunFailed(RuntimeError):

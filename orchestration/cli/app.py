@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -125,6 +126,10 @@ def run_cli(stop: StopSignals) -> NoReturn:
     # users. Nothing is compiled here, so a folder that exists will do.
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(__file__).resolve().parent))
     hide_connection_attempts()
+    # Warnings of libraries, such as of a division by zero, are none of the person's.
+    logging.getLogger("py.warnings").propagate = False
+    logging.getLogger("py.warnings").addHandler(logging.NullHandler())
+    logging.captureWarnings(True)
     try:
         # Typer would print usage errors in a box; without its standalone mode it raises them, and returns exit codes.
         with report_waits(), report_dataset_changes():
@@ -134,6 +139,8 @@ def run_cli(stop: StopSignals) -> NoReturn:
         if isinstance(error, SystemExit | KeyboardInterrupt) or stop.find_signal():
             raise
         sys.exit(_print_error_report(error))
+    finally:
+        logging.captureWarnings(False)
 
 
 def _print_error_report(error: BaseException) -> int:

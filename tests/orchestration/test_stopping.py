@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import signal
 import socketserver
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -367,3 +368,24 @@ def test_a_killed_process_takes_its_children_and_their_folder_along(tmp_path: Pa
     process.stdout.close()
     until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the child is gone")
     until(lambda: not folder.exists(), "the folder is gone")
+
+
+def test_dagsters_helpers_hear_no_ctrl_c_and_end_after_a_kill(home: Home) -> None:
+    """A terminal sends Ctrl-C to the whole group of processes of a command."""
+    with hold_lease(home.url, format_lease_name("text_embedding", "d:0000")):
+        command = home.run("score", "-d", "d")
+        until(lambda: has_helpers(command.pid) or not command.is_running, "a step with its helpers")
+        helpers = psutil.Process(command.pid).children(recursive=True)
+        of_steps = [each.pid for each in helpers if re.search(r"^tail |watch_orphans", " ".join(each.cmdline()))]
+        assert len(of_steps) >= 4
+        assert os.getpgid(command.pid) not in map(os.getpgid, of_steps)
+        command.kill()
+        assert psutil.wait_procs(helpers, DEADLINE_S)[1] == []
+
+
+def has_helpers(pid: int) -> bool:
+    """Whether the four processes run that copy a step's output to the terminal."""
+    with suppress(psutil.Error):
+        words = [" ".join(child.cmdline()) for child in psutil.Process(pid).children()]
+        return sum("watch_orphans" in each for each in words) == 2
+    return False

@@ -144,3 +144,15 @@ except SystemExit:
     environment |= {"TMPDIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code], cwd=PROJECT, env=environment, capture_output=True, check=True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_warning_of_a_library_does_not_reach_the_terminal() -> None:
+    code = (
+        "import sys, warnings\n"
+        "from orchestration.cli import config, main\n"
+        "config._list_settings = lambda: warnings.warn('divide by zero', RuntimeWarning) or []\n"
+        "sys.argv = ['reelsieve', 'config', '--json']\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
