@@ -47,7 +47,8 @@ def embed_missing_texts(
     """
     if not texts:
         return
-    tell(f"{format_count(len(texts), 'text')} without a vector of {encoder.identity.model_id}: embedding them first")
+    them = "it" if len(texts) == 1 else "them"
+    tell(f"{format_count(len(texts), 'text')} without a vector of {encoder.identity.model_id}: embedding {them} first")
 
     def embed(lot: Sequence[str]) -> None:
         embed_texts(engine, encoder, lot, lambda _: None)

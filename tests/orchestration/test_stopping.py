@@ -12,6 +12,7 @@ import signal
 import socketserver
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
@@ -381,6 +382,36 @@ def test_dagsters_helpers_hear_no_ctrl_c_and_end_after_a_kill(home: Home) -> Non
         assert os.getpgid(command.pid) not in map(os.getpgid, of_steps)
         command.kill()
         assert psutil.wait_procs(helpers, DEADLINE_S)[1] == []
+
+
+@pytest.mark.parametrize("arguments", [("score",), ("try", "MANIFEST")], ids=lambda arguments: arguments[0])
+def test_ctrl_c_at_a_terminal_prints_one_sentence(home: Home, arguments: tuple[str, ...]) -> None:
+    """The terminal sends it to the command and to all that the command started, in the middle of a step."""
+    given = [each.replace("MANIFEST", str(home.folder / "demo")) for each in (*arguments, "-d", "d")]
+    ours, theirs = pty.openpty()
+    with open(ours, "rb", buffering=0) as terminal, locked(home, "text_fact, text_embedding"):
+        process = subprocess.Popen(
+            [str(Path(sys.executable).with_name("reelsieve")), *given],
+            env=os.environ | home.variables,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        )
+        os.close(theirs)
+        until(lambda: has_helpers(process.pid) or process.poll() is not None, "a step with its helpers")
+        os.write(ours, b"\x03")
+        shown = b""
+        # The last process that has the terminal open closes it.
+        with suppress(OSError):
+            while part := terminal.read(1000):
+                shown += part
+        assert process.wait(DEADLINE_S) == 128 + signal.SIGINT
+    after = shown.decode().split("^C")[-1]
+    assert STOPPED_MESSAGE in after
+    assert "Traceback" not in shown.decode()
+    assert "Error" not in after
 
 
 def has_helpers(pid: int) -> bool:
