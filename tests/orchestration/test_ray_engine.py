@@ -152,7 +152,7 @@ def test_a_shard_that_kills_its_actors_is_given_up_and_a_killed_driver_takes_its
 def test_an_actor_that_is_refused_or_fails_keeps_no_cores_from_the_next_step(installation: Installation) -> None:
     """A run goes on with steps that do not rest on the failed one, while it holds the error, and that its actor."""
     run_ingest(get_installation(), installation.manifest, "d", None, 1)
-    with own_end(), connect_to_ray(1):
+    with own_end(), connect_to_ray(1, get_installation().create_empty_folder()):
         from orchestration.cluster.pool import RayActorPool, WorkIdentityDiffers
         from orchestration.cluster.worker import build_work_identity
 
