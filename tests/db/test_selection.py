@@ -316,7 +316,8 @@ def test_a_share_out_of_range(engine: Engine, clips: Dataset, keep: float) -> No
 
 @pytest.mark.parametrize("by", ["nope", "VCS"])
 def test_an_unknown_metric_is_named_with_the_known_ones(engine: Engine, clips: Dataset, by: str) -> None:
-    with pytest.raises(SelectionError, match=f"no column '{by}': choose one of {NUMBERS}$"):
+    meant = {"VCS": ", did you mean 'vcs'\\? "}.get(by, ": ")
+    with pytest.raises(SelectionError, match=f"no column '{by}'{meant}choose one of {NUMBERS}$"):
         freeze(engine, clips, 0.5, by=by)
     with engine.connect() as connection:
         assert list_dataset_metrics(connection, clips) == ["vcs", "evqa"]
