@@ -219,7 +219,7 @@ def test_a_click_opens_the_nearest_sample(page: Page, shown: Shown) -> None:
 @pytest.mark.browser
 def test_without_vectors_the_page_names_the_command(page: Page) -> None:
     page.goto("/look/clips/map")
-    page.get_by_text("reelsieve score --dataset clips --metric vcs").wait_for()
+    page.get_by_text("reelsieve search TEXT --dataset clips").wait_for()
 
 
 # What programs are answered.
