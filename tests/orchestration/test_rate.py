@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus, urlencode, urlsplit
 
@@ -710,8 +711,10 @@ def test_what_is_no_label_is_refused(shown: Shown, said: str) -> None:
 
 
 def test_a_promise_gives_the_captions_and_the_page_counts_down(page: Page, shown: Shown, rater: str) -> None:
-    # An aspect of its own, so that every answer is new, and a seed by which nobody was asked before a caption changed.
-    terms = PromiseTerms(limit=0.4, error_below=3, aspect=f"truth for {rater}", shares=(0.5, 1.0), seed=9)
+    # An aspect of its own, unlike any other, so that every answer is new, and a seed by which nobody was asked before a
+    # caption changed.
+    aspect = sha256(rater.encode()).hexdigest()
+    terms = PromiseTerms(limit=0.4, error_below=3, aspect=aspect, shares=(0.5, 1.0), seed=9)
     recipe = Recipe(by={"vcs": 1.0}, ties="random")
 
     def state() -> PromiseState:
