@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import signal
 import sys
 import threading
 import uuid
@@ -10,14 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr
 from datetime import datetime
-from functools import lru_cache, partial
-from types import SimpleNamespace
+from functools import lru_cache
 from typing import Any, TextIO, cast
 
 import dagster as dg
 import psycopg
 import sqlalchemy as sa
-from dagster._core.execution import compute_logs
 from dagster_postgres.utils import DagsterPostgresException
 
 from assets.home_files import keep_files_private
@@ -41,11 +39,6 @@ from orchestration.terminal import LOGGER_NAME, OutageFilterStream, print_line
 
 # The tag of a run with the partition keys of the shards that failed; all other shards were computed.
 FAILED_SHARDS_TAG = "failed_shards"
-# Dagster's helpers, which copy the output of a step to the terminal, would print a traceback when Ctrl-C reaches them.
-# They end with the step, or within seconds of the end of this process.
-compute_logs.subprocess = SimpleNamespace(  # type: ignore[attr-defined, assignment]  # no option for it
-    Popen=partial(subprocess.Popen, start_new_session=True)
-)
 
 
 class RunFailed(RuntimeError):
@@ -71,6 +64,19 @@ def run_job(
     if error := results.build_error():
         raise error
     return done
+
+
+@contextmanager
+def _keep_ctrl_c_from_children() -> Iterator[None]:
+    """Start all children of this thread with SIGINT blocked: Dagster's helpers, which copy the output of a step to the
+    terminal, would print a traceback. They end with the step, or within seconds of the end of this process, whose other
+    threads hear of Ctrl-C.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def run_partitions(
@@ -103,6 +109,7 @@ def run_partitions(
         watch_run(installation, run_id, held),
         quiet,
         keep_files_private(),
+        _keep_ctrl_c_from_children(),
     ):
         done = (
             get_definitions()
