@@ -29,12 +29,12 @@ def explain_trial(trial: Trial) -> list[str]:
         return [f"Nothing is compared, because {first.arm} has no value: {first.reason}."]
     by_name = {arm.arm: arm for arm in others}
     copy, noise = by_name[COPY], by_name[NOISY]
-    if is_void(trial):
+    if _is_void(trial):
         return [
             f"Open: {first.arm} and the same rows in another order differ by {_format_size(copy)}, so that this trial "
             "proves nothing."
         ]
-    if not trial.n_validation_videos and trial.video_side != "media":
+    if _is_outdated(trial):
         return [
             "Outdated: all students of this trial took 250 steps, which decides comparisons with all; run reelsieve "
             f"prove {trial.selection_id} again."
@@ -56,14 +56,19 @@ def explain_trial(trial: Trial) -> list[str]:
     return [line[0].upper() + line[1:] for line in (*lines, *explain_curve(trial), *limits, *_explain_terms(trial))]
 
 
-def is_void(trial: Trial) -> bool:
+def _is_void(trial: Trial) -> bool:
     """Whether the selection differs from itself in another order, so that nothing can be concluded from a trial."""
     return any(arm.arm == COPY and arm.conclusion in ("better", "worse") for arm in trial.arms)
 
 
+def _is_outdated(trial: Trial) -> bool:
+    """Whether the students of a trial took a fixed number of steps, so that nothing can be concluded from it now."""
+    return not trial.n_validation_videos and trial.video_side != "media"
+
+
 def explain_curve(trial: Trial) -> list[str]:
     """Return a sentence on the share of the samples that trained best, and which others it is better than; [] without
-    two shares that have a value.
+    two shares that have a value, and for a trial from which nothing can be concluded.
     """
     described = _describe_curve(trial)
     return [f"Of the shares tried, {described}."] if described else []
@@ -76,7 +81,7 @@ def _find_best_arm(trial: Trial) -> ArmResult | None:
 
 def _describe_curve(trial: Trial) -> str | None:
     best = _find_best_arm(trial)
-    if best is None or len(trial.curve) < 2:
+    if best is None or len(trial.curve) < 2 or _is_void(trial) or _is_outdated(trial):
         return None
     parts = []
     for conclusion, words in (
@@ -95,7 +100,7 @@ def find_best_share(trials: Sequence[Trial]) -> float | None:
     """Return the share that trained best in the first of these trials with a curve, which `advise_size` describes; None
     without one.
     """
-    shown = next((trial for trial in trials if not is_void(trial) and _describe_curve(trial)), None)
+    shown = next((trial for trial in trials if _describe_curve(trial)), None)
     best = None if shown is None else _find_best_arm(shown)
     return None if best is None else best.share
 
@@ -105,7 +110,7 @@ def advise_size(trials: Sequence[Trial]) -> str:
     one.
     """
     for trial in trials:
-        if not is_void(trial) and (described := _describe_curve(trial)):
+        if described := _describe_curve(trial):
             return f"of the shares tried for selection {trial.selection_id}, {described}"
     return "reelsieve prove SELECTION --curve 0.25 --curve 0.5 tries which share trains best"
 

@@ -10,7 +10,7 @@ import pytest
 
 from assets.trial.arms import COPY, NOISY, build_arms, build_controls
 from assets.trial.parts import TooFewTestVideos, TrialParts, give_rated_texts, split_captions
-from assets.trial.sentences import explain_curve, explain_trial, list_curve_rows
+from assets.trial.sentences import advise_size, explain_curve, explain_trial, find_best_share, list_curve_rows
 from assets.trial.vectors import build_trial_vectors
 from db.selection.trial_rows import FrozenCaption, TrialCaptions, TrialVideo
 from db.selection.trials import ArmResult, Trial
@@ -294,4 +294,8 @@ def test_the_curve_says_which_share_trained_best() -> None:
     assert explain_curve(both) == [
         "Of the shares tried, 0.5 trained best, at 0.400: better than 0.0625 and 0.125, open against 1."
     ]
+    # Of fixed steps nothing is concluded, nor is a share proposed.
+    before = replace(both, n_validation_videos=0)
+    assert (find_best_share([before, both]), find_best_share([before])) == (0.5, None)
+    assert advise_size([before]) == advise_size([])
     assert "Of the shares tried, 0.5 trained best" in explain_trial(both)[1]
