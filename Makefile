@@ -70,7 +70,7 @@ quick: develop
 # First tests marked `dear`, and properties with 400 examples instead of 25; then the campaigns.
 # A campaign takes some minutes, the generator 20, and prints its seed, what it did and what broke; SEED=1 repeats a run
 # whose seed was 1.
-CAMPAIGNS := manifests folders strange_folders settings_files media filters queries chat_servers backups answers stopped kills renames \
+CAMPAIGNS := manifests folders strange_folders settings_files media filters queries chat_servers backups answers stopped kills drops \
              rater_races imports_beside_scoring generator
 # The kills of several workers, and of actors on Ray: few, since a round takes long.
 SCORING   := '--workers 3 --kills 9' '--engine ray --kills 4'

@@ -1,4 +1,4 @@
-"""A clear error for work that fails because its dataset was dropped or renamed meanwhile. Imports nothing slow."""
+"""A clear error for work that fails because its dataset was dropped meanwhile. Imports nothing slow."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _CHECKS: ContextVar[tuple[Callable[[], str | None], ...]] = ContextVar("looks", 
 
 
 class DatasetChanged(RuntimeError):
-    """Raised when work failed on a dataset that was dropped or renamed while it ran; the message says which."""
+    """Raised when work failed on a dataset that was dropped while it ran; the message says which."""
 
     plain = True
 
 
 @contextmanager
 def report_dataset_changes() -> Iterator[None]:
-    """Run a block of code as a context manager. If the block fails and a dataset that it looked up was dropped or
-    renamed since, raise DatasetChanged. Any other failure is raised as it is.
+    """Run a block of code as a context manager. If the block fails and a dataset that it looked up was dropped since,
+    raise DatasetChanged. Any other failure is raised as it is.
 
     A dropped dataset shows in many ways: a foreign key without its row, an empty list, an unknown name. None of them
     says what happened. So the datasets are looked up again after any exception of a command, a page or a function.

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from assets.dataset_changes import add_dataset_check
 from assets.home import DEMO_DATASET
 from assets.ingest.hygiene import is_storable
-from db.manifest.datasets import Dataset, find_dataset, find_dataset_name, list_datasets
+from db.manifest.datasets import Dataset, find_dataset, list_datasets
 from db.spelling import suggest_name
 
 # The name of a dataset becomes part of partition keys and of file names.
@@ -117,26 +117,20 @@ def find_and_watch_dataset(engine: Engine, name: str) -> Dataset | None:
 
 
 def watch_dataset(engine: Engine, dataset: Dataset) -> None:
-    """Register a dataset for `report_dataset_changes`: if its block fails later and the dataset was dropped or renamed
-    since, DatasetChanged is raised.
+    """Register a dataset for `report_dataset_changes`: if its block fails later and the dataset was dropped since,
+    DatasetChanged is raised.
     """
     add_dataset_check(partial(_explain_change, engine, dataset))
 
 
 def _explain_change(engine: Engine, dataset: Dataset) -> str | None:
-    """Explain that a dataset was dropped or renamed since it was looked up; None where it was not, or no database
-    answers.
-    """
+    """Explain that a dataset was dropped since it was looked up; None where it was not, or no database answers."""
     name = dataset.name
     try:
         with engine.connect() as connection:
-            now = find_dataset_name(connection, dataset.dataset_id)
+            is_stored = find_dataset(connection, name) == dataset
     except DBAPIError:
         return None  # the database went away, which is another error
-    if now is None:
-        return (
-            f"dataset {name!r} was dropped meanwhile: to store it again, run reelsieve ingest FOLDER --dataset {name}"
-        )
-    if now != name:
-        return f"dataset {name!r} was renamed to {now!r} meanwhile: use the new name; all stored data is kept"
-    return None
+    if is_stored:
+        return None
+    return f"dataset {name!r} was dropped meanwhile: to store it again, run reelsieve ingest FOLDER --dataset {name}"

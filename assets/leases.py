@@ -28,7 +28,7 @@ def lease_partitions(
     comes with a function that checks the leases and passes a line on to `tell`.
 
     That function raises LeaseLost where another process took a partition over after the connection was lost. Nobody can
-    drop or rename the datasets meanwhile. tell_waiting: called with a line that names the process this one waits for.
+    drop the datasets meanwhile. tell_waiting: called with a line that names the process this one waits for.
     choose_group_size: returns the most partitions of the next group, given the number that is left.
     """
     names = {format_lease_name(asset, partition): partition for partition in partitions}

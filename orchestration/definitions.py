@@ -37,7 +37,7 @@ CURATION = "curation"
 @dg.resource(description="Database, scorers and folders of this installation.")
 def curation_resource(context: dg.InitResourceContext) -> Iterator[Curation]:
     """Yield the resource `curation` (database, scorers, folders) of this installation. Until a run ends, no other
-    process can drop or rename its datasets. For a run that Dagster itself started, it also takes the run's lease, which
+    process can drop its datasets. For a run that Dagster itself started, it also takes the run's lease, which
     is held until the process ends; a command holds the lease of its run itself.
     """
     run, curation = context.run, get_installation().curation

@@ -29,8 +29,8 @@ from reelsieve.errors import ReelsieveError, raise_reelsieve_errors
 @dg.resource(description="Database, scorers and folders of Reelsieve.")
 def guest_curation_resource(context: dg.InitResourceContext) -> Iterator[Curation]:
     """Yield the resource `curation` (database, scorers and folders) for a run in another Dagster. Opens the
-    installation of the current settings. Until the run ends, no other process can drop or rename the datasets that its
-    partitions name.
+    installation of the current settings. Until the run ends, no other process can drop the datasets that its partitions
+    name.
 
     The other Dagster itself watches whether the run lives.
     """

@@ -35,11 +35,6 @@ def find_dataset(connection: Connection, name: str) -> Dataset | None:
     return None if row is None else Dataset(*row)
 
 
-def find_dataset_name(connection: Connection, dataset_id: int) -> str | None:
-    """Return the present name of the dataset with this id; None if it was dropped."""
-    return connection.scalar(sa.select(dataset.c.name).where(dataset.c.dataset_id == dataset_id))
-
-
 def find_first_video_uri(connection: Connection, name: str) -> str | None:
     """Return the path or address of the first ingested video with a file in the dataset of this name. None if no video
     has a file, or there is no such dataset.

@@ -1,4 +1,4 @@
-"""Drop and rename datasets, and drop imported scores. Frozen selections keep their rows and the dataset's name."""
+"""Drop datasets and imported scores. Frozen selections keep their rows and the dataset's name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.manifest.datasets import Dataset, find_dataset
+from db.manifest.datasets import Dataset
 from db.schema import (
     METADATA,
     dataset,
@@ -57,12 +57,6 @@ _PARENT_TABLES: dict[str, sa.Table] = {
     "keypoint_id": keypoint,
     "question_set_id": qeva_question_set,
 }
-
-
-class DatasetNameTaken(ValueError):
-    """Raised when a dataset would get the name of one that exists."""
-
-    plain = True
 
 
 def count_contents(connection: Connection, target: Dataset, scorers: Collection[int] | None = None) -> dict[str, int]:
@@ -133,22 +127,6 @@ def drop_imported_scores(connection: Connection, target: Dataset, scorers: Colle
                 )
             )
     _drop_unused(connection, scorers)
-
-
-def rename_dataset(connection: Connection, target: Dataset, name: str) -> Dataset:
-    """Rename a dataset and return it with the new name; its selections show the new name too. Raises DatasetNameTaken
-    if a dataset has that name already, also if it is this one. Waits for an ingest in progress.
-    """
-    _lock(connection, target)
-    check_name_is_free(connection, name)
-    connection.execute(sa.update(dataset).where(dataset.c.dataset_id == target.dataset_id).values(name=name))
-    return Dataset(target.dataset_id, name, target.n_shards)
-
-
-def check_name_is_free(connection: Connection, name: str) -> None:
-    """Raise DatasetNameTaken if a dataset has this name."""
-    if find_dataset(connection, name) is not None:
-        raise DatasetNameTaken(f"there is a dataset {name!r} already: choose another name, or drop that one first")
 
 
 def _lock(connection: Connection, target: Dataset, *, is_exclusive: bool = False) -> None:

@@ -11,7 +11,6 @@ from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.schema import dataset as dataset_table
 from db.schema import selection, selection_item
 from db.selection.chosen_table import CHOSEN_TABLE, PickedSamples, create_chosen_table, drop_chosen_table
 from db.selection.eligible import EligibleSamples
@@ -154,7 +153,7 @@ def _store_selection(
     scorers = eligible.scorers
     row = {
         "dataset_id": eligible.dataset.dataset_id,
-        "dataset_name": _select_dataset_name(eligible.dataset),
+        "dataset_name": eligible.dataset.name,
         "n": summary.n,
         "cutoff": summary.cutoff,
         "score_hash": score_hash,
@@ -174,9 +173,3 @@ def _store_selection(
     rows = sa.select(sa.literal(selection_id), *CHOSEN_TABLE.columns)
     connection.execute(sa.insert(selection_item).from_select(["selection_id", *names], rows))
     return selection_id
-
-
-def _select_dataset_name(dataset: Dataset) -> sa.ScalarSelect[Any]:
-    """Return the dataset's name as it is now: it may have been renamed since the dataset was looked up."""
-    is_it = dataset_table.c.dataset_id == dataset.dataset_id
-    return sa.select(dataset_table.c.name).where(is_it).scalar_subquery()

@@ -32,7 +32,6 @@ from orchestration.cli import (
     prune,
     rate,
     rejects,
-    rename,
     report,
     score,
     scores,
@@ -98,7 +97,6 @@ app.command("prove")(prove.prove)
 app.command("export")(export.export)
 app.command("holds")(holds.holds)
 app.command("drop")(drop.drop)
-app.command("rename")(rename.rename)
 app.command("status")(status.status)
 app.command("search")(search.search)
 app.command("sql")(sql.sql)

@@ -1,6 +1,6 @@
 """Random operations on one home for a long time, with kills among them, and an oracle of acknowledged writes only.
 
-Datasets are ingested, changed, renamed and dropped; described, scored, given imported numbers, rated and labelled on
+Datasets are ingested, changed and dropped; described, scored, given imported numbers, rated and labelled on
 the pages, and selected from. Commands and the server are killed at random moments, and what was killed is asked for
 again. After some operations all is read back by SQL: nothing that was acknowledged is lost, doubled or altered.
 
@@ -110,7 +110,7 @@ class _History:
     def step(self) -> None:
         """Do one operation, drawn at random."""
         often = (self.ingest, self.score, self.describe, self.import_numbers, self.answer, self.select)
-        operation = self._random.choice((*often, *often, *often, self.rename, self.drop, self.restart))
+        operation = self._random.choice((*often, *often, *often, self.drop, self.restart))
         if not self._datasets:
             operation = self.ingest
         self._campaign.counts[f"operations: {operation.__name__}"] += 1
@@ -184,12 +184,6 @@ class _History:
         is_right = [len(text) for _, text in taken] == longest and dict(taken).items() <= captions.items()
         self._campaign.expect(is_right, f"selection {selection_id} of {name} took {taken}")
         self._selections.setdefault(selection_id, taken)
-
-    def rename(self) -> None:
-        """Rename a dataset."""
-        old, new = self._any(), self._new_name()
-        self._run("rename", old, new, is_done=lambda: self._names() == self._datasets.keys() - {old} | {new})
-        self._datasets[new] = self._datasets.pop(old)
 
     def drop(self) -> None:
         """Drop a dataset."""

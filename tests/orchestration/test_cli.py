@@ -652,7 +652,6 @@ def test_an_argument_that_cannot_be_used_ends_with_code_2(
         (["search", "a ball", "-d", "cly"], "there is no dataset 'cly', did you mean 'cli'?"),
         (["selections", "-d", "clii"], "there is no dataset 'clii', did you mean 'cli'?"),
         (["drop", "clii"], "there is no dataset 'clii', did you mean 'cli'?"),
-        (["rename", "-d", "clii", "films"], "there is no dataset 'clii', did you mean 'cli'?"),
         (
             ["select", "-d", "cli", "--ties", "all"],
             "the recipe's ties is 'all': give refuse, random, include or exclude",

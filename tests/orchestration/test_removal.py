@@ -1,4 +1,4 @@
-"""Dropping and renaming a dataset by the command line: what goes, what stays, and what Dagster knows afterwards."""
+"""Dropping a dataset by the command line: what goes, what stays, and what Dagster knows afterwards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from assets.partitions import DATASETS, SHARDS, build_range_tags
 from db import schema
 from db.manifest.datasets import find_dataset
 from orchestration.installation import get_installation
-from orchestration.jobs import CONCLUSION_ASSETS
 from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
 from orchestration.runs import get_definitions
 from tests.command_line import run_command
@@ -74,51 +73,19 @@ def selection_of(name: str) -> int:
         return connection.execute(query).scalars().first() or 0
 
 
-def test_a_renamed_dataset_is_not_scored_again(scored: Installation, tmp_path: Path) -> None:
-    selection, before = selection_of("first"), counts()
-    frozen = exported(selection, tmp_path / "before.jsonl")
-    n_runs = get_installation().instance.get_runs_count()
-    done = run_command("rename", "--dataset", "first", "second")
-    assert (done.returncode, done.stdout) == (0, "dataset first is second now\n"), done.stderr
-    assert partitions() == {"second", "second:0000", "second:0001", "other", "other:0000", "other:0001"}
-    assert list(run_scoring(get_installation(), "second", METRICS)) == []
-    assert get_installation().instance.get_runs_count() == n_runs
-    assert counts() == before
-    assert exported(selection, tmp_path / "after.jsonl") == [{**row, "dataset": "second"} for row in frozen]
-    assert newest("vcs_score")["second:0001"] > newest("vcs_score")["first:0001"]
-    drawn = [newest(name)["second"] for name in CONCLUSION_ASSETS]
-    assert min(drawn) > max(newest("vcs_score")["second:0000"], newest("rating")["second"]), "conclusions are no older"
-    assert "there is no dataset 'first'" in run_command("scores", "--dataset", "first").stderr
-
-
-def test_a_name_that_cannot_be_given_is_refused(scored: Installation) -> None:
-    for new, sentence in (("other", "already"), ("no/name", "letters, digits"), ("demo", "reserved")):
-        done = run_command("rename", "other" if new != "other" else selected_name(), new)
-        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-        assert sentence in done.stderr
-    assert run_command("rename", "nobody", "new").returncode == 1
-
-
-def selected_name() -> str:
-    """The name of the first dataset, which another test may have renamed."""
-    with get_installation().engine.connect() as connection:
-        return "first" if find_dataset(connection, "first") else "second"
-
-
-def test_a_dataset_at_work_is_neither_dropped_nor_renamed(scored: Installation) -> None:
+def test_a_dataset_at_work_is_not_dropped(scored: Installation) -> None:
     before = counts()
     job = get_definitions().resolve_job_def("scoring_job")
     run = get_installation().instance.create_run_for_job(job, tags=build_range_tags("other:0001", "other:0001"))
-    for command in (("drop", "other", "--yes"), ("rename", "other", "new")):
-        done = run_command(*command)
-        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-        assert "a run of dataset 'other' has not ended: wait for it" in done.stderr
+    done = run_command("drop", "other", "--yes")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "a run of dataset 'other' has not ended: wait for it" in done.stderr
     get_installation().instance.delete_run(run.run_id)
     assert counts() == before
 
 
 def test_drop_says_what_would_go_and_takes_yes(scored: Installation, tmp_path: Path) -> None:
-    name = selected_name()
+    name = "first"
     selection, before = selection_of(name), counts()
     frozen = exported(selection, tmp_path / "before.jsonl")
     said = run_command("drop", name)
@@ -154,8 +121,7 @@ def test_drop_says_what_would_go_and_takes_yes(scored: Installation, tmp_path: P
 
 
 def test_a_dropped_dataset_can_be_ingested_again(scored: Installation) -> None:
-    name = selected_name()
-    run_command("drop", name, "--yes")
+    run_command("drop", "first", "--yes")
     report = run_ingest(get_installation(), scored.manifest, "first", None, 2)
     assert report.accepted["videos"] == 12
     assert sum(written["vcs"] for _, written in run_scoring(get_installation(), "first", ["vcs"])) > 0

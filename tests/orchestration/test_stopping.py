@@ -65,7 +65,6 @@ AT_A_TABLE = {
     "export": "export 1 --to FOLDER/best --format webdataset",
     "holds": "holds clip_00",
     "drop": "drop d --yes",
-    "rename": "rename d e",
     "status": "status",
     "search": "search text",
     "sql": "sql --json TABLE_QUERY",

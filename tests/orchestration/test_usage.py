@@ -32,8 +32,6 @@ SEE = "(see reelsieve {} --help)\n"
         ("sql one two", "got unexpected extra argument(s) (two) " + SEE.format("sql")),
         ("drop", "a dataset is missing: name it as DATASET or by --dataset " + SEE.format("drop")),
         ("drop a -d b", "got unexpected extra argument(s) (a) " + SEE.format("drop")),
-        ("rename a b -d c", "got unexpected extra argument(s) (b) " + SEE.format("rename")),
-        ("rename a", "missing argument 'NEW' " + SEE.format("rename")),
         ("select -d demo --bye vcs", "no such option: --bye, did you mean '--by'? " + SEE.format("select")),
         ("score --metrc vcs", "no such option: --metrc, did you mean '--metric'? " + SEE.format("score")),
         ("score --nothing-like-it", "no such option: --nothing-like-it " + SEE.format("score")),

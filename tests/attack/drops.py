@@ -1,10 +1,10 @@
-"""Renames and drops beside every command: a dataset changes its name, or goes, while something works on it.
+"""Drops beside every command: a dataset goes while something works on it.
 
-A command is held where it reads or writes a table. Then its dataset is renamed or dropped, by `reelsieve` or by SQL
-that asks nobody, and the command goes on. It finishes, or ends with one sentence and exit code 1; and what is stored
-then is whole: no row without its dataset, no partition without its rows, no lease, no unended run, no partial file.
+A command is held where it reads or writes a table. Then its dataset is dropped, by `reelsieve` or by SQL that asks
+nobody, and the command goes on. It finishes, or ends with one sentence and exit code 1; and what is stored then is
+whole: no row without its dataset, no partition without its rows, no lease, no unended run, no partial file.
 
-Run it with `python -m tests.attack.renames --changes 80 --seed 1`.
+Run it with `python -m tests.attack.drops --drops 80 --seed 1`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sqlalchemy as sa
 import typer
 
 from db.manifest.datasets import find_dataset
-from db.manifest.removal import drop_dataset, rename_dataset
+from db.manifest.removal import drop_dataset
 from db.schema import METADATA
 from db.server.embedded import stop_embedded
 from db.server.engine import open_engine
@@ -64,17 +64,14 @@ COMMANDS = {
 }
 # Where commands are held; those that never come there are not disturbed.
 TABLES = ("dataset", "video", "sample", "score", "scorer", "text_fact", "keypoint", "selection", "rating")
-CHANGES = ("rename", "drop")
 WAYS = ("reelsieve", "SQL")
-NEW = "e"
 N_VIDEOS = 6
 
 
-class Change(NamedTuple):
-    """What happens to the dataset of a command, by whom, while the command is held at a table."""
+class Drop(NamedTuple):
+    """Whose dataset is dropped, and how, while the command is held at a table."""
 
     command: str
-    change: str
     way: str
     table: str
 
@@ -84,26 +81,26 @@ class Change(NamedTuple):
         return "n" if " n" in COMMANDS[self.command] else "d"
 
 
-def main(changes: int = 80, seed: Seed = None) -> None:
-    """Rename or drop the dataset of a command so many times."""
-    campaign = Campaign("renames", seed)
+def main(drops: int = 80, seed: Seed = None) -> None:
+    """Drop the dataset of a command so many times."""
+    campaign = Campaign("drops", seed)
     with open_folder() as folder:
         warm_up()
         encoder, verifier = (folder / kind for kind in ("encoder", "verifier"))
         encoder.mkdir()
         models = save_text_encoder(encoder), save_verifier(verifier)
-        attack(folder, *models, drawn(campaign, changes), campaign)
+        attack(folder, *models, drawn(campaign, drops), campaign)
     campaign.finish()
 
 
-def drawn(campaign: Campaign, n: int) -> list[Change]:
-    """So many changes; the commands take turns, the rest is left to chance."""
+def drawn(campaign: Campaign, n: int) -> list[Drop]:
+    """So many drops; the commands take turns, the rest is left to chance."""
     names, choice = list(COMMANDS), campaign.random.choice
-    return [Change(names[place % len(names)], choice(CHANGES), choice(WAYS), choice(TABLES)) for place in range(n)]
+    return [Drop(names[place % len(names)], choice(WAYS), choice(TABLES)) for place in range(n)]
 
 
-def attack(folder: Path, encoder: Path, verifier: Path, changes: Sequence[Change], campaign: Campaign) -> None:
-    """Prepare a home, and make each change in a copy of it."""
+def attack(folder: Path, encoder: Path, verifier: Path, drops: Sequence[Drop], campaign: Campaign) -> None:
+    """Prepare a home, and make each drop in a copy of it."""
     manifest, changed = (folder / name for name in ("manifest", "changed"))
     manifest.mkdir()
     write_manifest(manifest, n_videos=N_VIDEOS)
@@ -117,46 +114,46 @@ def attack(folder: Path, encoder: Path, verifier: Path, changes: Sequence[Change
         command = home.run(*words.replace("MANIFEST", str(manifest)).split())
         assert command.wait() == 0, command.stderr
     stop_embedded(home.folder)
-    for number, change in enumerate(changes):
-        place = folder / f"change_{number}"
+    for number, drop in enumerate(drops):
+        place = folder / f"drop_{number}"
         place.mkdir()
-        of = _Disturbed(copied(home, place), change, changed, campaign)
+        of = _Disturbed(copied(home, place), drop, changed, campaign)
         try:
             of.run()
         except AssertionError as error:
-            campaign.expect(False, f"{change}: {error}")
+            campaign.expect(False, f"{drop}: {error}")
         finally:
             removed(of.home)
             shutil.rmtree(place)
 
 
 class _Disturbed:
-    """A command whose dataset changes while it is held."""
+    """A command whose dataset is dropped while it is held."""
 
-    def __init__(self, home: Home, change: Change, manifest: Path, campaign: Campaign) -> None:
-        self.home, self._change, self._campaign = home, change, campaign
+    def __init__(self, home: Home, drop: Drop, manifest: Path, campaign: Campaign) -> None:
+        self.home, self._drop, self._campaign = home, drop, campaign
         self._out = home.folder.parent / "out"
         self._out.mkdir()
-        self._words = COMMANDS[change.command].replace("CHANGED", str(manifest)).replace("OUT", str(self._out)).split()
+        self._words = COMMANDS[drop.command].replace("CHANGED", str(manifest)).replace("OUT", str(self._out)).split()
 
     def run(self) -> None:
-        """Hold the command, change its dataset, let it go on, and check how it ended and what it left."""
+        """Hold the command, drop its dataset, let it go on, and check how it ended and what it left."""
         engine = open_engine(self.home.url)
         try:
             with engine.begin() as connection:
-                connection.execute(sa.text(f"LOCK TABLE {self._change.table} IN ACCESS EXCLUSIVE MODE"))
+                connection.execute(sa.text(f"LOCK TABLE {self._drop.table} IN ACCESS EXCLUSIVE MODE"))
                 command = self.home.run(*self._words)
                 until(lambda: not command.is_running or self._waiting() > 0, "the command is held")
                 if not command.is_running:
                     self._campaign.counts["commands that never came to the table"] += 1
                     return
-                change = self._by_sql(connection) if self._change.way == "SQL" else self._by_command()
+                other = self._by_sql(connection) if self._drop.way == "SQL" else self._by_command()
         finally:
             engine.dispose()
-        self._campaign.counts.update((self._change.change, f"by {self._change.way}"))
-        self._check_words(self._change.command, command)
-        if isinstance(change, Command):
-            self._check_words(self._change.change, change)
+        self._campaign.counts.update(("drops", f"by {self._drop.way}"))
+        self._check_words(self._drop.command, command)
+        if isinstance(other, Command):
+            self._check_words("drop", other)
         self._check_state()
 
     def _waiting(self) -> int:
@@ -168,22 +165,18 @@ class _Disturbed:
         try:
             with connection.begin_nested():
                 connection.execute(sa.text("SET LOCAL lock_timeout = '1s'"))
-                of = find_dataset(connection, self._change.dataset)
+                of = find_dataset(connection, self._drop.dataset)
                 assert of is not None
-                if self._change.change == "drop":
-                    drop_dataset(connection, of)
-                else:
-                    rename_dataset(connection, of, NEW)
+                drop_dataset(connection, of)
         except sa.exc.OperationalError as error:
             if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
                 raise
-            self._campaign.counts["changes that the command kept out"] += 1
+            self._campaign.counts["drops that the command kept out"] += 1
 
     def _by_command(self) -> Command:
         """By `reelsieve`, which ends, or waits behind the same lock."""
-        further = {"drop": "--yes", "rename": NEW}[self._change.change]
-        other = self.home.run(self._change.change, self._change.dataset, further)
-        until(lambda: not other.is_running or self._waiting() > 1, "the change ends or waits")
+        other = self.home.run("drop", self._drop.dataset, "--yes")
+        until(lambda: not other.is_running or self._waiting() > 1, "the drop ends or waits")
         return other
 
     def _check_words(self, name: str, command: Command) -> None:
@@ -209,7 +202,7 @@ class _Disturbed:
         until(lambda: rows(url, leases) == [(0,)], "leases are given back")
         partial = [path.name for path in self._out.rglob("*partial*")]
         self._expect(not partial, f"partial files are left: {partial}")
-        if self._change.way == "reelsieve":
+        if self._drop.way == "reelsieve":
             known = {
                 row[0].rpartition(":")[0] or row[0] for row in rows(dagster, "SELECT partition FROM dynamic_partitions")
             }
@@ -217,7 +210,7 @@ class _Disturbed:
             self._expect(known == stored, f"Dagster knows {sorted(known)}, and stored are {sorted(stored)}")
 
     def _expect(self, holds: bool, fault: str) -> None:
-        self._campaign.expect(holds, f"{self._change}: {fault}")
+        self._campaign.expect(holds, f"{self._drop}: {fault}")
 
 
 def _pattern(line: str) -> str:
