@@ -12,7 +12,6 @@ import sqlalchemy as sa
 
 from assets.scores.registry import SCORERS, build_score_asset_name
 from db.schema import sample
-from db.schema.comments import find_comment
 
 # The tables of assets whose names differ from the names of their tables.
 _TABLES = {build_score_asset_name(metric): "score" for metric in SCORERS} | {
@@ -49,10 +48,10 @@ def _build_table_metadata(name: str) -> dict[str, object]:
     table = sample.metadata.tables.get(name)
     if table is None:
         return {}
-    columns = [_build_column(name, column) for column in table.columns]
+    columns = [_build_column(column) for column in table.columns]
     return {"dagster/table_name": f"public.{name}", "dagster/column_schema": dg.TableSchema(columns=columns)}
 
 
-def _build_column(table: str, column: sa.Column[object]) -> dg.TableColumn:
+def _build_column(column: sa.Column[object]) -> dg.TableColumn:
     constraints = dg.TableColumnConstraints(nullable=bool(column.nullable), unique=column.unique is True)
-    return dg.TableColumn(column.name, str(column.type).lower(), find_comment(table, column.name), constraints)
+    return dg.TableColumn(column.name, str(column.type).lower(), column.comment, constraints)

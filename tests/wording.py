@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 PROJECT = Path(__file__).resolve().parents[1]
 ROOMS = ("metrics_core", "db", "assets", "orchestration", "demo", "reelsieve")
-PROSE = (".md", ".html", ".txt")
+PROSE = (".md", ".html", ".txt", ".sql")
 # A frozen migration never changes, a record of training and the tables of the papers are made by programs.
 LEFT_OUT = ("db/migrations/", "demo/encoder/", "metrics_core/ecs/verifier/RECORD.md", "docs/papers.md")
 

@@ -1,7 +1,6 @@
 """The tables of the curation database as SQLAlchemy objects; the first migration creates them."""
 
 from db.schema.columns import METADATA
-from db.schema.comments import set_comments
 from db.schema.conclusions import agreement, estimated_mean, keypoint_threshold, score_threshold
 from db.schema.evidence import (
     ecs_verdict,
@@ -93,5 +92,3 @@ __all__ = [
     "view_definition",
     "wrong_span",
 ]
-
-set_comments(METADATA)

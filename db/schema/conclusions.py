@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import JSONB
 
-from db.schema.columns import METADATA, id_column, parent_column, text_column, time_column
+from db.schema.columns import (
+    column,
+    declare_table,
+    id_column,
+    json_column,
+    measure_column,
+    parent_column,
+    text_column,
+    time_column,
+)
 
 
-def _threshold(name: str, own_columns: Sequence[sa.schema.SchemaItem], *unique: str) -> sa.Table:
-    """Return a table of thresholds within a dataset or a shard. own_columns: columns and checks; unique: columns of its
-    unique key.
+def _threshold(
+    name: str, comment: str, comments: Mapping[str, str], own_columns: Sequence[sa.schema.SchemaItem], *unique: str
+) -> sa.Table:
+    """Return a table of thresholds within a dataset or a shard. comments: those of columns that both tables have, by
+    their names; own_columns: columns and checks; unique: columns of its unique key.
     """
-    return sa.Table(
+    return declare_table(
         name,
-        METADATA,
-        id_column(f"{name}_id"),
+        comment,
+        id_column(f"{name}_id", "Number of the threshold."),
         parent_column("scorer.scorer_id"),
         parent_column("dataset.dataset_id"),
-        text_column("scope"),
-        sa.Column("shard", sa.Integer, nullable=True),
+        text_column("scope", "dataset, or shard."),
+        column("shard", sa.Integer, comments["shard"], nullable=True),
         *own_columns,
-        text_column("method"),
-        text_column("objective"),
-        sa.Column("n", sa.BigInteger, nullable=False),
-        sa.Column("details", JSONB(none_as_null=True), nullable=False, server_default="{}"),
+        text_column("method", comments["method"]),
+        text_column("objective", comments["objective"]),
+        column("n", sa.BigInteger, comments["n"]),
+        json_column("details", comments["details"], server_default="{}"),
         time_column("created_at"),
         sa.UniqueConstraint(
             *("scorer_id", "dataset_id", "scope", "shard", *unique, "method", "objective"),
@@ -39,10 +49,18 @@ def _threshold(name: str, own_columns: Sequence[sa.schema.SchemaItem], *unique: 
 
 keypoint_threshold = _threshold(
     "keypoint_threshold",
+    "Probabilities from which a keypoint counts as covered; view threshold_in_force has those in use.",
+    {
+        "shard": "Shard whose labels it was computed from; NULL where the scope is the dataset.",
+        "method": "keypoint_labels (calibrated on labels).",
+        "objective": "Measure that the calibration made as good as possible: f1, youden, mcc or coverage.",
+        "n": "Number of labels that it was computed from.",
+        "details": "Further numbers, such as intervals and warnings.",
+    },
     [
-        text_column("dimension"),
-        sa.Column("threshold", sa.Double, nullable=False),
-        sa.Column("n_positive", sa.BigInteger, nullable=True),
+        text_column("dimension", "Dimension of the keypoints that it decides."),
+        column("threshold", sa.Double, "Probability from which a keypoint counts as covered."),
+        column("n_positive", sa.BigInteger, "Number of labels by which the keypoint is covered.", nullable=True),
     ],
     "dimension",
 )
@@ -50,67 +68,122 @@ keypoint_threshold = _threshold(
 # Column at_least has another name than a score or a keypoint's threshold, so that a natural join is never by it.
 score_threshold = _threshold(
     "score_threshold",
+    "Thresholds on scores; views dataset_thresholds and shard_thresholds have those of active scorers, by names.",
+    {
+        "shard": "Shard whose scores it applies to; NULL where the scope is the dataset.",
+        "method": "quantile (of the scores), or ratings (captions that people find good).",
+        "objective": "Purpose, as recipes name it: keep 0.125 keeps the best eighth, good overall the captions that "
+        "people find good.",
+        "n": "Number of scores that it was computed from.",
+        "details": "Where method is ratings: aspect, least rating of a good sample (by goodness in current_rating), "
+        "shares of good and other samples that pass, Youden J on other videos with that of simple scores.",
+    },
     [
-        text_column("kind"),
-        sa.Column("at_least", sa.Double, nullable=False),
-        sa.Column("low", sa.Double, nullable=True),
-        sa.Column("high", sa.Double, nullable=True),
-        sa.Column("n_kept", sa.BigInteger, nullable=False),
-        sa.Column("n_good", sa.BigInteger, nullable=True),
+        text_column("kind", "Kind of samples whose scores it applies to: caption, or qa for question-answer pairs."),
+        column("at_least", sa.Double, "The threshold: the lowest score that passes."),
+        measure_column(
+            "low",
+            "Lower end of the threshold's 95 % interval; NULL where method is quantile, or the interval is undefined.",
+        ),
+        measure_column(
+            "high",
+            "Upper end of the threshold's 95 % interval; NULL where method is quantile, or the interval is undefined.",
+        ),
+        column(
+            "n_kept",
+            sa.BigInteger,
+            "Number of the n scores that pass; more than the wanted share if several scores equal the threshold.",
+        ),
+        column(
+            "n_good",
+            sa.BigInteger,
+            "Number of samples that people find good; NULL where method is quantile.",
+            nullable=True,
+        ),
         sa.CheckConstraint("kind IN ('caption', 'qa')", name="kind"),
     ],
     "kind",
 )
 
-agreement = sa.Table(
+agreement = declare_table(
     "agreement",
-    METADATA,
-    id_column("agreement_id"),
+    "Agreement of a metric or a simple score with people's judgements in a dataset.",
+    id_column("agreement_id", "Number of the row."),
     parent_column("dataset.dataset_id"),
-    # NULL for length and majority, and for agreement between raters.
-    sa.Column("scorer_id", sa.BigInteger, sa.ForeignKey("scorer.scorer_id", ondelete="CASCADE"), nullable=True),
-    text_column("metric"),
-    text_column("aspect"),
-    text_column("grouping"),
-    text_column("statistic"),
-    sa.Column("value", sa.Double, nullable=True),
-    sa.Column("low", sa.Double, nullable=True),
-    sa.Column("high", sa.Double, nullable=True),
-    sa.Column("n", sa.BigInteger, nullable=False),
-    sa.Column("n_undefined", sa.BigInteger, nullable=False),
-    sa.Column("n_undefined_resamples", sa.BigInteger, nullable=False),
-    sa.Column("n_stale", sa.BigInteger, nullable=False),
-    sa.Column("baseline", sa.Boolean, nullable=False),
-    sa.Column("seed", sa.BigInteger, nullable=False),
+    parent_column(
+        "scorer.scorer_id", "Scorer; NULL for length and majority, and for agreement between raters.", nullable=True
+    ),
+    text_column(
+        "metric", 'Name of the metric or of the simple score; "one rater" and "raters" are agreement between people.'
+    ),
+    text_column("aspect", "Aspect that people judged."),
+    text_column(
+        "grouping",
+        "Which samples are compared: pooled, per_video, per_system, within_system, and others in docs/agreement.md.",
+    ),
+    text_column("statistic", "Name of the coefficient, such as spearman."),
+    measure_column("value", "Value of the coefficient; NULL where it is undefined."),
+    measure_column("low", "Lower end of the 95 % interval."),
+    measure_column("high", "Upper end of the 95 % interval."),
+    column("n", sa.BigInteger, "Number of samples, videos or pairs that it was computed from."),
+    column("n_undefined", sa.BigInteger, "Samples left out since their score is undefined."),
+    column("n_undefined_resamples", sa.BigInteger, "Resamples in which the coefficient is undefined."),
+    column("n_stale", sa.BigInteger, "Samples left out since their score is stale."),
+    column("baseline", sa.Boolean, "Whether the row is about a simple score, or about majority."),
+    column("seed", sa.BigInteger, "Seed of the resamples."),
     time_column("created_at"),
     sa.UniqueConstraint("dataset_id", "metric", "aspect", "grouping", "statistic", name="uq_agreement_statistic"),
 )
 
-# The mean of an expensive score over all captions of a group, estimated from a part and corrected by another score.
-estimated_mean = sa.Table(
+estimated_mean = declare_table(
     "estimated_mean",
-    METADATA,
-    id_column("estimated_mean_id"),
+    "Mean of an expensive score over all captions of a group, estimated from a random part of them.",
+    id_column("estimated_mean_id", "Number of the row."),
     parent_column("dataset.dataset_id"),
-    text_column("dear"),
-    # NULL where people rate.
-    sa.Column("dear_scorer_id", sa.BigInteger, sa.ForeignKey("scorer.scorer_id", ondelete="CASCADE"), nullable=True),
-    # NULL where nothing corrects the mean.
-    sa.Column("helper_scorer_id", sa.BigInteger, sa.ForeignKey("scorer.scorer_id", ondelete="CASCADE"), nullable=True),
-    text_column("group_kind"),
-    text_column("group_name", nullable=True),
-    sa.Column("value", sa.Double, nullable=False),
-    sa.Column("low", sa.Double, nullable=True),
-    sa.Column("high", sa.Double, nullable=True),
-    sa.Column("n", sa.BigInteger, nullable=False),
-    sa.Column("size", sa.BigInteger, nullable=False),
-    sa.Column("slope", sa.Double, nullable=False),
-    sa.Column("plain", sa.Double, nullable=False),
-    sa.Column("gain", sa.Double, nullable=True),
-    sa.Column("spread", sa.Double, nullable=True),
-    sa.Column("half_width", sa.Double, nullable=False),
-    sa.Column("n_more", sa.BigInteger, nullable=True),
-    sa.Column("seed", sa.BigInteger, nullable=False),
+    text_column("dear", "What was asked about a part: the aspect of people's ratings, or the metric that judges."),
+    parent_column(
+        "scorer.scorer_id", "Scorer that judges; NULL where people rate.", name="dear_scorer_id", nullable=True
+    ),
+    parent_column(
+        "scorer.scorer_id",
+        "Scorer whose values for all captions of the group correct the mean; NULL where nothing does.",
+        name="helper_scorer_id",
+        nullable=True,
+    ),
+    text_column("group_kind", "dataset (all its captions), system, or selection."),
+    text_column("group_name", "Name of the system or number of the selection; NULL for the dataset.", nullable=True),
+    column("value", sa.Double, "Estimated mean over all captions of the group."),
+    measure_column(
+        "low", "Lower end of the 95 % interval; NULL where all answers are equal and none is known outside of the part."
+    ),
+    measure_column("high", "Upper end of the 95 % interval."),
+    column("n", sa.BigInteger, "Number of answers that count: those before the first gap in the order of the draw."),
+    column("size", sa.BigInteger, "Number of captions of the group, without those that could not be judged."),
+    column(
+        "slope", sa.Double, "How much of the helper's differences the correction uses; 0 where nothing is corrected."
+    ),
+    column("plain", sa.Double, "Mean of the answers without correction."),
+    measure_column(
+        "gain",
+        "How many times as many answers the plain mean would need for an interval as narrow; NULL where it is "
+        "undefined.",
+    ),
+    measure_column(
+        "spread", "Standard deviation of what the helper leaves open; NULL where the interval is not computed from it."
+    ),
+    column(
+        "half_width",
+        sa.Double,
+        "Half width of the interval that n_more is about: a twentieth of the scale, such as .2 for ratings from 1 "
+        "to 5 and .05 for a judge.",
+    ),
+    column(
+        "n_more",
+        sa.BigInteger,
+        "How many more answers such an interval would probably need; NULL where it cannot be forecast.",
+        nullable=True,
+    ),
+    column("seed", sa.BigInteger, "Seed of the order of the draw."),
     time_column("created_at"),
     sa.UniqueConstraint(
         *("dataset_id", "dear", "dear_scorer_id", "helper_scorer_id", "group_kind", "group_name"),

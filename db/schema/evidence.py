@@ -5,113 +5,135 @@ from __future__ import annotations
 import sqlalchemy as sa
 from pgvector.sqlalchemy import VECTOR
 
-from db.schema.columns import METADATA, digest_column, json_column, parent_column, text_column, time_column
+from db.schema.columns import (
+    column,
+    declare_table,
+    digest_column,
+    json_column,
+    key_column,
+    measure_column,
+    parent_column,
+    text_column,
+    time_column,
+)
 
-text_embedding = sa.Table(
+text_embedding = declare_table(
     "text_embedding",
-    METADATA,
+    "The vector of a text by an encoder; each distinct text once.",
     parent_column("model.model_id", primary_key=True),
-    sa.Column("text_sha256", sa.LargeBinary, primary_key=True),
-    sa.Column("embedding", VECTOR(), nullable=False),
-    sa.Column("n_chunks", sa.SmallInteger, nullable=False, server_default="1"),
+    key_column("text_sha256", sa.LargeBinary),
+    column("embedding", VECTOR()),
+    column(
+        "n_chunks",
+        sa.SmallInteger,
+        "Number of chunks whose mean the vector is: more than 1 for a text that is longer than the encoder reads.",
+        server_default="1",
+    ),
 )
 
 # Keywords that chat models extracted from texts; keywords by rules are not stored.
-keyword_set = sa.Table(
+keyword_set = declare_table(
     "keyword_set",
-    METADATA,
+    "The keywords that a chat model picked from a text.",
     parent_column("model.model_id", primary_key=True),
-    sa.Column("text_sha256", sa.LargeBinary, primary_key=True),
-    json_column("keywords", nullable=False),
-    text_column("status"),
-    text_column("reason", nullable=True),
+    key_column("text_sha256", sa.LargeBinary),
+    json_column("keywords", "List of the keywords."),
+    text_column("status", "ok, refused, or failed."),
+    text_column("reason", "Why there are no keywords; NULL where the status is ok.", nullable=True),
     text_column("run_id"),
-    time_column("extracted_at"),
+    time_column("extracted_at", "When they were extracted."),
     sa.CheckConstraint("status IN ('ok', 'refused', 'failed')", name="status"),
     sa.CheckConstraint("(status = 'ok') = (reason IS NULL)", name="reason_unless_ok"),
     sa.CheckConstraint("status = 'ok' OR keywords = '[]'", name="keywords_if_ok"),
 )
 
-frame_set = sa.Table(
+frame_set = declare_table(
     "frame_set",
-    METADATA,
+    "Status of a video's frames under an image encoder; the vectors are in frame_embedding.",
     parent_column("model.model_id", primary_key=True),
     parent_column("video.video_id", primary_key=True),
     digest_column("content_sha256"),
-    text_column("status"),
-    text_column("error", nullable=True),
-    sa.Column("n_frames", sa.Integer, nullable=True),
-    sa.Column("n_sampled", sa.Integer, nullable=False),
-    text_column("reader", nullable=True),
-    time_column("encoded_at"),
+    text_column("status", "ok, unreadable (final), or failed (the next run tries again)."),
+    text_column("error", "Why there are no frames; NULL where the status is ok.", nullable=True),
+    column("n_frames", sa.Integer, "Number of frames of the video.", nullable=True),
+    column("n_sampled", sa.Integer, "Number of frames that were encoded."),
+    text_column("reader", "Library that decoded the file.", nullable=True),
+    time_column("encoded_at", "When the frames were encoded."),
     sa.Index("ix_frame_set_video_id", "video_id"),
     sa.CheckConstraint("status IN ('ok', 'unreadable', 'failed')", name="status"),
     sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
 )
 
-frame_embedding = sa.Table(
+frame_embedding = declare_table(
     "frame_embedding",
-    METADATA,
+    "The vector of a sampled frame by an image encoder.",
     parent_column("model.model_id", primary_key=True),
     parent_column("video.video_id", primary_key=True),
-    sa.Column("frame_index", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("time_s", sa.Double, nullable=False),
-    sa.Column("embedding", VECTOR(), nullable=False),
+    key_column("frame_index", sa.Integer, "Number of the frame in the video, from 0."),
+    column("time_s", sa.Double, "Time of the frame in seconds."),
+    column("embedding", VECTOR()),
     sa.Index("ix_frame_embedding_video_id", "video_id"),
 )
 
 # Vectors that a manifest brings, by encoders that are not run here. `content_sha256` is of the file at that time.
-video_embedding = sa.Table(
+video_embedding = declare_table(
     "video_embedding",
-    METADATA,
+    "The vector of a whole video by an encoder of another tool, as the manifest brought it.",
     parent_column("model.model_id", primary_key=True),
     parent_column("video.video_id", primary_key=True),
-    digest_column("content_sha256", nullable=True),
-    sa.Column("embedding", VECTOR(), nullable=False),
-    json_column("extra"),
+    digest_column(
+        "content_sha256",
+        "SHA-256 of the video file when the vector was stored; if it differs now, the vector is not used.",
+        nullable=True,
+    ),
+    column("embedding", VECTOR()),
+    json_column("extra", nullable=True),
     digest_column("row_sha256"),
     sa.Index("ix_video_embedding_video_id", "video_id"),
 )
 
-entailment = sa.Table(
+entailment = declare_table(
     "entailment",
-    METADATA,
+    "Probability, by a verifier, that one text follows from another; one row per pair.",
     parent_column("model.model_id", primary_key=True),
-    sa.Column("pair_sha256", sa.LargeBinary, primary_key=True),
-    sa.Column("probability", sa.Double, nullable=False),
-    sa.Column("truncated", sa.Boolean, nullable=False),
+    key_column("pair_sha256", sa.LargeBinary, "Digest of the two texts."),
+    column("probability", sa.Double, "Probability that the second text follows from the first one, from 0 to 1."),
+    column("truncated", sa.Boolean, "Whether the texts were too long for the verifier, which read only their start."),
     # Refuses NaN too, which Postgres holds to be greater than every number.
     sa.CheckConstraint("probability BETWEEN 0 AND 1", name="probability"),
 )
 
-verdict_set = sa.Table(
+verdict_set = declare_table(
     "verdict_set",
-    METADATA,
+    "Status of the verification of a caption's keypoints; the verdicts are in ecs_verdict.",
     parent_column("scorer.scorer_id", primary_key=True),
     parent_column("sample.sample_id", primary_key=True),
     digest_column("input_sha256"),
-    text_column("status"),
-    text_column("error", nullable=True),
-    sa.Column("n_sentences", sa.Integer, nullable=False),
-    sa.Column("n_passes", sa.Integer, nullable=False),
+    text_column("status", "ok, or unverifiable."),
+    text_column("error", "Why there are no verdicts; NULL where the status is ok.", nullable=True),
+    column("n_sentences", sa.Integer, "Number of sentences of the caption."),
+    column("n_passes", sa.Integer, "Number of pairs that the verifier was given."),
     text_column("run_id"),
-    time_column("verified_at"),
+    time_column("verified_at", "When it was verified."),
     sa.Index("ix_verdict_set_sample_id", "sample_id"),
     sa.CheckConstraint("status IN ('ok', 'unverifiable')", name="status"),
     sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
 )
 
-ecs_verdict = sa.Table(
+ecs_verdict = declare_table(
     "ecs_verdict",
-    METADATA,
-    sa.Column("scorer_id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("sample_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    "Probability that a caption covers a keypoint, with the sentence that covers it best.",
+    key_column("scorer_id", sa.BigInteger),
+    key_column("sample_id", sa.BigInteger),
     parent_column("keypoint.keypoint_id", primary_key=True),
-    sa.Column("probability", sa.Double, nullable=True),
-    sa.Column("sentence_index", sa.Integer, nullable=True),
-    text_column("sentence", nullable=True),
-    sa.Column("is_lower_bound", sa.Boolean, nullable=False),
-    sa.Column("n_passes", sa.Integer, nullable=False),
+    measure_column(
+        "probability",
+        "Probability that the caption covers the keypoint, from 0 to 1; NULL if no sentence was compared.",
+    ),
+    column("sentence_index", sa.Integer, "Place of the best sentence in the caption, from 0.", nullable=True),
+    text_column("sentence", "The sentence of the caption that covers the keypoint best.", nullable=True),
+    column("is_lower_bound", sa.Boolean, "Whether the verifier stopped early, so that the probability may be higher."),
+    column("n_passes", sa.Integer, "Number of pairs that the verifier was given."),
     sa.ForeignKeyConstraint(
         ["scorer_id", "sample_id"], ["verdict_set.scorer_id", "verdict_set.sample_id"], ondelete="CASCADE"
     ),

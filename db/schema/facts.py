@@ -4,52 +4,151 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from db.schema.columns import METADATA, digest_column, parent_column, text_column, time_column
+from db.schema.columns import (
+    column,
+    declare_table,
+    digest_column,
+    key_column,
+    measure_column,
+    parent_column,
+    text_column,
+    time_column,
+)
 
 # Keyed by the hash of the text, so that a changed text never keeps the facts of the old one.
-text_fact = sa.Table(
+text_fact = declare_table(
     "text_fact",
-    METADATA,
-    sa.Column("text_sha256", sa.LargeBinary, primary_key=True),
-    text_column("rule"),
-    sa.Column("words", sa.Integer, nullable=False),
-    sa.Column("sentences", sa.Integer, nullable=False),
-    sa.Column("repetition", sa.Double, nullable=True),
-    sa.Column("boilerplate", sa.Double, nullable=True),
-    sa.Column("digit_share", sa.Double, nullable=True),
-    sa.Column("name_share", sa.Double, nullable=True),
-    text_column("language", nullable=True),
-    time_column("described_at"),
+    "Facts that describe a text, one row per distinct text. They do not measure quality.",
+    key_column("text_sha256", sa.LargeBinary),
+    text_column("rule", "Version of the rules by which the facts were measured."),
+    column("words", sa.Integer, "Number of words; a Han or kana character is a word."),
+    column("sentences", sa.Integer, "Number of sentences."),
+    measure_column(
+        "repetition", "Share of the sequences of three words that occurred earlier in the text; NULL with fewer words."
+    ),
+    measure_column(
+        "boilerplate",
+        'Share of the sentences with an English stock phrase, such as "the video shows"; NULL without sentences.',
+    ),
+    measure_column("digit_share", "Share of the words that hold a digit; NULL without words."),
+    measure_column(
+        "name_share", "Share of the words inside sentences that begin with a capital letter; NULL without such words."
+    ),
+    text_column("language", "ISO 639 code of the language; NULL if the text is too short to detect it.", nullable=True),
+    time_column("described_at", "When the facts were measured."),
 )
 
-_PICTURE_FACTS = (
-    *("motion", "motion_min", "motion_max", "camera_motion", "object_motion"),
-    *("frame_change", "frame_change_min", "frame_change_max", "static_share", "frozen_share", "black_share"),
-    *("sharpness", "sharpness_min", "sharpness_max", "brightness", "brightness_min", "brightness_max"),
-    *("contrast", "contrast_min", "contrast_max", "letterbox"),
-)
-# Facts that need the models of the extra `facts`.
-FACTS_BY_MODELS = ("text_share", "text_area", "speech_share")
+_PICTURE_FACTS = [
+    measure_column(
+        "motion",
+        "Mean length of the motion of blocks between pictures 0.2 s apart, in picture heights a second, median; for "
+        "every codec. Faster than 0.7 up or down or 1.2 sideways it is not followed. NULL for less than 0.2 s, "
+        "frames more than 0.3 s apart, or no structure.",
+    ),
+    measure_column("motion_min", "motion in the step that moves least; depends on the coding."),
+    measure_column("motion_max", "motion in the step that moves most; depends on the coding."),
+    measure_column(
+        "camera_motion",
+        "Part of the motion that one shift, zoom and turn of the whole picture explains, median; below 0.03 it is "
+        "hardly distinguishable from none.",
+    ),
+    measure_column("object_motion", "Motion that remains without the motion of the camera, median."),
+    measure_column(
+        "frame_change",
+        "Mean difference of two blurred pictures 0.2 s apart in grey levels of 0 to 255, median; of two frames in a "
+        "row where they are more than 0.3 s apart. NULL for less than 0.2 s.",
+    ),
+    measure_column("frame_change_min", "frame_change of the step that changes least; near 0 it depends on the coding."),
+    measure_column("frame_change_max", "frame_change of the step that changes most."),
+    measure_column(
+        "static_share",
+        "Share of the time without movement: the hundredth of the picture's blocks that changes most changes by "
+        "less than five grey levels in 0.2 s. NULL for less than 0.2 s.",
+    ),
+    measure_column(
+        "frozen_share",
+        "static_share with less than one grey level; strong coding freezes slight movement, so select by static_share.",
+    ),
+    measure_column("black_share", "Share of the time in which 98 % of the pixels are dark."),
+    measure_column(
+        "sharpness",
+        "Variance of the Laplacian in grey levels at the stored size, median over frames; texture, noise, size and "
+        "bit rate change it: it does not measure quality, and files of different coding cannot be compared by it.",
+    ),
+    measure_column("sharpness_min", "sharpness of the least sharp frame."),
+    measure_column("sharpness_max", "sharpness of the sharpest frame."),
+    measure_column("brightness", "Mean luma of a frame from black (0) to white (1), median over frames."),
+    measure_column("brightness_min", "brightness of the darkest frame."),
+    measure_column("brightness_max", "brightness of the brightest frame."),
+    measure_column("contrast", "Standard deviation of the luma of a frame from 0 to 0.5, median over frames."),
+    measure_column("contrast_min", "contrast of the frame with least contrast."),
+    measure_column("contrast_max", "contrast of the frame with most contrast."),
+    measure_column(
+        "letterbox",
+        "Share of the picture that dark even bars at its edges take in four fifths of the frames read; NULL if all "
+        "is dark.",
+    ),
+]
+# Those that need the models of the extra `facts`.
+_MODEL_FACTS = [
+    measure_column(
+        "text_share",
+        "Share of the frames looked at, one every two seconds, with a line of text on screen that the model reads. "
+        "NULL unless measured with the extra facts.",
+    ),
+    measure_column(
+        "text_area",
+        "Share of the picture that boxes around these lines cover, mean over all frames looked at, with and without "
+        "text. NULL unless measured with the extra facts.",
+    ),
+    measure_column(
+        "speech_share",
+        "Share of the time in which somebody speaks. NULL without a sound track, where more than a tenth of it does "
+        "not decode, or unless measured with the extra facts.",
+    ),
+]
+FACTS_BY_MODELS = tuple(fact.name for fact in _MODEL_FACTS)
 # A row made from an older file of the video does not count: views and the list of pending videos compare the hashes.
-video_fact = sa.Table(
+video_fact = declare_table(
     "video_fact",
-    METADATA,
+    "Facts that describe the pictures of a video; they do not measure quality. Views show those of the present file.",
     parent_column("video.video_id", primary_key=True),
     digest_column("content_sha256"),
-    text_column("rule"),
-    text_column("status"),
-    text_column("error", nullable=True),
-    *[sa.Column(name, sa.Double, nullable=True) for name in _PICTURE_FACTS],
-    sa.Column("cuts", sa.Integer, nullable=True),
-    sa.Column("has_sound", sa.Boolean, nullable=True),
-    sa.Column("signature", sa.LargeBinary, nullable=True),
-    sa.Column("repeated_share", sa.Double, nullable=True),
-    text_column("models", nullable=True),
-    *[sa.Column(name, sa.Double, nullable=True) for name in FACTS_BY_MODELS],
-    time_column("measured_at"),
+    text_column("rule", "Version of the rules by which the facts were measured."),
+    text_column("status", "ok, unreadable (final), or failed (the next run tries again)."),
+    text_column("error", "Why there are no facts; NULL where the status is ok.", nullable=True),
+    *_PICTURE_FACTS,
+    column(
+        "cuts",
+        sa.Integer,
+        "Number of hard cuts; repeated frames are none, and with few frames a second a jump in fast motion may "
+        "count as one.",
+        nullable=True,
+    ),
+    column("has_sound", sa.Boolean, "Whether the file has a sound track; a silent one counts too.", nullable=True),
+    column(
+        "signature",
+        sa.LargeBinary,
+        "128 bytes that describe the edges in the picture at four moments; dedupe_videos in a recipe recognises "
+        "copies of a video by them.",
+        nullable=True,
+    ),
+    measure_column(
+        "repeated_share",
+        "Share of the frames that repeat the previous picture, as in a file of 30 frames with 10 pictures a second; "
+        "under strong coding slow motion counts in part.",
+    ),
+    text_column(
+        "models",
+        "Packages of the models behind text_share, text_area and speech_share, and the version of their rules; NULL "
+        "if measured without them.",
+        nullable=True,
+    ),
+    *_MODEL_FACTS,
+    time_column("measured_at", "When the facts were measured."),
     sa.CheckConstraint("status IN ('ok', 'unreadable', 'failed')", name="status"),
     sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
 )
 
 TEXT_FACTS = ("words", "sentences", "repetition", "boilerplate", "digit_share", "name_share", "language")
-VIDEO_FACTS = (*_PICTURE_FACTS, "cuts", "has_sound", "repeated_share", *FACTS_BY_MODELS)
+VIDEO_FACTS = (*(fact.name for fact in _PICTURE_FACTS), "cuts", "has_sound", "repeated_share", *FACTS_BY_MODELS)

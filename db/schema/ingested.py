@@ -7,11 +7,14 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from db.schema.columns import (
-    METADATA,
+    column,
+    declare_table,
     digest_column,
     id_column,
     json_column,
+    key_column,
     key_copy_column,
+    measure_column,
     parent_column,
     text_column,
     time_column,
@@ -19,125 +22,188 @@ from db.schema.columns import (
 
 # Kept by triggers. Processes that write scores of a shard share the lock on its row; one that marks scores as stale
 # holds it exclusively.
-shard = sa.Table(
+shard = declare_table(
     "shard",
-    METADATA,
+    "A shard that has samples, or had some.",
     parent_column("dataset.dataset_id", primary_key=True),
-    sa.Column("shard", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("n_samples", sa.BigInteger, nullable=False),
+    key_column("shard", sa.Integer),
+    column("n_samples", sa.BigInteger, "Number of samples in the shard; kept up to date by triggers."),
 )
 
-# The views and functions as they were made, so that a changed definition is noticed.
-view_definition = sa.Table(
+view_definition = declare_table(
     "view_definition",
-    METADATA,
-    sa.Column("name", sa.Text, primary_key=True),
-    digest_column("sql_sha256"),
+    "One row per view with a digest of its definition, by which Reelsieve notices that it must create the view anew.",
+    key_column("name", sa.Text, "Name of the view."),
+    digest_column("sql_sha256", "Digest of the view's SQL and of all comments."),
 )
 
 
-dataset = sa.Table(
+dataset = declare_table(
     "dataset",
-    METADATA,
-    id_column("dataset_id"),
-    sa.Column("name", sa.Text, nullable=False, unique=True),
-    sa.Column("n_shards", sa.Integer, nullable=False),
+    "A named collection of videos with their captions, questions and judgements.",
+    id_column("dataset_id", "Number of the dataset."),
+    column("name", sa.Text, "Name of the dataset, as in --dataset.", unique=True),
+    column("n_shards", sa.Integer, "Number of shards, fixed at the first ingest."),
     time_column("created_at"),
     sa.CheckConstraint("n_shards BETWEEN 1 AND 10000", name="n_shards"),
 )
 
-video = sa.Table(
+video = declare_table(
     "video",
-    METADATA,
-    id_column("video_id"),
+    "A video file of the dataset, or a key for texts without a file.",
+    id_column("video_id", "Number of the video."),
     parent_column("dataset.dataset_id"),
-    sa.Column("shard", sa.Integer, nullable=False),
+    column("shard", sa.Integer),
     text_column("key"),
-    text_column("uri", nullable=True),
-    digest_column("content_sha256", nullable=True),
-    sa.Column("size_bytes", sa.BigInteger, nullable=True),
-    sa.Column("mtime_ns", sa.BigInteger, nullable=True),
-    sa.Column("ctime_ns", sa.BigInteger, nullable=True),
-    sa.Column("inode", sa.BigInteger, nullable=True),
-    text_column("etag", nullable=True),
-    sa.Column("member_offset", sa.BigInteger, nullable=True),
-    sa.Column("duration_s", sa.Double, nullable=True),
-    sa.Column("fps", sa.Double, nullable=True),
-    sa.Column("n_frames", sa.Integer, nullable=True),
-    sa.Column("width", sa.Integer, nullable=True),
-    sa.Column("height", sa.Integer, nullable=True),
-    text_column("codec", nullable=True),
-    text_column("status"),
-    text_column("error", nullable=True),
-    json_column("extra"),
+    text_column(
+        "uri",
+        "Address of the file: a path, root://NAME/path, s3://, gs://, https://, tar://TAR#MEMBER or "
+        "lance://TABLE#COLUMN/ROW; NULL for a video that is text only.",
+        nullable=True,
+    ),
+    digest_column(
+        "content_sha256", "SHA-256 of the file when it was ingested; NULL for a video that is text only.", nullable=True
+    ),
+    column("size_bytes", sa.BigInteger, "Size of the file in bytes.", nullable=True),
+    column(
+        "mtime_ns",
+        sa.BigInteger,
+        "Time of the last change of the file, or of the tar file that holds it, in nanoseconds since 1970.",
+        nullable=True,
+    ),
+    column(
+        "ctime_ns",
+        sa.BigInteger,
+        "Time of the last change of the file or of its rights, in nanoseconds since 1970; of a member, of its tar "
+        "file.",
+        nullable=True,
+    ),
+    column(
+        "inode",
+        sa.BigInteger,
+        "Number of the file, or of the tar file that holds it, in its file system.",
+        nullable=True,
+    ),
+    text_column(
+        "etag",
+        "ETag of the object in its store, which changes with its content, or version of the Lance table; NULL for "
+        "files.",
+        nullable=True,
+    ),
+    column(
+        "member_offset",
+        sa.BigInteger,
+        "Place of the file's first byte in the tar file that holds it; NULL for a file of its own and for a row of "
+        "a Lance table.",
+        nullable=True,
+    ),
+    measure_column("duration_s", "Length in seconds."),
+    measure_column("fps", "Frames a second."),
+    column("n_frames", sa.Integer, "Number of frames.", nullable=True),
+    column("width", sa.Integer, "Width in pixels, as displayed.", nullable=True),
+    column("height", sa.Integer, "Height in pixels, as displayed.", nullable=True),
+    text_column("codec", "Codec of the video stream, such as h264.", nullable=True),
+    text_column("status", "ok, damaged (some frames decode), undecodable, or text_only (there is no file)."),
+    text_column("error", "Why the file is not ok; NULL for status ok.", nullable=True),
+    json_column("extra", nullable=True),
     digest_column("row_sha256"),
     # Kept by triggers on reference and keypoint; db/schema/inputs.py compares them to find stale scores.
-    digest_column("references_sha256", nullable=True),
-    digest_column("reference_segments_digest", nullable=True),
-    digest_column("keypoints_sha256", nullable=True),
+    digest_column(
+        "references_sha256",
+        "Digest of the texts of the video's references, kept up to date by triggers.",
+        nullable=True,
+    ),
+    digest_column(
+        "reference_segments_digest",
+        "Digest of the times of the video's references, kept up to date by triggers.",
+        nullable=True,
+    ),
+    digest_column("keypoints_sha256", "Digest of the video's keypoints, kept up to date by triggers.", nullable=True),
     key_copy_column("video"),
-    text_column("licence", nullable=True),
-    text_column("source_url", nullable=True),
-    text_column("collected_at", nullable=True),
-    sa.Column("opt_out", sa.Boolean, nullable=True),
-    # Set by a trigger: when the file or own fields last changed after the row was inserted.
-    sa.Column("rewritten_at", sa.DateTime(timezone=True), nullable=True),
+    text_column(
+        "licence", "Licence under which it may be used, as the manifest names it; NULL if unknown.", nullable=True
+    ),
+    text_column("source_url", "Web address that it was collected from; NULL if unknown.", nullable=True),
+    text_column(
+        "collected_at",
+        "Date, with or without a time, at which it was collected, in ISO 8601; NULL if unknown.",
+        nullable=True,
+    ),
+    column("opt_out", sa.Boolean, "Whether its owner asked to leave it out; NULL if unknown.", nullable=True),
+    column(
+        "rewritten_at",
+        sa.DateTime(timezone=True),
+        "When its file, licence, source or own fields last changed; NULL if they did not.",
+        nullable=True,
+    ),
     sa.UniqueConstraint("dataset_id", "key"),
     sa.Index("ix_video_dataset_id_shard", "dataset_id", "shard"),
     sa.CheckConstraint("status IN ('ok', 'damaged', 'undecodable', 'text_only')", name="status"),
 )
 
-reference = sa.Table(
+reference = declare_table(
     "reference",
-    METADATA,
-    id_column("reference_id"),
+    "A caption of a video that people wrote, with which samples are compared.",
+    id_column("reference_id", "Number of the reference."),
     parent_column("dataset.dataset_id"),
     parent_column("video.video_id"),
     text_column("key"),
-    text_column("annotator"),
-    text_column("text"),
-    json_column("segments"),
+    text_column("annotator", "Person who wrote it."),
+    text_column("text", "The caption."),
+    json_column(
+        "segments",
+        "Times of the parts of the text: a list of objects with start_s and end_s in seconds, some with text.",
+        nullable=True,
+    ),
     digest_column("text_sha256"),
-    json_column("extra"),
+    json_column("extra", nullable=True),
     digest_column("row_sha256"),
     sa.UniqueConstraint("dataset_id", "key"),
     sa.Index("ix_reference_video_id", "video_id"),
 )
 
-keypoint = sa.Table(
+keypoint = declare_table(
     "keypoint",
-    METADATA,
-    id_column("keypoint_id"),
+    "A short statement that a good caption of the video covers.",
+    id_column("keypoint_id", "Number of the keypoint."),
     parent_column("dataset.dataset_id"),
     parent_column("video.video_id"),
     text_column("key"),
-    text_column("dimension"),
-    text_column("text"),
-    sa.Column("segment_index", sa.Integer, nullable=True),
-    json_column("extra"),
+    text_column("dimension", "Kind of keypoint, such as shooting_style; every dataset has its own dimensions."),
+    text_column("text", "The statement, as a sentence."),
+    column(
+        "segment_index",
+        sa.Integer,
+        "Segment of the video's reference that it belongs to, from 0; NULL if it belongs to none.",
+        nullable=True,
+    ),
+    json_column("extra", nullable=True),
     digest_column("row_sha256"),
     sa.UniqueConstraint("dataset_id", "key"),
     sa.Index("ix_keypoint_video_id", "video_id"),
 )
 
-sample = sa.Table(
+sample = declare_table(
     "sample",
-    METADATA,
-    id_column("sample_id"),
+    "A text to be scored and selected: a caption, or an answer with its question.",
+    id_column("sample_id", "Number of the sample."),
     parent_column("dataset.dataset_id"),
-    sa.Column("shard", sa.Integer, nullable=False),
+    column("shard", sa.Integer),
     parent_column("video.video_id"),
     text_column("key"),
     text_column("kind"),
     text_column("system"),
-    text_column("text"),
-    text_column("question", nullable=True),
-    text_column("answer", nullable=True),
-    json_column("segments"),
+    text_column("text", "The caption; of a question-answer pair, question and answer together."),
+    text_column("question", "The question of a pair; NULL for a caption.", nullable=True),
+    text_column("answer", "The answer of a pair; NULL for a caption.", nullable=True),
+    json_column(
+        "segments",
+        "Times of the parts of the text: a list of objects with start_s and end_s in seconds, some with text.",
+        nullable=True,
+    ),
     digest_column("text_sha256"),
-    json_column("extra"),
+    json_column("extra", nullable=True),
     digest_column("row_sha256"),
-    # Made by Postgres with the row; NULL in a caption, and in a sample without times.
     sa.Column(
         "pair_sha256",
         sa.LargeBinary,
@@ -146,17 +212,27 @@ sample = sa.Table(
             "|| sha256(utf8(COALESCE(answer, '')))) END",
             persisted=True,
         ),
+        comment="Digest of text, question and answer; NULL for a caption.",
     ),
     sa.Column(
         "segments_sha256",
         sa.LargeBinary,
         sa.Computed("CASE WHEN segments IS NOT NULL THEN sha256(utf8(CAST(segments AS text))) END", persisted=True),
+        comment="Digest of the segments; NULL without segments.",
     ),
     key_copy_column("sample"),
-    # Set by a trigger: when the text last changed after people or the judge had answered about it.
-    sa.Column("changed_at", sa.DateTime(timezone=True), nullable=True),
-    # Set by a trigger: when another field of the manifest last changed after the row was inserted.
-    sa.Column("rewritten_at", sa.DateTime(timezone=True), nullable=True),
+    column(
+        "changed_at",
+        sa.DateTime(timezone=True),
+        "When its text last changed after people or the judge had answered about it; NULL if it did not.",
+        nullable=True,
+    ),
+    column(
+        "rewritten_at",
+        sa.DateTime(timezone=True),
+        "When its video, system, segments or own fields last changed in the manifest; NULL if they did not.",
+        nullable=True,
+    ),
     sa.UniqueConstraint("dataset_id", "kind", "key"),
     sa.Index("ix_sample_dataset_id_shard", "dataset_id", "shard"),
     sa.Index("ix_sample_video_id", "video_id"),
@@ -164,85 +240,117 @@ sample = sa.Table(
 )
 
 # A rating, and a label on a keypoint, count while the texts are those that were judged. Triggers fill the digests in.
-rating = sa.Table(
+rating = declare_table(
     "rating",
-    METADATA,
+    "A number that a person gave to a sample.",
     parent_column("sample.sample_id", primary_key=True),
-    sa.Column("rater", sa.Text, primary_key=True),
-    sa.Column("aspect", sa.Text, primary_key=True),
-    sa.Column("value", sa.Double, nullable=False),
-    json_column("extra"),
+    key_column("rater", sa.Text, "Person who gave it."),
+    key_column("aspect", sa.Text, "Aspect that was judged, such as accuracy."),
+    column(
+        "value",
+        sa.Double,
+        "The number, on the scale of table rating_scale; from 1 to 5 (best) for an aspect without one.",
+    ),
+    json_column(
+        "extra",
+        "Own fields of the manifest. For a rating from a browser: when and how it was asked, and in `again` the "
+        "answer to the repeated question.",
+        nullable=True,
+    ),
     digest_column("row_sha256"),
-    digest_column("text_sha256"),
-    time_column("stored_at"),
-    # Kept by a trigger: the value that was stored first for this text; NULL where it was never changed.
-    sa.Column("first_value", sa.Double, nullable=True),
+    digest_column(
+        "text_sha256", "Digest of the text that was rated; while the sample has another text the rating does not count."
+    ),
+    time_column("stored_at", "When it was first stored; a later change of it keeps this time."),
+    measure_column(
+        "first_value",
+        "The value that was stored first for this text, which a promise counts; NULL where it was never changed.",
+    ),
 )
 
 # The scale that a manifest declares for an aspect; the others go from 1 to 5.
-rating_scale = sa.Table(
+rating_scale = declare_table(
     "rating_scale",
-    METADATA,
+    "The declared scale of an aspect that people rate; an aspect without one is rated from 1 to 5, and 5 is best.",
     parent_column("dataset.dataset_id", primary_key=True),
-    sa.Column("aspect", sa.Text, primary_key=True),
-    text_column("scale"),
-    sa.Column("least", sa.Double, nullable=True),
-    sa.Column("most", sa.Double, nullable=True),
-    sa.Column("lowest_is_best", sa.Boolean, nullable=False),
+    key_column("aspect", sa.Text, "Aspect that is rated, such as accuracy."),
+    text_column("scale", "The scale as it was declared: 1-7, yes-no, real, or 0-20, lowest is best."),
+    measure_column("least", "Its least number; 0 (no) for yes-no, NULL for real numbers."),
+    measure_column("most", "Its greatest number; 1 (yes) for yes-no, NULL for real numbers."),
+    column("lowest_is_best", sa.Boolean, "Whether the lowest number is best."),
 )
 
 # A preference between two captions of a video. It counts while both have the texts that were compared.
-preference = sa.Table(
+preference = declare_table(
     "preference",
-    METADATA,
-    parent_column("sample.sample_id", primary_key=True),
-    sa.Column("other_id", sa.ForeignKey("sample.sample_id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("rater", sa.Text, primary_key=True),
-    sa.Column("aspect", sa.Text, primary_key=True),
-    sa.Column("value", sa.SmallInteger, nullable=False),
-    digest_column("text_sha256"),
-    digest_column("other_sha256"),
-    json_column("extra"),
+    "Which of two captions of a video a person finds better.",
+    parent_column("sample.sample_id", "The caption with the lower number, a row of table sample.", primary_key=True),
+    parent_column("sample.sample_id", "The other caption, a row of table sample.", name="other_id", primary_key=True),
+    key_column("rater", sa.Text, "Person who compared them."),
+    key_column("aspect", sa.Text, "Aspect that was judged, such as accuracy."),
+    column("value", sa.SmallInteger, "1 where sample_id is better, -1 where other_id is, 0 where neither is."),
+    digest_column(
+        "text_sha256", "Digest of the text that sample_id had; while it has another text the preference does not count."
+    ),
+    digest_column(
+        "other_sha256", "Digest of the text that other_id had; while it has another text the preference does not count."
+    ),
+    json_column(
+        "extra",
+        "When and how it was asked: rated_at, answer, seed, a (the caption shown as A), again (a repeat).",
+        nullable=True,
+    ),
     sa.Index("ix_preference_other_id", "other_id"),
     sa.CheckConstraint("sample_id < other_id", name="one_order"),
     sa.CheckConstraint("value IN (-1, 0, 1)", name="value"),
 )
 
-keypoint_label = sa.Table(
+keypoint_label = declare_table(
     "keypoint_label",
-    METADATA,
+    "Whether a caption covers a keypoint, as a person or a chat model decided.",
     parent_column("keypoint.keypoint_id", primary_key=True),
     parent_column("sample.sample_id", primary_key=True),
-    sa.Column("source", sa.Text, primary_key=True),
-    sa.Column("covered", sa.Boolean, nullable=False),
-    json_column("extra"),
+    key_column("source", sa.Text, "manifest for people's labels, judge:MODEL for those of a chat model."),
+    column("covered", sa.Boolean, "Whether the caption covers the keypoint."),
+    json_column("extra", nullable=True),
     digest_column("row_sha256"),
-    digest_column("text_sha256"),
-    digest_column("keypoint_sha256"),
+    digest_column(
+        "text_sha256",
+        "Digest of the caption that was labelled; while the caption has another text the label does not count.",
+    ),
+    digest_column(
+        "keypoint_sha256",
+        "Digest of the keypoint that was labelled; while it has another text the label does not count.",
+    ),
     sa.Index("ix_keypoint_label_sample_id", "sample_id"),
 )
 
-ingest_reject = sa.Table(
+ingest_reject = declare_table(
     "ingest_reject",
-    METADATA,
+    "A row of a manifest that ingest refused, and why.",
     parent_column("dataset.dataset_id", primary_key=True),
-    sa.Column("source", sa.Text, primary_key=True),
-    sa.Column("line", sa.BigInteger, primary_key=True, autoincrement=False),
-    text_column("code"),
-    text_column("reason"),
-    text_column("raw"),
+    key_column("source", sa.Text, "File of the manifest."),
+    key_column("line", sa.BigInteger, "Line of the file, or number of the row, from 1."),
+    text_column("code", "Kind of fault, such as dangling_reference."),
+    text_column("reason", "What is wrong, in a sentence."),
+    text_column("raw", "Beginning of the refused row, as it is in the file."),
     # More than 1 if a file has so many refused rows of one code that the last ones are not listed.
-    sa.Column("n_rows", sa.BigInteger, nullable=False, server_default="1"),
-    time_column("ingested_at"),
+    column(
+        "n_rows",
+        sa.BigInteger,
+        "Number of refused rows that this row counts: 1, or more after the first 10,000 of a file and code.",
+        server_default="1",
+    ),
+    time_column("ingested_at", "When it was refused."),
 )
 
 # The tables of a manifest that a dataset holds unchanged; triggers delete rows after changes, see db/manifest/store.py.
-ingested_table = sa.Table(
+ingested_table = declare_table(
     "ingested_table",
-    METADATA,
+    "A table of a manifest as it was last ingested; the next ingest skips it if nothing has changed.",
     parent_column("dataset.dataset_id", primary_key=True),
-    sa.Column("kind", sa.Text, primary_key=True),
-    digest_column("content_sha256"),
-    sa.Column("n_rows", sa.BigInteger, nullable=False),
-    sa.Column("n_rejected", sa.BigInteger, nullable=False),
+    key_column("kind", sa.Text, "Table of the manifest, such as captions."),
+    digest_column("content_sha256", "Digest of everything that its stored rows were computed from."),
+    column("n_rows", sa.BigInteger, "Number of rows that were accepted."),
+    column("n_rejected", sa.BigInteger, "Number of rows that were refused."),
 )

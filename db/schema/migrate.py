@@ -11,6 +11,7 @@ import psycopg
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection
 
+from db.schema import METADATA
 from db.schema.marks import MetricInputs
 from db.schema.views import create_views, drop_views
 from db.server.conflicts import retry_conflicts
@@ -23,8 +24,13 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 # The newest migration. Alembic itself is imported only to migrate: most commands find the schema as it should be.
-REVISION = "0016"
+REVISION = "0001_bb572270"
 MIGRATIONS = Path(__file__).parents[1] / "migrations"
+_ALREADY_THERE = (
+    psycopg.errors.DuplicateTable,
+    psycopg.errors.DuplicateFunction,
+    psycopg.errors.DuplicateObject,
+)
 
 
 @retry_conflicts
@@ -52,18 +58,35 @@ def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) ->
 def upgrade_schema(connection: Connection, url: URL, metrics: MetricInputs, tables: Sequence[sa.Table]) -> None:
     """Create or upgrade the tables of an existing database, in the connection's transaction, and update its views and
     the reader role. `metrics` has the inputs of every metric's scores; `tables` are those of installed sources. Raises
-    DatabaseUnavailable if the database has an older or newer schema revision from which no migration leads to the
-    newest one here, or if pgvector is missing.
+    DatabaseUnavailable if pgvector is missing, if no migration leads from the database's schema revision to the newest
+    one here, or if only a part of the tables is there.
     """
     revision = _find_revision(connection)
     if revision is None:
-        create_tables(connection, url)
+        try:
+            create_tables(connection, url)
+        except sa.exc.ProgrammingError as error:
+            if not isinstance(error.orig, _ALREADY_THERE):
+                raise
+            raise _build_refusal(url, "holds a part of Reelsieve's tables and no revision") from None
     elif revision != REVISION:
-        _upgrade_tables(connection, url, revision)
+        if revision not in list_revisions():
+            version = f"schema {revision}, this one has {REVISION}"
+            raise _build_refusal(url, f"was made by another version of Reelsieve ({version})")
+        _upgrade_tables(connection)
+    elif missing := sorted(METADATA.tables.keys() - sa.inspect(connection).get_table_names()):
+        raise _build_refusal(url, f"lacks the table {missing[0]}")
     for table in tables:
         table.create(connection, checkfirst=True)
     create_views(connection, metrics)
     create_reader_role(connection, url)
+
+
+def _build_refusal(url: URL, state: str) -> DatabaseUnavailable:
+    return DatabaseUnavailable(
+        f"database {url.database} {state}: set a new home folder (REELSIEVE_HOME) or database (CURATION_DB_URL) and "
+        "ingest your manifests again with reelsieve ingest"
+    )
 
 
 def create_tables(connection: Connection, url: URL, revision: str = REVISION) -> None:
@@ -76,19 +99,10 @@ def create_tables(connection: Connection, url: URL, revision: str = REVISION) ->
     command.upgrade(_make_config(connection), revision)
 
 
-def _upgrade_tables(connection: Connection, url: URL, revision: str) -> None:
-    """Bring tables of an older revision to the newest one, and keep their rows. The views are dropped.
-
-    Raises DatabaseUnavailable if no migration begins at that revision.
-    """
+def _upgrade_tables(connection: Connection) -> None:
+    """Bring tables of an older revision to the newest one, and keep their rows. The views are dropped."""
     from alembic import command
 
-    if revision not in list_revisions():
-        raise DatabaseUnavailable(
-            f"database {url.database} was made by another version of Reelsieve (schema {revision}; this one has "
-            f"{REVISION} and cannot upgrade it): install the version that made it, or set a new home folder "
-            "(REELSIEVE_HOME) or database (CURATION_DB_URL) and ingest your manifests again"
-        )
     # A migration may change a column that they read; they are made anew afterwards.
     drop_views(connection)
     command.upgrade(_make_config(connection), REVISION)
@@ -111,20 +125,10 @@ def revoke_public_access(connection: Connection, dagster: str) -> None:
         connection.exec_driver_sql(f"REVOKE CONNECT, TEMPORARY ON DATABASE {name} FROM PUBLIC")
 
 
-def check_tables_match(connection: Connection) -> None:
-    """Compare the tables of the database with those of db.schema; raises alembic.util.exc.CommandError if they differ.
-    Views are not compared.
-    """
-    from alembic import command
-
-    command.check(_make_config(connection))
-
-
 def is_schema_current(connection: Connection) -> bool:
-    """Whether the tables of the database are at the newest revision; False for an empty database. Views are not
-    checked.
-    """
-    return _find_revision(connection) == REVISION
+    """Whether the database has all tables, at the newest revision. Views and columns are not checked."""
+    there = set(sa.inspect(connection).get_table_names())
+    return METADATA.tables.keys() <= there and _find_revision(connection) == REVISION
 
 
 def _make_config(connection: Connection) -> Config:

@@ -4,52 +4,63 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from db.schema.columns import METADATA, digest_column, id_column, json_column, parent_column, text_column, time_column
+from db.schema.columns import (
+    column,
+    declare_table,
+    digest_column,
+    id_column,
+    json_column,
+    key_column,
+    measure_column,
+    parent_column,
+    text_column,
+    time_column,
+)
 
-model = sa.Table(
+model = declare_table(
     "model",
-    METADATA,
-    id_column("model_id"),
-    sa.Column("fingerprint", sa.Text, nullable=False, unique=True),
-    text_column("name"),
-    text_column("revision"),
-    json_column("params", nullable=False),
+    "An encoder, verifier or language model with its revision and parameters.",
+    id_column("model_id", "Number of the model."),
+    column("fingerprint", sa.Text, "SHA-256 of name, revision and parameters.", unique=True),
+    text_column("name", "Name of the model."),
+    text_column("revision", "Immutable revision, or the hash of the weights."),
+    json_column("params", "Parameters that change its results."),
     time_column("created_at"),
 )
 
 # Valid replies of chat models by the hash of the request; a failed call leaves only a row in chat_call.
-chat_reply = sa.Table(
+chat_reply = declare_table(
     "chat_reply",
-    METADATA,
-    sa.Column("request_sha256", sa.LargeBinary, primary_key=True),
+    "A valid reply of a chat model, stored so that the same request is not sent twice.",
+    key_column("request_sha256", sa.LargeBinary, "Digest of the whole request."),
     parent_column("model.model_id"),
-    text_column("purpose"),
-    json_column("data", nullable=False),
-    sa.Column("calls", sa.Integer, nullable=False),
-    sa.Column("tokens_in", sa.BigInteger, nullable=False),
-    sa.Column("tokens_out", sa.BigInteger, nullable=False),
-    sa.Column("money", sa.Double, nullable=True),
+    text_column("purpose", "Purpose of the request."),
+    json_column("data", "The answer, as JSON."),
+    column("calls", sa.Integer, "Number of attempts until the reply came."),
+    column("tokens_in", sa.BigInteger, "Tokens sent."),
+    column("tokens_out", sa.BigInteger, "Tokens received."),
+    measure_column("money", "Price of the attempts; NULL where no price is set."),
     time_column("created_at"),
     sa.Index("ix_chat_reply_model_id", "model_id"),
 )
 
-chat_call = sa.Table(
+chat_call = declare_table(
     "chat_call",
-    METADATA,
-    id_column("chat_call_id"),
+    "An attempt to get a reply of a chat model, or vectors of texts from a server.",
+    id_column("chat_call_id", "Number of the attempt."),
     parent_column("model.model_id"),
     text_column("run_id"),
-    text_column("purpose"),
-    digest_column("request_sha256"),
-    sa.Column("attempt", sa.Integer, nullable=False),
-    text_column("outcome"),
-    text_column("error", nullable=True),
-    sa.Column("http_status", sa.Integer, nullable=True),
-    sa.Column("tokens_in", sa.BigInteger, nullable=False),
-    sa.Column("tokens_out", sa.BigInteger, nullable=False),
-    sa.Column("money", sa.Double, nullable=True),
-    sa.Column("duration_s", sa.Double, nullable=False),
-    time_column("ended_at"),
+    text_column("purpose", "Purpose of the request."),
+    digest_column("request_sha256", "Digest of the whole request."),
+    column("attempt", sa.Integer, "Number of the attempt at this request, from 1."),
+    text_column("outcome", "ok, malformed, truncated, refused, unreachable, rejected or wrong_model."),
+    text_column("error", "What went wrong; NULL where the outcome is ok.", nullable=True),
+    column("http_status", sa.Integer, "Status of the server's answer; NULL where it gave none.", nullable=True),
+    column("tokens_in", sa.BigInteger, "Tokens sent."),
+    column("tokens_out", sa.BigInteger, "Tokens received."),
+    measure_column("money", "Price of the attempt; NULL where no price is set."),
+    column("duration_s", sa.Double, "Seconds that the attempt took."),
+    time_column("ended_at", "When the attempt ended."),
     sa.Index("ix_chat_call_model_id", "model_id"),
     sa.Index("ix_chat_call_run_id", "run_id"),
     sa.CheckConstraint(

@@ -4,25 +4,40 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from db.schema.columns import METADATA, digest_column, id_column, json_column, parent_column, text_column, time_column
+from db.schema.columns import (
+    column,
+    declare_table,
+    digest_column,
+    id_column,
+    json_column,
+    measure_column,
+    parent_column,
+    text_column,
+    time_column,
+)
 
 # The questions of one dimension, about a video, or if a sample is named, about its text.
-qeva_question_set = sa.Table(
+qeva_question_set = declare_table(
     "qeva_question_set",
-    METADATA,
-    id_column("question_set_id"),
-    parent_column("model.model_id"),
-    text_column("dimension"),
+    "The questions of one dimension, about a video or about the text of a sample.",
+    id_column("question_set_id", "Number of the set."),
+    parent_column(
+        "model.model_id", "The models that write and filter the questions; all of them are one row of table model."
+    ),
+    text_column("dimension", "coverage, factuality or chronology."),
     parent_column("video.video_id"),
-    sa.Column("sample_id", sa.BigInteger, sa.ForeignKey("sample.sample_id", ondelete="CASCADE"), nullable=True),
-    # Digest of the text or video that the questions were written from; if it changes, new questions are needed.
-    digest_column("source_sha256"),
-    sa.Column("n_requested", sa.Integer, nullable=False),
-    sa.Column("n_malformed", sa.Integer, nullable=False),
-    text_column("status"),
-    text_column("reason", nullable=True),
+    parent_column(
+        "sample.sample_id",
+        "Sample whose text the questions are about; NULL where they are about the video.",
+        nullable=True,
+    ),
+    digest_column("source_sha256", "Digest of the material that the questions were written from."),
+    column("n_requested", sa.Integer, "Number of questions that were asked for."),
+    column("n_malformed", sa.Integer, "Number of written questions that could not be parsed."),
+    text_column("status", "ok, refused or error."),
+    text_column("reason", "Why there are no questions, or why the status is not ok.", nullable=True),
     text_column("run_id"),
-    time_column("written_at"),
+    time_column("written_at", "When the questions were written."),
     sa.UniqueConstraint(
         "model_id",
         "video_id",
@@ -38,24 +53,32 @@ qeva_question_set = sa.Table(
 )
 
 # Without a decision, a question is still to be filtered.
-qeva_question = sa.Table(
+qeva_question = declare_table(
     "qeva_question",
-    METADATA,
-    id_column("question_id"),
-    parent_column("qeva_question_set.question_set_id"),
-    sa.Column("position", sa.Integer, nullable=False),
-    text_column("kind"),
-    text_column("text"),
-    json_column("choices", nullable=False),
-    text_column("answer"),
-    text_column("category", nullable=True),
-    json_column("events", nullable=False),
-    json_column("statements", nullable=False),
-    json_column("closed_book"),
-    text_column("open_book", nullable=True),
-    text_column("decision", nullable=True),
-    text_column("filter_reason", nullable=True),
-    text_column("filter_failure", nullable=True),
+    "A question with its right answer, and the result of filtering it.",
+    id_column("question_id", "Number of the question."),
+    parent_column(
+        "qeva_question_set.question_set_id", "Set that the question belongs to, a row of table qeva_question_set."
+    ),
+    column("position", sa.Integer, "Place in the set, from 0."),
+    text_column("kind", "Form of the question: open, yes_no, choice or order."),
+    text_column("text", "The question."),
+    json_column("choices", "Choices as shown to the model; empty for an open question."),
+    text_column("answer", "The right answer."),
+    text_column("category", "Subject of the question, if the dimension has categories.", nullable=True),
+    json_column("events", "Numbers of the events that a chronology question compares."),
+    json_column(
+        "statements", "Statements that a verifier checks to answer: the choices, the events to compare, or the answer."
+    ),
+    json_column("closed_book", "Outcomes of the attempts to answer the question without the source.", nullable=True),
+    text_column("open_book", "Outcome of the attempt to answer the question with the source.", nullable=True),
+    text_column(
+        "decision", "keep, trivial, low_quality or error; NULL while it is still to be filtered.", nullable=True
+    ),
+    text_column("filter_reason", "Why the filter decided so.", nullable=True),
+    text_column(
+        "filter_failure", "Where decision is error: malformed, refused, or error if no reply came.", nullable=True
+    ),
     sa.UniqueConstraint("question_set_id", "position"),
     sa.CheckConstraint("decision IN ('keep', 'trivial', 'low_quality', 'error')", name="decision"),
     sa.CheckConstraint("filter_failure IN ('malformed', 'refused', 'error')", name="filter_failure"),
@@ -64,23 +87,27 @@ qeva_question = sa.Table(
     ),
 )
 
-qeva_answer = sa.Table(
+qeva_answer = declare_table(
     "qeva_answer",
-    METADATA,
-    parent_column("qeva_question.question_id", primary_key=True),
+    "An answer to a question about a sample, and whether it is right.",
+    parent_column("qeva_question.question_id", "Question, a row of table qeva_question.", primary_key=True),
     parent_column("sample.sample_id", primary_key=True),
-    parent_column("model.model_id", primary_key=True),
-    # Digest of the text or video that the question was answered from.
-    digest_column("context_sha256"),
-    text_column("status"),
-    text_column("raw"),
-    text_column("normalised", nullable=True),
-    sa.Column("correct", sa.Boolean, nullable=True),
-    text_column("reason", nullable=True),
-    sa.Column("score", sa.Double, nullable=True),
-    text_column("evidence", nullable=True),
+    parent_column(
+        "model.model_id", "The models that answer and judge; all of them are one row of table model.", primary_key=True
+    ),
+    digest_column(
+        "context_sha256",
+        "Digest of the material that it was answered from: the caption, or the frames or notes of the video.",
+    ),
+    text_column("status", "ok, abstain, malformed, refused or error."),
+    text_column("raw", "The answer, word for word."),
+    text_column("normalised", "The answer as it was parsed; NULL unless the status is ok.", nullable=True),
+    column("correct", sa.Boolean, "Whether the answer is right; NULL if that could not be decided.", nullable=True),
+    text_column("reason", "Why the status is not ok, or the judge's explanation.", nullable=True),
+    measure_column("score", "Probability by which the answer was chosen."),
+    text_column("evidence", "Sentence by which the answer was chosen.", nullable=True),
     text_column("run_id"),
-    time_column("answered_at"),
+    time_column("answered_at", "When the answer was given."),
     sa.Index("ix_qeva_answer_sample_id", "sample_id"),
     sa.CheckConstraint("status IN ('ok', 'abstain', 'malformed', 'refused', 'error')", name="status"),
     sa.CheckConstraint("(status = 'ok') = (normalised IS NOT NULL)", name="answer_iff_ok"),

@@ -5,38 +5,58 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from db.schema.columns import METADATA, digest_column, id_column, json_column, parent_column, text_column, time_column
+from db.schema.columns import (
+    column,
+    declare_table,
+    digest_column,
+    id_column,
+    json_column,
+    key_column,
+    measure_column,
+    parent_column,
+    text_column,
+    time_column,
+)
 
-scorer = sa.Table(
+scorer = declare_table(
     "scorer",
-    METADATA,
-    id_column("scorer_id"),
+    "A metric with fixed models and parameters; another model or parameter is another scorer.",
+    id_column("scorer_id", "Number of the scorer."),
     text_column("metric"),
-    sa.Column("fingerprint", sa.Text, nullable=False, unique=True),
-    json_column("models", nullable=False),
-    json_column("params", nullable=False),
-    text_column("code_version"),
-    text_column("status"),
+    column("fingerprint", sa.Text, "SHA-256 of metric, models, parameters and code version.", unique=True),
+    json_column("models", "The models by role, each with model_id (its name), revision and params."),
+    json_column("params", "Parameters of the metric."),
+    text_column("code_version", "Version of the metric's code; it rises when numbers change."),
+    text_column("status", "active (sample_scores shows it), candidate (it has no good score yet), or retired."),
     time_column("created_at"),
     sa.CheckConstraint("status IN ('candidate', 'active', 'retired')", name="status"),
     sa.Index("uq_scorer_active_metric", "metric", unique=True, postgresql_where=sa.text("status = 'active'")),
 )
 
-score = sa.Table(
+score = declare_table(
     "score",
-    METADATA,
+    "The latest score of a sample by a scorer: a value, or a status with the reason why there is none.",
     parent_column("scorer.scorer_id"),
     parent_column("sample.sample_id"),
     digest_column("input_sha256"),
-    sa.Column("input_marks", JSONB(none_as_null=True), nullable=False, server_default="{}"),
-    sa.Column("value", sa.Double, nullable=True),
-    json_column("components", nullable=False),
-    text_column("status"),
-    text_column("error", nullable=True),
-    # Whether an input has changed since: kept by triggers, see db/schema/marks.py.
-    sa.Column("is_stale", sa.Boolean, nullable=False, server_default="false"),
+    column(
+        "input_marks",
+        JSONB(none_as_null=True),
+        "Short digest of every input, by which view score_history names the inputs that changed.",
+        server_default="{}",
+    ),
+    measure_column("value", "The score; NULL where it is undefined."),
+    json_column("components", "Parts of the score, by name."),
+    text_column("status", "ok, or why there is no value, such as no_reference or too_short."),
+    text_column("error", "The reason in a sentence; NULL where the status is ok.", nullable=True),
+    column(
+        "is_stale",
+        sa.Boolean,
+        "Whether an input has changed since, so that views show no value; kept up to date by triggers.",
+        server_default="false",
+    ),
     text_column("run_id"),
-    time_column("scored_at"),
+    time_column("scored_at", "When the sample was scored."),
     # The index has the values next to the key, so that scorers are merged by sample without reading the rows.
     sa.PrimaryKeyConstraint("scorer_id", "sample_id", postgresql_include=["value", "is_stale"]),
     sa.Index("ix_score_sample_id", "sample_id"),
@@ -53,32 +73,38 @@ score = sa.Table(
 )
 
 # Kept by triggers: how many samples of a shard have which status, "stale" if their score was made from other inputs.
-shard_count = sa.Table(
+shard_count = declare_table(
     "shard_count",
-    METADATA,
+    "Number of samples of a shard that have one status by one scorer; kept up to date by triggers.",
     parent_column("scorer.scorer_id", primary_key=True),
     parent_column("dataset.dataset_id", primary_key=True),
-    sa.Column("shard", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("status", sa.Text, primary_key=True),
-    sa.Column("n", sa.BigInteger, nullable=False),
+    key_column("shard", sa.Integer),
+    key_column(
+        "status", sa.Text, "stale where an input changed since the sample was scored, else the status of its score."
+    ),
+    column("n", sa.BigInteger, "Number of samples."),
 )
 
 # Filled by a trigger on score: a score before it was replaced, and the reason for replacing it.
-past_score = sa.Table(
+past_score = declare_table(
     "past_score",
-    METADATA,
-    id_column("past_score_id"),
+    "A score before it was replaced; view score_history shows it with the present ones.",
+    id_column("past_score_id", "Number of the row; later ones are higher."),
     parent_column("scorer.scorer_id"),
     parent_column("sample.sample_id"),
     digest_column("input_sha256"),
-    sa.Column("value", sa.Double, nullable=True),
-    json_column("components", nullable=False),
-    text_column("status"),
-    text_column("error", nullable=True),
+    measure_column("value", "The score as it was; NULL where it was undefined."),
+    json_column("components", "Parts of the score, by name."),
+    text_column("status", "ok, or why there was no value."),
+    text_column("error", "The reason in a sentence; NULL where the status was ok.", nullable=True),
     text_column("run_id"),
-    sa.Column("scored_at", sa.DateTime(timezone=True), nullable=False),
-    time_column("replaced_at"),
-    text_column("reason"),
+    column("scored_at", sa.DateTime(timezone=True), "When the sample was scored."),
+    time_column("replaced_at", "When another score replaced it."),
+    text_column(
+        "reason",
+        'Why it was replaced: the names of the changed inputs, "inputs" if they are not known, "tried again" after '
+        'a failure, or "rule" if no input changed.',
+    ),
     sa.Index("ix_past_score_sample_id", "sample_id"),
     sa.Index("ix_past_score_scorer_id", "scorer_id"),
 )

@@ -4,73 +4,118 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from db.schema.columns import METADATA, digest_column, id_column, json_column, parent_column, text_column, time_column
+from db.schema.columns import (
+    column,
+    declare_table,
+    digest_column,
+    id_column,
+    json_column,
+    key_column,
+    measure_column,
+    parent_column,
+    text_column,
+    time_column,
+)
 
-selection = sa.Table(
+selection = declare_table(
     "selection",
-    METADATA,
-    id_column("selection_id"),
+    "A frozen training subset: its rows stay as they were when it was made.",
+    id_column("selection_id", "Number of the selection, as in reelsieve export."),
     # NULL for a selection whose dataset was dropped; the dataset's name stays, and a trigger updates it before that.
     sa.Column("dataset_id", sa.BigInteger, sa.ForeignKey("dataset.dataset_id", ondelete="SET NULL"), nullable=True),
-    text_column("dataset_name"),
-    json_column("spec", nullable=False),
-    sa.Column("n", sa.BigInteger, nullable=False),
-    sa.Column("cutoff", sa.Double, nullable=True),
-    text_column("score_hash"),
-    # As they were when it was made.
-    sa.Column("n_eligible", sa.BigInteger, nullable=False),
-    sa.Column("n_duplicates", sa.BigInteger, nullable=False),
-    # NULL where no value decides: in a random draw and in a diverse subset.
-    sa.Column("n_tied", sa.BigInteger, nullable=True),
-    sa.Column("n_tied_left", sa.BigInteger, nullable=True),
-    json_column("unjudged", nullable=False),
-    # Names of the models of every metric's active scorer, NULL without one; rows have their scores in the same order.
-    sa.Column("metrics", sa.ARRAY(sa.Text), nullable=False),
-    sa.Column("models", sa.ARRAY(sa.Text), nullable=False),
+    text_column("dataset_name", "Name of its dataset; it stays when the dataset is dropped."),
+    json_column("spec", "Recipe by which it was chosen, with the scorers by whose scores it ranked."),
+    column("n", sa.BigInteger, "Number of samples."),
+    measure_column("cutoff", "Lowest value that a sample of the selection has."),
+    text_column("score_hash", "Digest of the samples and their values."),
+    column(
+        "n_eligible",
+        sa.BigInteger,
+        "Number of samples with a value that passed all conditions; NULL for a selection of an older version.",
+    ),
+    column(
+        "n_duplicates",
+        sa.BigInteger,
+        "Number of eligible samples that were left out as near-duplicates of better ones; NULL if n_eligible is.",
+    ),
+    column(
+        "n_tied",
+        sa.BigInteger,
+        "Number of its samples that have exactly the value at which the wanted size ends, summed over the strata; "
+        "NULL where no value decides, as in a random draw.",
+        nullable=True,
+    ),
+    column(
+        "n_tied_left",
+        sa.BigInteger,
+        "Number of eligible samples with this value that were left out; NULL if n_tied is.",
+        nullable=True,
+    ),
+    json_column(
+        "unjudged", "By metric, number of samples of the dataset without a value, by status; NULL if n_eligible is."
+    ),
+    column("metrics", sa.ARRAY(sa.Text), "Metrics whose scores the selection's rows hold, in this order."),
+    column(
+        "models", sa.ARRAY(sa.Text), "Models of the active scorer of each metric, in the same order; NULL without one."
+    ),
     time_column("created_at"),
-    # What is promised about the selection, as its passport shows it; NULL where nothing is.
-    json_column("promise"),
+    json_column(
+        "promise",
+        "What is promised about its rows: the most errors, the confidence, what an error is, who answered, and the "
+        "upper bound; NULL where nothing is.",
+        nullable=True,
+    ),
     # Not unique together with the spec: a long filter fits no index. db/selection/eligible.py takes a lock instead.
     sa.Index("ix_selection_dataset_id_score_hash", "dataset_id", "score_hash"),
 )
 
-selection_item = sa.Table(
+selection_item = declare_table(
     "selection_item",
-    METADATA,
+    "A sample of a selection, copied as it was; it outlives the sample.",
     # No foreign key: it was checked for each row, and took a third of a selection's time. A trigger deletes the rows.
-    sa.Column("selection_id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("rank", sa.BigInteger, primary_key=True, autoincrement=False),
+    key_column("selection_id", sa.BigInteger, "Selection, a row of table selection."),
+    key_column("rank", sa.BigInteger, "Place in the selection, from 1."),
     # No foreign key: a frozen selection outlives the sample it was made from.
-    sa.Column("sample_id", sa.BigInteger, nullable=False),
-    sa.Column("value", sa.Double, nullable=False),
+    column("sample_id", sa.BigInteger, "Sample that it was made from; it may be gone."),
+    column("value", sa.Double, "Value by which it was chosen."),
     text_column("sample"),
     text_column("video"),
     text_column("kind"),
     text_column("system"),
-    text_column("text"),
-    text_column("question", nullable=True),
-    text_column("answer", nullable=True),
-    text_column("uri", nullable=True),
-    digest_column("content_sha256", nullable=True),
-    # In the order of the selection's metrics: the defined score or NULL, and whether there was a row of scores.
-    sa.Column("scores", sa.ARRAY(sa.Double), nullable=False),
-    sa.Column("is_scored", sa.ARRAY(sa.Boolean), nullable=False),
-    # NULL too in rows frozen before migration 0006 whose video was gone by then.
-    text_column("licence", nullable=True),
-    text_column("source_url", nullable=True),
+    text_column("text", "The caption; of a question-answer pair, question and answer together."),
+    text_column("question", "The question of a pair; NULL for a caption.", nullable=True),
+    text_column("answer", "The answer of a pair; NULL for a caption.", nullable=True),
+    text_column("uri", "Address of the video's file.", nullable=True),
+    digest_column("content_sha256", "SHA-256 of the video's file.", nullable=True),
+    column("scores", sa.ARRAY(sa.Double), "Scores in the order of selection.metrics; NULL where one is undefined."),
+    column("is_scored", sa.ARRAY(sa.Boolean), "Whether the sample had a row of scores, in the same order."),
+    text_column("licence", "Licence of the video; NULL if it was unknown.", nullable=True),
+    text_column("source_url", "Web address that the video was collected from; NULL if it was unknown.", nullable=True),
 )
 
-# An attempt to promise something about a selection: attempts on the same answers share the chance of an error.
-promise = sa.Table(
+promise = declare_table(
     "promise",
-    METADATA,
-    id_column("promise_id"),
+    "An attempt to promise that a selection has few errors; the attempts on the same answers share the chance "
+    "of being wrong.",
+    id_column("promise_id", "Number of the attempt, as in reelsieve rate --for-promise."),
     parent_column("dataset.dataset_id"),
-    text_column("answered_by"),
-    sa.Column("attempt", sa.Integer, nullable=False),
-    json_column("terms", nullable=False),
-    digest_column("order_sha256"),
-    sa.Column("n_candidates", sa.BigInteger, nullable=False),
+    text_column(
+        "answered_by", "Whose answers decide what an error is: people by an aspect, or a judge by its fingerprint."
+    ),
+    column(
+        "attempt",
+        sa.Integer,
+        "Number of the attempt on these answers, from 1; attempt j may be wrong with the chance a / 2^j.",
+    ),
+    json_column(
+        "terms",
+        "Recipe, limit, confidence, what an error is, seed of the draw, and the shares of the order that are tried.",
+    ),
+    digest_column(
+        "order_sha256",
+        "Digest of the candidates, their texts and the sets that hold them; another order is another attempt.",
+    ),
+    column("n_candidates", sa.BigInteger, "Number of samples in the largest set."),
     time_column("created_at"),
     sa.UniqueConstraint("dataset_id", "answered_by", "attempt"),
 )

@@ -13,9 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE, VERDICT_INPUTS
-from db.schema import view_definition
-from db.schema.comments import COMMENTS_FILE as COMMENTS
-from db.schema.comments import store_comments
+from db.schema import METADATA, view_definition
+from db.schema.columns import COMMON_COMMENTS
 from db.schema.inputs import build_digest_sql, build_marks_sql
 from db.schema.marks import (
     MetricInputs,
@@ -62,6 +61,10 @@ STALE_REASON = (
 )
 # Prefix of the names under which table view_definition has the rules of metrics.
 _RULE = "rule_of_"
+_MEANINGS = {
+    "words_in_common": "F1 score of the distinct words that the text shares with its best reference; a simple score",
+    "cosine": "Cosine of the whole caption with its nearest reference, by the text encoder; a simple score",
+}
 _METRIC = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
@@ -91,12 +94,11 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
     drop_views(connection)
     connection.execute(sa.delete(view_definition))
     for definition in definitions.values():
-        # Without parameters, so that a percent sign is one.
-        connection.exec_driver_sql(definition, execution_options={"no_parameters": True})
+        _run(connection, definition)
     connection.execute(sa.insert(view_definition), [{"name": n, "sql_sha256": d} for n, d in digests.items()])
     create_mark_triggers(connection, metrics)
     mark_stale_scores(connection, changed)
-    store_comments(connection, metrics)
+    _store_comments(connection)
 
 
 def _make_base_views(connection: Connection) -> None:
@@ -104,7 +106,39 @@ def _make_base_views(connection: Connection) -> None:
     existing, definitions = set(sa.inspect(connection).get_view_names()), _build_definitions({})
     for name in BASE_VIEWS:
         if name not in existing:
-            connection.exec_driver_sql(definitions[name])
+            _run(connection, definitions[name])
+
+
+def _run(connection: Connection, statements: str) -> None:
+    # Without parameters, so that a percent sign is one.
+    connection.exec_driver_sql(statements, execution_options={"no_parameters": True})
+
+
+def _store_comments(connection: Connection) -> None:
+    """Write the comments of the declared tables to the database, and one on every column of a view that has none: the
+    common comment of its name, or the one that all tables' columns of this name have.
+    """
+    found: dict[str, set[str | None]] = {}
+    statements = []
+    for table in METADATA.tables.values():
+        statements.append(f"COMMENT ON TABLE {table.name} IS {_quote(table.comment)}")
+        for column in table.columns:
+            statements.append(f'COMMENT ON COLUMN {table.name}."{column.name}" IS {_quote(column.comment)}')
+            found.setdefault(column.name, set()).add(column.comment)
+    inherited = {name: comments.pop() for name, comments in found.items() if len(comments) == 1} | COMMON_COMMENTS
+    query = sa.text(
+        "SELECT CAST(attrelid AS regclass) AS view, attname AS column FROM pg_attribute "
+        "WHERE attrelid = ANY(CAST(:views AS regclass[])) AND attnum > 0 AND col_description(attrelid, attnum) IS NULL"
+    )
+    statements += [
+        f'COMMENT ON COLUMN {row.view}."{row.column}" IS {_quote(inherited.get(row.column))}'
+        for row in connection.execute(query, {"views": list(VIEWS)})
+    ]
+    _run(connection, "; ".join(statements))
+
+
+def _quote(text: str | None) -> str:
+    return "NULL" if text is None else "'" + text.replace("'", "''") + "'"
 
 
 def drop_views(connection: Connection) -> None:
@@ -181,6 +215,7 @@ def _build_definitions(metrics: MetricInputs) -> dict[str, str]:
             {m: build_marks_sql(i, SCORER_COLUMN) for m, i in metrics.items()}, "c.input_marks"
         ),
         "columns": "".join(map(_build_columns, metrics)),
+        "comments": "".join(map(_build_comments, metrics)),
         "joins": "".join(map(_build_join, metrics)),
     }
     functions = {name: read_sql(name) for name in FUNCTIONS} | build_mark_functions(metrics)
@@ -200,6 +235,19 @@ def _build_columns(metric: str) -> str:
     )
 
 
+def _build_comments(metric: str) -> str:
+    meaning = f"{_MEANINGS[metric]}, NULL" if metric in _MEANINGS else f"Score by {metric}; NULL if there is none,"
+    comments = {
+        "": f"{meaning} for the reason in {metric}_status.",
+        "_status": "ok, stale, or why there is no value, such as no_reference; NULL where the sample is not scored "
+        "yet.",
+        "_is_stale": "Whether something changed since it was scored, so that it has no value; NULL where it is not "
+        "scored.",
+        "_models": "Names of the models that made the score, by role.",
+    }
+    return "".join(f"\nCOMMENT ON COLUMN sample_scores.{metric}{end} IS '{text}';" for end, text in comments.items())
+
+
 def _build_join(metric: str) -> str:
     # A subquery in place of a join: Postgres then knows that it reads the scores of one scorer.
     return (
@@ -210,4 +258,5 @@ def _build_join(metric: str) -> str:
 
 def _compute_digest(definition: str) -> bytes:
     # With the comments, so that a changed comment is written.
-    return hashlib.sha256(definition.encode() + COMMENTS.read_bytes()).digest()
+    comments = [(table.comment, [column.comment for column in table.columns]) for table in METADATA.tables.values()]
+    return hashlib.sha256(f"{definition}{comments}".encode()).digest()

@@ -21,7 +21,7 @@ from db.server.urls import CURATION, DAGSTER, build_sibling_url
 _PASSPORT = "backup.json"
 _FORMAT = 2
 _BLOCK = 1 << 20
-_REVISION = re.compile(r"[0-9]{4}")
+_REVISION = re.compile(r"[0-9a-z_]{1,32}")
 # Environment variables by which Postgres's programs get the parameters of a URL.
 _VARIABLES = {
     "host": "PGHOST",
@@ -104,7 +104,7 @@ def check_backup(source: Path, revisions: Sequence[str]) -> CheckedBackup:
     if revision not in revisions:
         raise BackupError(
             f"another version of Reelsieve made the back-up in {source} (schema {revision}, this one has "
-            f"{revisions[-1]}): install that version first"
+            f"{revisions[-1]}): ingest your manifests again with reelsieve ingest"
         )
     marks = {file.name: _measure_file(file) for file in files}
     for file in files:

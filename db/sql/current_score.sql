@@ -14,4 +14,11 @@ SELECT c.scorer_id,
        CASE WHEN c.is_stale THEN {stale_reason} ELSE c.error END AS error
 FROM score c
 JOIN scorer r USING (scorer_id)
-JOIN sample s USING (sample_id)
+JOIN sample s USING (sample_id);
+
+COMMENT ON VIEW current_score IS 'One row per score of any scorer, retired ones too; a stale one has no value. Joins table score by its key.';
+COMMENT ON COLUMN current_score.key IS 'Key of the sample, the caption_id or qa_id of the manifest.';
+COMMENT ON COLUMN current_score.text IS 'The caption; of a question-answer pair, question and answer together.';
+COMMENT ON COLUMN current_score.value IS 'The score; NULL where it is undefined or stale.';
+COMMENT ON COLUMN current_score.status IS 'ok, stale, or why there is no value.';
+COMMENT ON COLUMN current_score.error IS 'The reason in a sentence; NULL where the status is ok.';

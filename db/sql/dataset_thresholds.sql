@@ -19,4 +19,14 @@ SELECT d.name AS dataset,
 FROM score_threshold t
 JOIN scorer r ON r.scorer_id = t.scorer_id AND r.status = 'active'
 JOIN dataset d ON d.dataset_id = t.dataset_id
-WHERE t.scope = 'dataset'
+WHERE t.scope = 'dataset';
+
+COMMENT ON VIEW dataset_thresholds IS 'One row per threshold on a metric''s scores over a whole dataset, such as that of the best eighth; joins sample_scores by dataset and kind.';
+COMMENT ON COLUMN dataset_thresholds.kind IS 'caption, or qa for question-answer pairs; every kind has its own thresholds.';
+COMMENT ON COLUMN dataset_thresholds.objective IS 'Purpose, as recipes name it: keep 0.125 keeps the best eighth, good overall the captions that people find good.';
+COMMENT ON COLUMN dataset_thresholds.low IS 'Lower end of the threshold''s 95 % interval; NULL where method is quantile, or the interval is undefined.';
+COMMENT ON COLUMN dataset_thresholds.high IS 'Upper end of the threshold''s 95 % interval; NULL where method is quantile, or the interval is undefined.';
+COMMENT ON COLUMN dataset_thresholds.n IS 'Number of scores that it was computed from.';
+COMMENT ON COLUMN dataset_thresholds.method IS 'quantile (of the scores), or ratings (captions that people find good).';
+COMMENT ON COLUMN dataset_thresholds.details IS 'Where method is ratings: aspect, least rating of a good sample (by goodness in current_rating), shares of good and other samples that pass, Youden J on other videos with that of simple scores.';
+COMMENT ON COLUMN dataset_thresholds.chosen_at IS 'When it was computed.';

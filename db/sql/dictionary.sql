@@ -17,4 +17,11 @@ LEFT JOIN pg_description d
        ON d.objoid = c.oid AND d.classoid = CAST('pg_class' AS regclass) AND d.objsubid = a.attnum
 WHERE n.nspname = 'public'
   AND c.relkind IN ('r', 'v')
-ORDER BY c.relkind DESC, relation, a.attnum
+ORDER BY c.relkind DESC, relation, a.attnum;
+
+COMMENT ON VIEW dictionary IS 'One row per table, view and column with its meaning. Rows without a column describe the table itself.';
+COMMENT ON COLUMN dictionary.relation IS 'Name of the table or view.';
+COMMENT ON COLUMN dictionary.what IS 'table, or view.';
+COMMENT ON COLUMN dictionary.column_name IS 'Name of the column; NULL for the table or view itself.';
+COMMENT ON COLUMN dictionary.type IS 'Type of the column.';
+COMMENT ON COLUMN dictionary.meaning IS 'Meaning of the table, view or column.';

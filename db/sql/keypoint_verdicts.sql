@@ -34,4 +34,15 @@ JOIN dataset d ON d.dataset_id = s.dataset_id
 LEFT JOIN score c ON c.scorer_id = e.scorer_id AND c.sample_id = e.sample_id
 LEFT JOIN LATERAL (SELECT CAST(c.components->'thresholds'->>k.dimension AS float8) AS threshold) decided ON true
 LEFT JOIN current_label l
-       ON l.keypoint_id = e.keypoint_id AND l.sample_id = e.sample_id AND l.source = '{label_source}'
+       ON l.keypoint_id = e.keypoint_id AND l.sample_id = e.sample_id AND l.source = '{label_source}';
+
+COMMENT ON VIEW keypoint_verdicts IS 'One row per keypoint that the active scorer verified on a caption.';
+COMMENT ON COLUMN keypoint_verdicts.dimension IS 'Kind of keypoint, such as shooting_style.';
+COMMENT ON COLUMN keypoint_verdicts.keypoint_text IS 'The keypoint, as a sentence.';
+COMMENT ON COLUMN keypoint_verdicts.probability IS 'Probability that the caption covers the keypoint, from 0 to 1.';
+COMMENT ON COLUMN keypoint_verdicts.threshold IS 'Probability from which the stored score counts it as covered; NULL if there is no score.';
+COMMENT ON COLUMN keypoint_verdicts.covered IS 'Whether the score counts it as covered; NULL if there is no threshold or the verdict is stale.';
+COMMENT ON COLUMN keypoint_verdicts.sentence_index IS 'Place of the deciding sentence in the caption, from 0.';
+COMMENT ON COLUMN keypoint_verdicts.sentence IS 'The sentence of the caption that decided.';
+COMMENT ON COLUMN keypoint_verdicts.is_stale IS 'Whether caption or keypoints changed since it was verified.';
+COMMENT ON COLUMN keypoint_verdicts.label IS 'Whether the caption covers the keypoint, as a person labelled the present texts; NULL without a label.';

@@ -23,4 +23,9 @@ SELECT d.sample_id, d.rater, d.aspect, d.goodness
   FROM (SELECT drawn.*,
                max(key) OVER (PARTITION BY dataset_id, aspect, question, extra->>'seed', least) AS last_key
           FROM drawn) d
- WHERE d.key * d.share < d.least * d.last_key
+ WHERE d.key * d.share < d.least * d.last_key;
+
+COMMENT ON VIEW random_rating IS 'One row per rating that statistics may use. Of the captions that reelsieve rate --to-settle drew, it has only those that form a random sample.';
+COMMENT ON COLUMN random_rating.rater IS 'Person who rated.';
+COMMENT ON COLUMN random_rating.aspect IS 'Aspect that was rated.';
+COMMENT ON COLUMN random_rating.value IS 'From 1 to 5, or on the scale of table rating_scale; the highest is best, since goodness of current_rating is taken.';

@@ -41,4 +41,17 @@ JOIN video v ON v.video_id = s.video_id
 JOIN dataset d ON d.dataset_id = s.dataset_id
 LEFT JOIN qeva_answer a ON a.question_id = q.question_id AND a.sample_id = s.sample_id AND a.model_id = m.model_id
 WHERE r.metric = 'qeva'
-  AND r.status = 'active'
+  AND r.status = 'active';
+
+COMMENT ON VIEW sample_questions IS 'One row per kept question of QEVA''s active scorer about a caption.';
+COMMENT ON COLUMN sample_questions.dimension IS 'coverage (about the video, answered from the caption), factuality (about the caption, answered from the video), or chronology.';
+COMMENT ON COLUMN sample_questions.position IS 'Place of the question in its dimension, from 0.';
+COMMENT ON COLUMN sample_questions.form IS 'Form of the question: open, yes_no, choice or order.';
+COMMENT ON COLUMN sample_questions.question IS 'The question.';
+COMMENT ON COLUMN sample_questions.right_answer IS 'The right answer to the question.';
+COMMENT ON COLUMN sample_questions.answer IS 'The answer as it was parsed; NULL if there is none.';
+COMMENT ON COLUMN sample_questions.correct IS 'Whether the answer is right; an abstention is wrong. NULL if that could not be decided, or there is no answer.';
+COMMENT ON COLUMN sample_questions.answer_status IS 'ok, abstain, malformed, refused or error; NULL where it is not answered yet.';
+COMMENT ON COLUMN sample_questions.reason IS 'Why there is no answer, or the judge''s explanation.';
+COMMENT ON COLUMN sample_questions.is_stale IS 'Whether something changed since the sample was scored; NULL where it has no score.';
+COMMENT ON COLUMN sample_questions.question_id IS 'Number of the question, for joins with qeva_question and qeva_answer.';

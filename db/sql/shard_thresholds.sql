@@ -21,4 +21,14 @@ SELECT d.name AS dataset,
 FROM score_threshold t
 JOIN scorer r ON r.scorer_id = t.scorer_id AND r.status = 'active'
 JOIN dataset d ON d.dataset_id = t.dataset_id
-WHERE t.scope = 'shard'
+WHERE t.scope = 'shard';
+
+COMMENT ON VIEW shard_thresholds IS 'One row per threshold on a metric''s scores within a shard; joins sample_scores by dataset, shard and kind.';
+COMMENT ON COLUMN shard_thresholds.kind IS 'caption, or qa for question-answer pairs; every kind has its own thresholds.';
+COMMENT ON COLUMN shard_thresholds.objective IS 'Purpose, as recipes name it: keep 0.125 keeps the best eighth of the shard.';
+COMMENT ON COLUMN shard_thresholds.low IS 'Lower end of the threshold''s 95 % interval; NULL where method is quantile, or the interval is undefined.';
+COMMENT ON COLUMN shard_thresholds.high IS 'Upper end of the threshold''s 95 % interval; NULL where method is quantile, or the interval is undefined.';
+COMMENT ON COLUMN shard_thresholds.n IS 'Number of scores that it was computed from.';
+COMMENT ON COLUMN shard_thresholds.method IS 'quantile (of the scores), or ratings (captions that people find good).';
+COMMENT ON COLUMN shard_thresholds.details IS 'Where method is ratings: aspect, least rating of a good sample (by goodness in current_rating), shares of good and other samples that pass, Youden J on other videos.';
+COMMENT ON COLUMN shard_thresholds.chosen_at IS 'When it was computed.';

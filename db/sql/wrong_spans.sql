@@ -14,4 +14,9 @@ SELECT d.name AS dataset,
   FROM wrong_span w
   JOIN sample s USING (sample_id)
   JOIN dataset d USING (dataset_id)
- WHERE NOT w.is_planted OR w.text_sha256 = s.text_sha256
+ WHERE NOT w.is_planted OR w.text_sha256 = s.text_sha256;
+
+COMMENT ON VIEW wrong_spans IS 'One row per words of a caption that a person marked as wrong; those in a planted caption are left out, unless the sample has that text now.';
+COMMENT ON COLUMN wrong_spans.rater IS 'Person who marked them.';
+COMMENT ON COLUMN wrong_spans.words IS 'The words.';
+COMMENT ON COLUMN wrong_spans.is_stale IS 'Whether the text has changed since, so that they do not count.';

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, Engine
+from sqlalchemy.engine import Engine
 
 from assets.datasets import require_dataset
 from assets.ingest.licences import check_licences
@@ -22,15 +22,11 @@ from assets.ingest.validate import validate_row
 from assets.media.held_video import find_held_video
 from assets.media.settings import MediaSettings
 from assets.new_manifest.make import create_manifest
-from assets.scores.registry import METRIC_INPUTS
 from db.reports.summary import compute_own_numbers, count_origins
-from db.schema.migrate import create_tables, migrate
 from db.selection.exports import find_frozen_selection
 from db.selection.holders import HeldVideo, list_holding_datasets, list_holding_selections
 from db.selection.provenance import count_selection_origins
 from db.selection.recipes import parse_recipe
-from db.server.engine import open_engine
-from db.server.urls import build_sibling_url
 from tests.assets.manifests import write_clip
 from tests.db.builders import set_scores
 from tests.db.freezing import freeze_recipe
@@ -301,78 +297,6 @@ def test_a_video_is_held_by_every_path_of_its_file(
         file.unlink()
     assert holding(f"{tmp_path}/link/videos/a.mp4") == ["plain"], "the file need not exist"
     assert holding(str(root / "r.mp4")) == ["rooted"]
-
-
-def freeze_before_origins(connection: sa.Connection, videos: dict[int | None, list[str]]) -> None:
-    """Freeze selections of these datasets, None for one that was dropped, with rows of these videos."""
-    for number, (dataset, keys) in enumerate(videos.items(), 1):
-        make = (
-            "INSERT INTO selection (dataset_id, dataset_name, spec, n, score_hash, n_eligible, n_duplicates, unjudged,"
-            " metrics, models) VALUES (:dataset, 'clips', '{}', 1, '', 1, 0, '{}', '{}', '{}')"
-        )
-        connection.execute(sa.text(make), {"dataset": dataset})
-        add = (
-            "INSERT INTO selection_item (selection_id, rank, sample_id, value, sample, video, kind, system, text, "
-            "scores, is_scored) VALUES (:selection, :rank, 1, 0, 's', :video, 'caption', 's', 'A dog.', '{}', '{}')"
-        )
-        for rank, key in enumerate(keys, 1):
-            connection.execute(sa.text(add), {"selection": number, "rank": rank, "video": key})
-
-
-def test_the_migration_moves_own_fields_that_are_an_origin(database: URL) -> None:
-    url = build_sibling_url(database, f"{database.database}_older")
-    good = ["2024-02-29 23:59", "2026-05-31T18:00:00Z", "2026-05-31 18:00:00.500", "2026-05-31T18:00:00.123456+02:00"]
-    bad = [
-        *("2026-05-31 yesterday", "2026-02-30", "0000-01-01", "2026-05-31T25:00", "2026-05-31 BC", "2026-05-31 "),
-        *("2026-05-31 18:00 UTC", "2026-05-31\n", "2026-05-31T18:00+25:00"),
-    ]
-    fields: dict[str, dict[str, Any]] = {
-        "a": {"licence": "MIT", "opt_out": False, "mood": "calm"},
-        "b": {"licence": 4, "source_url": "not a url", "collected_at": "May", "opt_out": "no"},
-        "c": {"source_url": "https://clips.example/c", "collected_at": "2026-05-31"},
-        "d": {"licence": " \t", "collected_at": "2026-99-99"},
-        "e": {"source_url": "https://ann:p/w@clips.example/e", "collected_at": "May"},
-        **{f"bad{n}": {"collected_at": text} for n, text in enumerate(bad)},
-        **{f"good{n}": {"collected_at": text} for n, text in enumerate(good)},
-    }
-    server = open_engine(build_sibling_url(database, "postgres"))
-    with server.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql(f'CREATE DATABASE "{url.database}"')
-    server.dispose()
-    older = open_engine(url)
-    with older.begin() as connection:
-        create_tables(connection, url, "0002")
-        connection.execute(sa.text("INSERT INTO dataset (name, n_shards) VALUES ('clips', 1)"))
-        connection.exec_driver_sql("ALTER TABLE video DISABLE TRIGGER USER")
-        insert = "INSERT INTO video (dataset_id, shard, key, status, extra, row_sha256) "
-        for key, extra in fields.items():
-            values = {"key": key, "extra": json.dumps(extra)}
-            connection.execute(sa.text(f"{insert} VALUES (1, 0, :key, 'ok', CAST(:extra AS jsonb), '')"), values)
-        connection.exec_driver_sql("ALTER TABLE video ENABLE TRIGGER USER")
-        freeze_before_origins(connection, {1: ["c", "a", "b", "gone"], None: ["a"]})
-    migrate(url, METRIC_INPUTS)
-    found = stored(older)
-    for name in sorted(found.keys() - set("abc")):
-        extra = fields[name]
-        is_good = isinstance(validate_row(RawRow("", 1, "video", {"video_id": name, **extra}, None, "")), VideoRow)
-        assert is_good == name.startswith("good")
-        moment = extra["collected_at"]
-        assert found.pop(name) == ((None, None, moment, None, None) if is_good else (None, None, None, None, extra))
-    assert found == {
-        "a": ("MIT", None, None, False, {"mood": "calm"}),
-        "b": (None, None, None, None, fields["b"]),
-        "c": (None, "https://clips.example/c", "2026-05-31", None, None),
-    }
-    with older.connect() as connection:
-        rows = connection.execute(sa.text("SELECT selection_id, video, licence, source_url FROM selection_item"))
-        assert sorted(map(tuple, rows)) == [
-            (1, "a", "MIT", None),
-            (1, "b", None, None),
-            (1, "c", None, "https://clips.example/c"),
-            (1, "gone", None, None),
-            (2, "a", None, None),
-        ]
-    older.dispose()
 
 
 def test_init_gives_a_video_the_origin_that_its_row_has(tmp_path: Path) -> None:

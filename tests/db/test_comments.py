@@ -8,7 +8,7 @@ from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS, METRICS
 from db.schema import METADATA
-from db.schema.comments import ANY_RELATION, COMMENTS_FILE, METRIC_PLACEHOLDER, find_comment, read_sections
+from db.schema.columns import COMMON_COMMENTS
 from db.schema.migrate import migrate
 from db.schema.views import create_views, has_current_views
 from db.server.engine import open_engine
@@ -33,7 +33,7 @@ def untold(engine: Engine) -> list[str]:
 
 
 def test_every_table_view_and_column_says_what_it_means(engine: Engine) -> None:
-    remedy = f"write what they mean in {COMMENTS_FILE.name}"
+    remedy = "write what they mean at the column's declaration, or below the view in db/sql"
     assert untold(engine) == [], remedy
 
 
@@ -44,31 +44,15 @@ def test_one_that_says_nothing_would_be_noticed(engine: Engine) -> None:
     assert untold(engine) == ["untold.a", "sample.mood"]
 
 
-def test_the_file_describes_nothing_that_is_not_there(engine: Engine) -> None:
-    found = sa.inspect(engine)
-    there = {
-        name: {c["name"] for c in found.get_columns(name)}
-        for name in (*found.get_table_names(), *found.get_view_names())
-    }
-    assert read_sections().keys() - {ANY_RELATION} == there.keys()
-    for relation in there:
-        columns = {
-            column.replace(METRIC_PLACEHOLDER, "vcs") for column in read_sections()[relation] if column is not None
-        }
-        assert columns <= there[relation], relation
-    everywhere = {column for column in read_sections()[ANY_RELATION] if column is not None}
-    assert everywhere <= set.union(*there.values())
+def test_every_common_comment_is_used() -> None:
+    columns = {column.name for table in METADATA.tables.values() for column in table.columns}
+    assert COMMON_COMMENTS.keys() - columns == {"dataset", "keypoint"}, "these are columns of views"
 
 
-def test_the_comments_are_of_some_length_and_end_as_sentences_do() -> None:
-    told = [text for section in read_sections().values() for text in section.values()]
-    assert [text for text in told if len(text) < 10 or text[-1] not in ".)"] == []
-
-
-def test_metadata_has_the_same_comments(engine: Engine) -> None:
+def test_the_comments_are_of_some_length_and_end_as_sentences_do(engine: Engine) -> None:
     with engine.connect() as connection:
-        query = sa.text("SELECT col_description(to_regclass('video'), 2), obj_description(to_regclass('video'))")
-        assert connection.execute(query).one() == (METADATA.tables["video"].c.dataset_id.comment, find_comment("video"))
+        told = connection.execute(sa.text("SELECT meaning FROM dictionary")).scalars().all()
+    assert [text for text in told if len(text) < 10 or text[-1] not in ".)"] == []
 
 
 def test_the_dictionary_says_it_in_sql(engine: Engine) -> None:
@@ -78,7 +62,12 @@ def test_the_dictionary_says_it_in_sql(engine: Engine) -> None:
     )
     with engine.connect() as connection:
         rows = [tuple(row) for row in connection.execute(query)]
-    assert rows[0] == ("view", None, None, find_comment("sample_scores"))
+    assert rows[0] == (
+        "view",
+        None,
+        None,
+        "One row per sample with its scores by the active scorers; begin here. A stale score has no value.",
+    )
     assert [row[1:3] for row in rows[1:]] == [
         ("vcs_short", "double precision"),
         ("vcs_short_status", "text"),
@@ -95,7 +84,7 @@ def test_a_changed_comment_is_written_again(engine: Engine) -> None:
         connection.exec_driver_sql("COMMENT ON COLUMN video.fps IS 'old words'")
         create_views(connection, METRIC_INPUTS)
         shown = connection.scalar(sa.text("SELECT meaning FROM dictionary WHERE column_name = 'fps'"))
-    assert shown == find_comment("video", "fps")
+    assert shown == METADATA.tables["video"].c.fps.comment
 
 
 @pytest.fixture(scope="module")

@@ -77,16 +77,16 @@ def with_a_pipe(folder: Path) -> None:
     ("damage", "sentence"),
     [
         (without("backup.json"), "is not a back-up: give a folder that reelsieve db dump wrote"),
-        (
-            saying(revision="9999"),
-            rf"another version of Reelsieve made the back-up in .* \(schema 9999, this one has {REVISION}\): install",
+        *(
+            (
+                saying(revision=revision),
+                rf"another version of Reelsieve made the back-up in .* \(schema {revision}, this one has {REVISION}\): "
+                "ingest your manifests again with reelsieve ingest$",
+            )
+            for revision in ("0001", "0016", "0001_00000000", "base")
         ),
         (
-            saying(revision="0018"),
-            rf"another version of Reelsieve made the back-up in .* \(schema 0018, this one has {REVISION}\): install",
-        ),
-        (
-            saying(revision="base"),
+            saying(revision="; \x1b"),
             "is an incomplete back-up, or another version of Reelsieve wrote it: give a complete one",
         ),
         (saying(format=3), "is an incomplete back-up, or another version of Reelsieve wrote it: give a complete one"),
