@@ -22,7 +22,7 @@ from rich.status import Status
 from rich.text import Text
 
 from assets.progress import throttle_lines
-from orchestration.cli.table_layout import PrintedColumn, compute_table_widths, print_table_or_records
+from orchestration.cli.table_layout import lay_out_table, make_column, print_table_or_records
 
 if TYPE_CHECKING:
     from assets.plan import Plan
@@ -119,57 +119,40 @@ def print_json(value: Any) -> None:
     typer.echo(escape_controls(json.dumps(value, ensure_ascii=False, indent=2, default=format_json_default)))
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], *, empty: str, right: Collection[str] = ()) -> None:
-    """Print rows as a table if it fits the terminal, else as records one below the other; without rows print the
-    sentence `empty`. The keys of the first row are the columns. right: columns that are right-aligned as columns of
-    numbers are, although they hold text.
-    """
-    if not rows:
-        console.print(empty, markup=False, soft_wrap=True)
-        return
-    fields, cells = _format_table(rows, right)
-    print_table_or_records(fields, cells, console)
-
-
-def print_fitting_rows(
+def print_rows(
     rows: Sequence[Mapping[str, Any]],
     *,
     empty: str,
     right: Collection[str] = (),
-    kept: Collection[str] = (),
-    wide: bool = False,
+    kept: Collection[str] | None = None,
 ) -> None:
-    """Print rows as `print_rows` does, without the last columns that the terminal has no room for, and name these in a
-    line. kept: columns that are always shown. wide: print all columns, and no such line.
+    """Print rows as a table if it fits the terminal, else as records one below the other; without rows print the
+    sentence `empty`. The keys of the first row are the columns. right: columns that are right-aligned as columns of
+    numbers are, although they hold text.
+
+    kept: columns that are always shown; of the others the last ones are left out where the terminal has no room, and a
+    line names them. None shows all columns.
     """
-    names = list(rows[0]) if rows else []
+    if not rows:
+        console.print(empty, markup=False, soft_wrap=True)
+        return
+    names = list(rows[0])
+    cells = {name: [format_cell(row[name]) for row in rows] for name in names}
+    columns = {
+        name: make_column(make_plain_text(name), is_number=name in right or all(_is_number(row[name]) for row in rows))
+        for name in names
+    }
     left_out: list[str] = []
-    while not wide and rows and not _fits([{name: row[name] for name in names} for row in rows], right):
-        droppable = [name for name in names if name not in kept]
-        if not droppable:
+    while True:
+        shown, lines = [columns[name] for name in names], list(zip(*(cells[name] for name in names), strict=True))
+        droppable = [] if kept is None else [name for name in names if name not in kept]
+        if not droppable or lay_out_table(shown, lines, console) is not None:
             break
         names.remove(droppable[-1])
         left_out.insert(0, droppable[-1])
-    print_rows([{name: row[name] for name in names} for row in rows], empty=empty, right=right)
+    print_table_or_records(shown, lines, console)
     if left_out:
         console.print(f"--wide also shows {', '.join(left_out)}", markup=False)
-
-
-def _fits(rows: Sequence[Mapping[str, Any]], right: Collection[str]) -> bool:
-    fields, cells = _format_table(rows, right)
-    return compute_table_widths(fields, [[cell or Text() for cell in row] for row in cells], console.width) is not None
-
-
-def _format_table(
-    rows: Sequence[Mapping[str, Any]], right: Collection[str]
-) -> tuple[list[PrintedColumn], list[list[Text | None]]]:
-    """Return the columns and the cells of a table; the keys of the first row are the columns."""
-    names = list(rows[0])
-    fields = [
-        PrintedColumn(make_plain_text(name), name in right or all(_is_number(row[name]) for row in rows))
-        for name in names
-    ]
-    return fields, [[format_cell(row[name]) for name in names] for row in rows]
 
 
 def print_plan(plan: Plan) -> None:

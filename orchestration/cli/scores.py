@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestration.cli.metric_names import choose_dataset_metrics
-from orchestration.cli.output import AsJson, DatasetName, Wide, console, print_fitting_rows, print_json
+from orchestration.cli.output import AsJson, DatasetName, Wide, console, print_json, print_rows
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import UsageError
 from orchestration.cli.score_table import build_score_table, explain_left_out_metrics, explain_marks
@@ -75,7 +75,7 @@ def scores(
         labels = {metric: load_metric_label(connection, metric) for metric in shown}
     empty = f"dataset {dataset} has no samples" + (f" of kind {chosen_kind}" if chosen_kind else "")
     table = build_score_table(rows, shown, sys.maxsize if wide else console.width)
-    print_fitting_rows(table, empty=empty, right=shown, kept=("sample", "system", by), wide=wide)
+    print_rows(table, empty=empty, right=shown, kept=None if wide else ("sample", "system", by))
     for line in (
         *explain_marks(rows, labels),
         *explain_left_out_metrics(rows, [metric for metric in metrics if metric not in shown]),

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from orchestration.cli.output import console, escape_controls, format_cell, format_json_default, make_plain_text
-from orchestration.cli.table_layout import PrintedColumn, print_table_or_records
+from orchestration.cli.table_layout import make_column, print_table_or_records
 
 if TYPE_CHECKING:
     from db.server.reader import QueryResult
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def print_answer(answer: QueryResult) -> None:
     """Print a query's answer on standard output as a table or records, or `no rows` for an empty one."""
-    fields = [PrintedColumn(make_plain_text(column.name), column.is_number) for column in answer.columns]
-    if not print_table_or_records(fields, ([format_cell(value) for value in row] for row in answer.rows), console):
+    columns = [make_column(make_plain_text(column.name), is_number=column.is_number) for column in answer.columns]
+    if not print_table_or_records(columns, ([format_cell(value) for value in row] for row in answer.rows), console):
         console.print("no rows")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.output import AsJson, Wide, console, print_fitting_rows, print_json, print_plan
+from orchestration.cli.output import AsJson, Wide, console, print_json, print_plan, print_rows
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def status(
     settings = installation.settings
     place = "the database of CURATION_DB_URL" if settings.database_url else f"home {settings.home_folder}"
     empty = f"no dataset yet in {place}: try reelsieve demo, or reelsieve try FOLDER"
-    print_fitting_rows(rows if wide else shown, empty=empty, kept=("dataset", "to score"), wide=wide)
+    print_rows(rows if wide else shown, empty=empty, kept=None if wide else ("dataset", "to score"))
     if dataset is None:
         if rows:
             console.print("reelsieve status --dataset NAME shows the plan of one dataset")

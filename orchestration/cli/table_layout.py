@@ -2,143 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice, zip_longest
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice, takewhile
 
-from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.rule import Rule
+from rich.style import Style
+from rich.table import Column, Table
 from rich.text import Text
 
 # Rows that are laid out together: the first rows of a long answer are printed before the last are read.
 ROWS_AT_A_TIME = 200
-# The least width of a column of text, and the most lines that a text in a table is folded over.
-NARROWEST = 20
+# The most lines that the rows of a table take on average, of texts that are folded.
 MOST_LINES = 4
-_GAP = "  "
+_GAP = 2
+_PADDING = (0, _GAP, 0, 0)
 _NOTHING = Text("–", style="dim")
-
-
-@dataclass(frozen=True, slots=True)
-class PrintedColumn:
-    """The header of a printed column. is_number: its cells are numbers, which are right-aligned and never folded."""
-
-    name: Text
-    is_number: bool
-
 
 Cells = Sequence[Text | None]
 
 
-def print_table_or_records(fields: Sequence[PrintedColumn], rows: Iterable[Cells], console: Console) -> int:
+def make_column(name: Text, *, is_number: bool) -> Column:
+    """Make a column of a printed table. is_number: its cells are numbers, which are right-aligned and never folded."""
+    return Column(
+        Text(name.plain, "bold"), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold"
+    )
+
+
+def print_table_or_records(columns: Sequence[Column], rows: Iterable[Cells], console: Console) -> int:
     """Print rows as a table, or as records once a block of 200 rows does not fit the console; return how many rows
     there were. A cell of None prints as a dash. All later blocks are records too.
     """
-    widths: list[int] | None = []
-    n_shown = 0
+    is_table, n_shown = True, 0
+    before: list[Text] = []
     remaining = iter(rows)
-    while some := [[_NOTHING if cell is None else cell for cell in row] for row in islice(remaining, ROWS_AT_A_TIME)]:
-        before = widths
-        # After one block of records, all blocks are records.
-        widths = None if widths is None else compute_table_widths(fields, some, console.width, widths)
-        if widths is None:
-            lines = _format_records(fields, some, console, n_shown)
+    while some := list(islice(remaining, ROWS_AT_A_TIME)):
+        lines = lay_out_table(columns, some, console) if is_table else None
+        if lines is None:
+            is_table = False
+            lines = _lay_out_records(columns, some, console, n_shown)
         else:
-            lines = _format_table(fields, some, widths, console, has_header=widths != before)
+            header = list(takewhile(_is_bold, lines))
+            # Columns that are as wide as before need no other header.
+            lines = lines[len(header) :] if header == before else lines
+            before = header
         # All at once: each call costs a look at the terminal.
         console.print(Text("\n").join(lines), soft_wrap=True)
         n_shown += len(some)
     return n_shown
 
 
-def compute_table_widths(
-    fields: Sequence[PrintedColumn], rows: Sequence[Sequence[Text]], width: int, at_least: Sequence[int] = ()
-) -> list[int] | None:
-    """Return the width of every column, in characters, for a table of these rows. None if the table is wider than
-    `width`, or a text would be folded over more than four lines. Numbers have all the room that they need; texts share
-    what is left. at_least: the widths that the columns have already.
-
-    >>> fields = [PrintedColumn(Text("n"), True), PrintedColumn(Text("text"), False)]
-    >>> compute_table_widths(fields, [[Text("12"), Text("a red circle")]], 80)
-    [2, 12]
-    >>> compute_table_widths(fields, [[Text("12"), Text("a red circle bounces " * 9)]], 80)
-    [2, 76]
-    >>> compute_table_widths(fields, [[Text("12"), Text("a red circle bounces " * 9)]], 40) is None
-    True
+def lay_out_table(columns: Sequence[Column], rows: Sequence[Cells], console: Console) -> list[Text] | None:
+    """Return the lines of a table of these rows, its header first. None if a number or a word would be wider than its
+    column, or the rows take more than four lines on average.
     """
-    columns = [[field.name, *cells] for field, cells in zip(fields, zip(*rows, strict=True), strict=True)]
-    wanted_widths = [max(cell_len(line) for cell in column for line in cell.plain.split("\n")) for column in columns]
-    wanted_widths = [max(pair) for pair in zip_longest(wanted_widths, at_least, fillvalue=0)]
-    narrowest = [_compute_narrowest_width(*column) for column in zip(fields, columns, wanted_widths, strict=True)]
-    room = width - len(_GAP) * (len(fields) - 1) - sum(narrowest)
-    if room < 0:
-        return None
-    widths = narrowest
-    # The column that lacks least comes first: the room that it does not take is left for the others.
-    hungry = sorted(range(len(fields)), key=lambda i: wanted_widths[i] - narrowest[i])
-    for n_left, i in zip(range(len(hungry), 0, -1), hungry, strict=True):
-        more = min(wanted_widths[i] - narrowest[i], room // n_left)
-        widths[i] += more
-        room -= more
-    is_crowded = any(
-        cell_len(cell.plain) > MOST_LINES * size
-        for column, size, field in zip(columns, widths, fields, strict=True)
-        for cell in column
-        if not field.is_number
+    # Rich would fold a word that stands by itself rather than a text between its words.
+    table = Table(
+        *(
+            replace(column, no_wrap=column.no_wrap or not any(cell and " " in cell.plain for cell in cells), _cells=[])
+            for column, cells in zip(columns, zip(*rows, strict=True), strict=True)
+        ),
+        box=None,
+        padding=_PADDING,
+        pad_edge=False,
     )
-    return None if is_crowded else widths
+    for row in rows:
+        table.add_row(*(_NOTHING if cell is None else cell for cell in row))
+    # Measured without a limit, since rich cuts its figure to that of the console.
+    if console.measure(table, options=console.options.update(width=sys.maxsize)).minimum > console.width:
+        return None
+    lines = _render_lines(table, console, console.width)
+    return lines if len(lines) <= 1 + MOST_LINES * len(rows) else None
 
 
-def _compute_narrowest_width(field: PrintedColumn, cells: Sequence[Text], wanted_width: int) -> int:
-    if field.is_number:
-        return wanted_width
-    longest_word = max((cell_len(word) for cell in cells for word in cell.plain.split()), default=0)
-    return max(min(wanted_width, NARROWEST), longest_word)
+def _is_bold(line: Text) -> bool:
+    return any(isinstance(span.style, Style) and span.style.bold for span in line.spans)
 
 
-def _format_table(
-    fields: Sequence[PrintedColumn],
-    rows: Sequence[Sequence[Text]],
-    widths: Sequence[int],
-    console: Console,
-    *,
-    has_header: bool,
-) -> Iterator[Text]:
-    header = [Text(field.name.plain, style="bold") for field in fields]
-    for row in [header, *rows] if has_header else rows:
-        folded = [_fold_cell(cell, size, field, console) for cell, size, field in zip(row, widths, fields, strict=True)]
-        for line in zip_longest(*folded, fillvalue=Text()):
-            sized = zip(line, widths, fields, strict=True)
-            joined = Text(_GAP).join([_pad_cell(cell, size, field.is_number) for cell, size, field in sized])
-            joined.rstrip()
-            yield joined
-
-
-def _format_records(
-    fields: Sequence[PrintedColumn], rows: Sequence[Sequence[Text]], console: Console, n_before: int
-) -> Iterator[Text]:
-    names = max(cell_len(field.name.plain) for field in fields)
-    room = max(console.width - names - len(_GAP), NARROWEST)
+def _lay_out_records(columns: Sequence[Column], rows: Sequence[Cells], console: Console, n_before: int) -> list[Text]:
+    names = [Text(str(column.header), "bold") for column in columns]
+    lines = []
     for number, row in enumerate(rows, n_before + 1):
-        head = f"── {number} "
-        yield Text(head + "─" * (console.width - cell_len(head)), style="dim")
-        for field, cell in zip(fields, row, strict=True):
-            for place, line in enumerate(_fold_cell(cell, room, field, console)):
-                name = Text(field.name.plain if place == 0 else "", style="bold")
-                whole = Text(_GAP).join([_pad_cell(name, names, False), line])
-                whole.rstrip()
-                yield whole
-
-
-def _fold_cell(cell: Text, width: int, field: PrintedColumn, console: Console) -> list[Text]:
-    if field.is_number or (cell_len(cell.plain) <= width and "\n" not in cell.plain):
-        return [cell]
-    lines = list(cell.wrap(console, width, overflow="fold"))
-    for line in lines:
-        line.rstrip()
+        record = Table.grid(Column(no_wrap=True), Column(overflow="fold"), padding=_PADDING)
+        for name, cell in zip(names, row, strict=True):
+            record.add_row(name, _NOTHING if cell is None else cell)
+        # A number stays whole, however long it is.
+        numbers = [cell.cell_len for column, cell in zip(columns, row, strict=True) if column.no_wrap and cell]
+        width = max([console.width, *(max(name.cell_len for name in names) + _GAP + size for size in numbers)])
+        lines += _render_lines(Rule(f"── {number}", align="left", style="dim"), console, console.width)
+        lines += _render_lines(record, console, width)
     return lines
 
 
-def _pad_cell(cell: Text, width: int, is_number: bool) -> Text:
-    space = " " * (width - cell_len(cell.plain))
-    return Text(space).append_text(cell) if is_number else cell.copy().append(space)
+def _render_lines(renderable: RenderableType, console: Console, width: int) -> list[Text]:
+    """Return the lines of a renderable, without white space at their ends."""
+    lines = []
+    for segments in console.render_lines(renderable, console.options.update(width=width), pad=False):
+        line = Text.assemble(*((segment.text, segment.style or "") for segment in segments))
+        line.rstrip()
+        lines.append(line)
+    return lines

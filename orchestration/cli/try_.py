@@ -16,8 +16,8 @@ from orchestration.cli.output import (
     Wide,
     console,
     print_end,
-    print_fitting_rows,
     print_plan,
+    print_rows,
     print_sentence,
     show_progress,
 )
@@ -267,7 +267,7 @@ def _print_samples(
     of_all = f"all {format_count(n, counted)}" if n > 1 else f"the {counted}"
     console.print(f"\n{facts_shown} for {of_all}; reelsieve facts shows them\n")
     shown = [{name: row[name] for name in (counted, *columns)} for row in rows]
-    print_fitting_rows(shown, empty="", kept=(counted,), wide=wide)
+    print_rows(shown, empty="", kept=None if wide else (counted,))
     if n > SHOWN and holdings.samples:
         console.print(f"these are the first {SHOWN} samples; view sample_scores has all samples and columns")
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from orchestration.cli.output import format_cell
-from orchestration.cli.table_layout import MOST_LINES, ROWS_AT_A_TIME, PrintedColumn, print_table_or_records
+from orchestration.cli.table_layout import MOST_LINES, ROWS_AT_A_TIME, make_column, print_table_or_records
 
 WORDS = "a red circle bounces three times and leaves at the top "
 
@@ -22,8 +22,8 @@ WORDS = "a red circle bounces three times and leaves at the top "
 def shown(columns: dict[str, bool], rows: list[list[object]], width: int = 80) -> list[str]:
     """The lines that are printed. columns: by name, whether it is of numbers."""
     console = Console(file=io.StringIO(), width=width, highlight=False, emoji=False)
-    fields = [PrintedColumn(Text(name), is_number) for name, is_number in columns.items()]
-    assert print_table_or_records(fields, ([format_cell(value) for value in row] for row in rows), console) == len(rows)
+    made = [make_column(Text(name), is_number=is_number) for name, is_number in columns.items()]
+    assert print_table_or_records(made, ([format_cell(value) for value in row] for row in rows), console) == len(rows)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
 
@@ -94,7 +94,7 @@ def test_the_first_rows_are_shown_before_the_last_are_asked_for() -> None:
         assert isinstance(console.file, io.StringIO)
         assert console.file.getvalue().count("1") == ROWS_AT_A_TIME
 
-    assert print_table_or_records([PrintedColumn(Text("n"), True)], endless(), console) == ROWS_AT_A_TIME
+    assert print_table_or_records([make_column(Text("n"), is_number=True)], endless(), console) == ROWS_AT_A_TIME
 
 
 def test_wide_characters_take_two_places() -> None:

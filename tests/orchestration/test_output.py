@@ -21,7 +21,6 @@ from orchestration.cli.output import (
     hide_connection_attempts,
     make_plain_text,
     print_error,
-    print_fitting_rows,
     print_json,
     print_rows,
 )
@@ -44,20 +43,20 @@ def printed(rows: list[dict[str, Any]]) -> str:
 def test_columns_without_room_are_named_unless_all_are_asked_for() -> None:
     rows = [{"sample": "a", **{f"metric_{n}": n / 7 for n in range(9)}}]
     with redirect_stdout(io.StringIO()) as out:
-        print_fitting_rows(rows, empty="")
+        print_rows(rows, empty="", kept=())
     *table, note = out.getvalue().splitlines()
     # "sample" and six columns of eight characters take 66 of the 80 characters, and seven 76.
     assert table[0].split() == ["sample", *(f"metric_{n}" for n in range(7))]
     assert note == "--wide also shows metric_7, metric_8"
     with redirect_stdout(io.StringIO()) as out:
-        print_fitting_rows(rows, empty="", kept=("sample", "metric_8"))
+        print_rows(rows, empty="", kept=("sample", "metric_8"))
     assert out.getvalue().splitlines()[0].split() == ["sample", *(f"metric_{n}" for n in (0, 1, 2, 3, 4, 5, 8))]
     with redirect_stdout(io.StringIO()) as out:
-        print_fitting_rows(rows, empty="", wide=True)
+        print_rows(rows, empty="")
     assert "metric_8" in out.getvalue()
     assert "--wide" not in out.getvalue()
     with redirect_stdout(io.StringIO()) as out:
-        print_fitting_rows([], empty="nothing")
+        print_rows([], empty="nothing", kept=())
     assert out.getvalue() == "nothing\n"
 
 
