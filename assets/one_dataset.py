@@ -70,7 +70,7 @@ class _DatasetAssetBuilder:
                 )
                 with curation.engine.connect() as connection:
                     count = count_dataset_rows(connection, require_dataset(curation.engine, self.dataset), SAMPLES)
-            remedy = f"; reelsieve rejects --dataset {self.dataset} shows the reasons" if report.rejected else ""
+            remedy = f"; reelsieve dataset rejects {self.dataset} shows the reasons" if report.rejected else ""
             return dg.MaterializeResult(
                 metadata={"dagster/row_count": count, "refused rows": f"{report.rejected:,}{remedy}"}
             )

@@ -56,7 +56,7 @@ WANTED = {
 }
 WANTED_SECONDS = {
     "idle: status and start of score": 5.0,
-    "scores --limit 20": 0.1,
+    "dataset scores --limit 20": 0.1,
     "thresholds of all metrics": 8.0,
     "report": 15.0,
 }
@@ -114,7 +114,7 @@ def scorer(metric: str) -> Any:
 
 
 def look(bench: Bench) -> None:
-    """What `status`, the schedule and the start of `score` ask: the work list of every metric, and a summary."""
+    """What `dataset list`, the schedule and the start of `score` ask: the work list of every metric, and a summary."""
     dataset = bench.filled.dataset
     for metric in METRICS:
         counts = count_pending_by_shard(bench.engine, scorer(metric), [dataset])
@@ -159,7 +159,7 @@ def measure(bench: Bench, repeats: int) -> None:
         bench.time("scan", bench.query(scan, "SET LOCAL enable_indexonlyscan = off", scorer_id=scorer_id))
         bench.time("scan of the index", bench.query(scan, scorer_id=scorer_id))
         bench.time("idle: status and start of score", lambda: look(bench))
-        bench.time("scores --limit 20", lambda: listed(bench))
+        bench.time("dataset scores --limit 20", lambda: listed(bench))
         bench.time("best 12.5 %", lambda: select(bench, None))
         bench.time("--where over two metrics", lambda: select(bench, "vcs > 0.3 and evqa > 0.2"))
         bench.time("averages of four metrics by system", bench.query(AVERAGES, name=NAME))

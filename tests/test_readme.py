@@ -137,7 +137,7 @@ def test_the_demo_again_scores_nothing(demo: Done) -> None:
 def test_a_demo_of_fewer_clips_than_are_stored_is_refused(demo: Done) -> None:
     fewer = run_command("demo", "--clips", "2")
     assert fewer.returncode == 1
-    said = f"error: the demo has {FIRST_CLIPS} clips already: for only 2, run reelsieve drop demo first\n"
+    said = f"error: the demo has {FIRST_CLIPS} clips already: for only 2, run reelsieve dataset drop demo first\n"
     assert fewer.stderr == said
 
 

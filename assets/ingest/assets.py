@@ -125,7 +125,7 @@ def _check_licences(curation: Curation, dataset: Dataset) -> dg.AssetCheckResult
 def _build_metadata(name: str, report: IngestReport) -> dict[str, Any]:
     # As text: Dagster draws plots of numbers, and the new rows of single ingests are no time series.
     if name == "ingest_reject":
-        remedy = {"why": f"reelsieve rejects --dataset {report.dataset} shows the reasons"} if report.rejected else {}
+        remedy = {"why": f"reelsieve dataset rejects {report.dataset} shows the reasons"} if report.rejected else {}
         return {REFUSED: report.rejected, **remedy}
     names = [table.name for table in MANIFEST_TABLES.values() if name in table.database_tables]
     counts = {NEW: report.accepted, BEFORE: report.unchanged}

@@ -1,4 +1,6 @@
-"""The command line: `reelsieve COMMAND`. A command is in the module of its name, `try` in `try_`."""
+"""The command line: `reelsieve COMMAND`. A command is in the module of its name: `try` in `try_`, `dataset drop` in
+`dataset_drop`, one of `db` in `db`.
+"""
 
 from __future__ import annotations
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -16,30 +17,25 @@ from orchestration.cli import (
     compare,
     config,
     dagster,
+    dataset,
     db,
     demo,
     dg,
     doctor,
-    drop,
     explain,
     export,
     facts,
-    holds,
     ingest,
     init,
     look,
     prove,
-    prune,
     rate,
-    rejects,
     report,
     score,
-    scores,
     search,
     select,
     selections,
     sql,
-    status,
     stress,
     try_,
     ui,
@@ -77,38 +73,58 @@ def _options(
     """Scores, sifts and selects video-caption training data."""
 
 
-app.command("demo")(demo.demo)
-app.command("try")(try_.try_folder)
-app.command("init")(init.init)
-app.command("ingest")(ingest.ingest)
-app.command("rejects")(rejects.rejects)
-app.command("facts")(facts.facts)
-app.command("score")(score.score)
-app.command("scores")(scores.scores)
-app.command("calibrate")(calibrate.calibrate)
-app.command("explain")(explain.explain)
-app.command("look")(look.look)
-app.command("rate")(rate.rate)
-app.command("compare")(compare.compare)
-app.command("stress")(stress.stress)
-app.command("report")(report.report)
-app.command("select")(select.select)
-app.command("prove")(prove.prove)
-app.command("export")(export.export)
-app.command("holds")(holds.holds)
-app.command("drop")(drop.drop)
-app.command("status")(status.status)
-app.command("search")(search.search)
-app.command("sql")(sql.sql)
-app.command("prune")(prune.prune)
-app.command("ui")(ui.ui)
-app.command("dagster", context_settings=PASS_THROUGH)(dagster.dagster)
-app.command("dg", context_settings=PASS_THROUGH)(dg.dg)
-app.command("doctor")(doctor.doctor)
-app.add_typer(config.config, name="config")
-app.add_typer(selections.selections, name="selections")
-app.add_typer(db.db, name="db")
-use_dataset_command(app, config.config, selections.selections, db.db)
+# The commands of `reelsieve --help` by panel, in its order; a group of commands comes last in its panel.
+_PANELS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
+    "Start here": {
+        "demo": demo.demo,
+        "try": try_.try_folder,
+        "look": look.look,
+        "rate": rate.rate,
+        "report": report.report,
+        "select": select.select,
+        "export": export.export,
+        "doctor": doctor.doctor,
+    },
+    "Data": {
+        "init": init.init,
+        "ingest": ingest.ingest,
+        "facts": facts.facts,
+        "search": search.search,
+        "dataset": dataset.dataset,
+    },
+    "Scores": {
+        "score": score.score,
+        "explain": explain.explain,
+        "compare": compare.compare,
+        "calibrate": calibrate.calibrate,
+    },
+    "Trust": {"prove": prove.prove, "stress": stress.stress},
+    "Running": {
+        "ui": ui.ui,
+        "dagster": dagster.dagster,
+        "dg": dg.dg,
+        "sql": sql.sql,
+        "selections": selections.selections,
+        "config": config.config,
+        "db": db.db,
+    },
+}
+
+
+def _add_commands() -> None:
+    groups = [app]
+    for panel, commands in _PANELS.items():
+        for name, command in commands.items():
+            if isinstance(command, typer.Typer):
+                app.add_typer(command, name=name, rich_help_panel=panel)
+                groups.append(command)
+            else:
+                settings = PASS_THROUGH if name in ("dagster", "dg") else None
+                app.command(name, rich_help_panel=panel, context_settings=settings)(command)
+    use_dataset_command(*groups)
+
+
+_add_commands()
 
 
 def run_cli(stop: StopSignals) -> NoReturn:

@@ -56,7 +56,7 @@ def calibrate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Choose a threshold of ECS for every dimension on the labels of a dataset, store it, and score with it."""
+    """Choose ECS's threshold for every dimension by a dataset's labels, store it, and score with it."""
     from orchestration.launch import run_calibration
 
     if limit is not None and not judge:

@@ -32,7 +32,7 @@ def compare(
     ] = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two scorers on the same samples: print how similar their scores are, and which is closer to people."""
+    """Compare two scorers on the same samples: how similar their scores are, and which is closer to people."""
     from assets.agreement.compare import compare_scorers
     from assets.agreement.comparison import explain_comparison
     from assets.agreement.question_state import explain_questions

@@ -24,7 +24,7 @@ _TARGETS = ("-w", "--workspace", "-m", "--module-name", "-f", "--python-file", "
 
 @pass_installation
 def dagster(installation: Installation, arguments: Arguments = None) -> None:
-    """Run Dagster's command `dagster` on this project and its home, in any folder: `reelsieve dagster asset list`."""
+    """Run `dagster`, Dagster's older command, on this project: `reelsieve dagster asset list`. `dg` is newer."""
     given = make_paths_absolute(arguments or [])
     # Many of its commands look for a project only by this variable or an option. The web server of `dev` refuses the
     # variable.

@@ -1,4 +1,4 @@
-"""The commands db start, stop, url, migrate, dump and restore: the database server and its schema."""
+"""The commands db start, stop, url, migrate, dump, restore and prune: the database server and its schema."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.output import AsJson, console, print_error, print_json, show_progress
+from orchestration.cli.output import AsJson, console, print_error, print_json, print_rows, show_progress
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import RequestRefused
 
 if TYPE_CHECKING:
     from orchestration.installation import Installation
 
-db = typer.Typer(help="The database server and its schema.", no_args_is_help=True)
+db = typer.Typer(help="Start, stop, back up, restore and prune the database.", no_args_is_help=True)
 
 
 @db.command()
@@ -136,6 +136,33 @@ def restore(
         names = ", ".join(left_out)
         print_error(f"note: tables left out, since no installed package has them: {names}")
     _print_answer({"revision": REVISION}, f"restored; the schema is at revision {REVISION}", as_json)
+
+
+@db.command()
+@pass_installation
+def prune(
+    installation: Installation,
+    days: Annotated[int, typer.Option(min=1, help="How many days runs and ticks of Dagster are kept.")] = 30,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Delete the data; without this option they are only listed.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List data that nothing needs: old runs and ticks of Dagster, evidence of retired scorers. With --yes delete it.
+
+    Scores, their history and selections are never deleted.
+    """
+    from orchestration import retention
+
+    prunable = retention.load_prunable_data(installation, days)
+    if yes:
+        retention.delete_prunable_data(installation, prunable)
+    if as_json:
+        print_json({"deleted": yes, "found": prunable.rows})
+        return
+    print_rows(prunable.rows, empty="nothing to delete")
+    if prunable.rows:
+        console.print("deleted" if yes else "nothing was deleted; --yes deletes it")
 
 
 def _print_answer(value: dict[str, Any], sentence: str, as_json: bool) -> None:

@@ -179,7 +179,7 @@ def _refuse_fewer(installation: Installation, clips: int) -> None:
         stored = load_dataset_summary(connection, DATASET)["videos"] if find_dataset(connection, DATASET) else 0
     if stored > clips:
         raise RequestRefused(
-            f"the demo has {stored} clips already: for only {clips}, run reelsieve drop {DATASET} first"
+            f"the demo has {stored} clips already: for only {clips}, run reelsieve dataset drop {DATASET} first"
         )
 
 

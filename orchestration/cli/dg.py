@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pass_installation
 def dg(installation: Installation, arguments: Arguments = None) -> None:
-    """Run Dagster's command `dg` on this project and its home, in any folder: `reelsieve dg list defs`."""
+    """Run `dg`, Dagster's newer command, on this project: `reelsieve dg list defs`. `dagster` is older."""
     from orchestration.installation import PROJECT_FOLDER
 
     program = shutil.which("dg", path=str(Path(sys.executable).parent))

@@ -40,7 +40,7 @@ def explain(
     ]
     scores = [score for score in explained if score is not None]
     if not scores:
-        raise RequestRefused(f"{dataset} has no sample {sample!r}: reelsieve scores --dataset {dataset} lists them")
+        raise RequestRefused(f"{dataset} has no sample {sample!r}: reelsieve dataset scores {dataset} lists them")
     facts = load_facts_of_key(installation.engine, dataset_row, sample)
     has_scores = any(score.status is not None for score in scores)
     if not has_scores and not facts:

@@ -28,7 +28,7 @@ def export(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a frozen selection with its passport, in order of rank: whole or not at all. Nothing is overwritten."""
+    """Write a frozen selection to files for training, with a passport: whole or not at all. Nothing is overwritten."""
     from assets.selection.export import export_selection
     from assets.selection.export_target import ExportFormat
 

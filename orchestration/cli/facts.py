@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pass_installation
 def facts(installation: Installation, dataset: DatasetName, as_json: AsJson = False) -> None:
-    """Measure and store missing facts about captions and videos, and show how each fact varies.
+    """Measure missing facts about captions and videos, such as their length, and show how each fact varies.
 
     No model is needed; with the extra `facts`, small models also measure text on screen and speech.
 

@@ -38,7 +38,10 @@ def ingest(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read a manifest folder into a dataset. The same folder again changes nothing; bad rows never stop good ones."""
+    """Store a manifest, such as `init` writes, as a dataset. Bad rows never stop good ones.
+
+    The same folder again changes nothing.
+    """
     from assets.datasets import BadDatasetName, check_dataset_name
     from assets.ingest.manifest import explain_files, read_manifest_folder
     from assets.ingest.manifest_tables import list_field_names
@@ -63,7 +66,7 @@ def ingest(
     _print_tables(report)
     if report.rejected:
         console.print(
-            f"{format_count(report.rejected, 'row')} refused: reelsieve rejects --dataset {dataset} lists reasons"
+            f"{format_count(report.rejected, 'row')} refused: reelsieve dataset rejects {dataset} lists reasons"
         )
 
 

@@ -52,7 +52,7 @@ def init(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be written; write nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a manifest of your own data, and print what was guessed, what was left out, and what to run next.
+    """Write a manifest, which `ingest` reads, of your own videos and tables; print what was guessed and left out.
 
     It reads videos with captions next to them (.txt, .json, .vtt, .srt), tables with columns of videos and of captions
     (.csv, .tsv, .jsonl, .parquet), folders of Hugging Face datasets, and WebDataset shards. It overwrites nothing.

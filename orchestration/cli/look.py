@@ -23,5 +23,5 @@ def look(
     ] = None,
     port: Port = 3001,
 ) -> None:
-    """Serve pages to look through samples in a browser: videos, captions, scores and why, histograms. Ctrl-C ends."""
+    """Serve pages to look through samples in a browser: videos, captions, scores and why. Ctrl-C ends it."""
     serve_pages(installation, f"/look/{quote(dataset)}" if dataset else "/look", dataset, port)

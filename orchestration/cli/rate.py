@@ -60,8 +60,9 @@ def rate(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random order; raters of one seed share the order.")] = 0,
     port: Port = 3001,
 ) -> None:
-    """Serve pages where people rate captions, one or two at a time, or label keypoints, blind. Answers are stored at
-    once.
+    """Serve pages where people rate captions, compare two, or label keypoints, without seeing systems or scores.
+
+    Answers are stored at once.
     """
     from orchestration.look.guidelines import read_guidelines
     from orchestration.look.rating import SCALES, RatingSetup

@@ -86,10 +86,10 @@ def score(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score every sample without a score or with a stale one, and store the scores. After a stop, the same command goes
-    on.
+    """Compute the scores that are missing or stale, and store them; `dataset scores` lists them.
 
-    Commands that run at once, on this or other machines, share the shards among them.
+    After a stop, run the same command again: nothing is computed twice. Commands that run at once, on this or other
+    machines, share the shards among them.
     """
     from assets.scores.registry import list_source_classes
     from orchestration.cluster.launch import run_scoring_on_ray
@@ -189,7 +189,7 @@ def _format_values(installation: Installation, dataset: str, metrics: list[str])
         scorers = load_active_scorers(connection, stored)
     defined = {metric: scorers[metric].n_defined if metric in scorers else 0 for metric in metrics}
     counts = ", ".join(f"{metric} {count:,}" for metric, count in defined.items())
-    why = "" if all(defined.values()) else f"; reelsieve scores -d {dataset} shows why"
+    why = "" if all(defined.values()) else f"; reelsieve dataset scores {dataset} shows why"
     return f"samples with a value: {counts}{why}"
 
 

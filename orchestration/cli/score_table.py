@@ -1,4 +1,4 @@
-"""The table of scores that the command scores prints, and the lines below it."""
+"""The table of scores that the command dataset scores prints, and the lines below it."""
 
 from __future__ import annotations
 

@@ -30,8 +30,7 @@ def search(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many to show.")] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Find the captions, or the videos' frames, that are nearest to a text by stored vectors, or the videos nearest to
-    one.
+    """Find the captions or frames nearest to a text, or the videos nearest to a video, by stored vectors.
 
     Captions of the dataset without a vector get one first. Scoring by evqa stores those of frames. Vectors of whole
     videos come with the manifest. The similarity orders the hits; it is

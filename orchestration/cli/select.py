@@ -91,7 +91,7 @@ def select(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Freeze samples by a recipe: rows, rule, cutoff and score hash. The same recipe and scores give the same rows.
+    """Choose samples by a recipe, and freeze the choice. The same recipe and scores give the same rows.
 
     One of --keep, --count, --quota and --at-least must give the size, or --promise lets answers decide it.
     """

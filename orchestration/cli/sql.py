@@ -33,8 +33,9 @@ def sql(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run one SQL query by a role that may only read, and print the answer as a table, as CSV or as JSON. On a terminal
-    and without a query, read several until Ctrl-D.
+    """Print the answer to a SQL query as a table, as CSV or as JSON. The query may only read.
+
+    On a terminal and without a query, read several until Ctrl-D.
 
     Begin with: reelsieve sql "SELECT relation, meaning FROM dictionary WHERE what = 'view' AND column_name IS NULL"
     """

@@ -27,7 +27,7 @@ def stress(
     show: Annotated[int, typer.Option(min=0, max=100_000, help="Captions that are shown with all rewrites.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Rewrite captions without truth gained, or with truth lost, and show how a metric's values and ranks change.
+    """Show how a metric reacts to rewritten captions: to words that add no truth, and to truth taken out.
 
     The metric's models are asked about every rewrite. The outcome is stored for the report, in place of the scorer's
     earlier one.

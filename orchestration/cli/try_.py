@@ -53,7 +53,7 @@ def try_folder(
     tool: ToolOption = None,
     wide: Wide = False,
 ) -> None:
-    """Do all that your own videos allow as they are: print the plan, ingest, score, measure facts, and write the page.
+    """Write a page about a folder of your own videos as it is: `init`, `ingest`, `facts`, `score` and `report` in one.
 
     No references and no models are needed. A metric that cannot score anything is left out, and its missing inputs are
     named. The same command again goes on, and computes nothing twice.
@@ -150,7 +150,7 @@ def _require_videos(dataset: str, stored: Plan) -> None:
 
     if not (stored.holdings.samples or stored.holdings.videos):
         raise RequestRefused(
-            f"dataset {dataset} has no video and no caption to describe: reelsieve rejects --dataset {dataset} says why"
+            f"dataset {dataset} has no video and no caption to describe: reelsieve dataset rejects {dataset} says why"
         )
 
 
@@ -207,11 +207,11 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
             f"{format_count(n_results, 'result')}: {format_count(n_scores, 'score')}, {n_results - n_scores} without a "
             "score"
         )
-        console.print(f"scored: {results} (reelsieve scores shows why); {n_written} of them by this run")
+        console.print(f"scored: {results} (reelsieve dataset scores shows why); {n_written} of them by this run")
     defined = [metric for metric in metrics if metric in scorers and scorers[metric].n_defined]
     for metric in metrics:
         if metric not in defined:
-            why = f"{metric} has no value: reelsieve scores --dataset {dataset} shows why"
+            why = f"{metric} has no value: reelsieve dataset scores {dataset} shows why"
             print_sentence(f"left out: {why}")
     return defined
 

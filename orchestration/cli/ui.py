@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pass_installation
 def ui(installation: Installation, port: Port = 3000) -> None:
-    """Serve Dagster's web interface with its daemon on this machine: lineage, runs, checks, plots. Ctrl-C ends it."""
+    """Serve Dagster's web interface with its daemon: lineage, runs, checks, plots. Ctrl-C ends it."""
     check_port(port)
     console.print(f"http://127.0.0.1:{port} in a moment; Ctrl-C ends it")
     console.print("runs of commands are on the page Runs, not on the timeline", soft_wrap=True)

@@ -8,6 +8,7 @@ import typer
 
 _EXPECTED = {"float_parsing": "is not a number", "int_parsing": "is not a whole number"}
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
+_COMMAND = re.compile(r"No such command '([^']*)'.*", re.DOTALL)
 _OPTION = re.compile(r"No such option: (\S+).*", re.DOTALL)
 _CHOICE = re.compile(r"(.*?)'([^']*)' is not one of ('[^']*'(?:, '[^']*')*)\.?", re.DOTALL)
 _DECIMAL_COMMA = re.compile(r"\s*\d*,\d+\s*")
@@ -27,6 +28,11 @@ def explain_usage_error(error: typer.TyperException) -> str:
     if option := _OPTION.fullmatch(message):
         known = [name for parameter in context.command.params for name in parameter.opts] if context else []
         message = f"no such option: {option[1]}{suggest_name(option[1], known, '')}"
+    elif unknown := _COMMAND.fullmatch(message):
+        groups = getattr(context.command, "commands", {}) if context else {}
+        inner = [name for name, group in groups.items() if unknown[1] in getattr(group, "commands", {})]
+        if inner:
+            message = f"no such command {unknown[1]!r}, did you mean '{inner[0]} {unknown[1]}'?"
     elif (choice := _CHOICE.fullmatch(message)) and (
         meant := find_similar_name(choice[2], choice[3].strip("'").split("', '"))
     ):

@@ -14,7 +14,7 @@ Fail = Callable[[], None]
 
 
 def refuse() -> None:
-    raise UnknownDataset("there is no dataset 'd': reelsieve scores lists them")
+    raise UnknownDataset("there is no dataset 'd': reelsieve dataset scores lists them")
 
 
 def meet_a_full_disk() -> None:
@@ -90,7 +90,7 @@ def find_failure(done: dg.ExecuteInProcessResult) -> Any:
 @pytest.mark.parametrize(
     ("fail", "sentence"),
     [
-        (refuse, "there is no dataset 'd': reelsieve scores lists them"),
+        (refuse, "there is no dataset 'd': reelsieve dataset scores lists them"),
         (
             meet_a_full_disk,
             "selection.parquet: No space left on device; fix that and run the same command again",

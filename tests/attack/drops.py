@@ -53,13 +53,13 @@ COMMANDS = {
     "stress": "stress vcs -d d",
     "prove": "prove 1",
     "explain": "explain clip_00_brief_0 -d d",
-    "scores": "scores -d d",
-    "status": "status -d d",
-    "rejects": "rejects -d d",
-    "holds": "holds clip_00",
+    "dataset scores": "dataset scores -d d",
+    "dataset list": "dataset list -d d",
+    "dataset rejects": "dataset rejects -d d",
+    "dataset holds": "dataset holds clip_00",
     "search": "search rain -d d",
     "selections": "selections -d d",
-    "prune": "prune",
+    "db prune": "db prune",
     "db dump": "db dump OUT/dump",
 }
 # Where commands are held; those that never come there are not disturbed.
@@ -175,7 +175,7 @@ class _Disturbed:
 
     def _by_command(self) -> Command:
         """By `reelsieve`, which ends, or waits behind the same lock."""
-        other = self.home.run("drop", self._drop.dataset, "--yes")
+        other = self.home.run("dataset", "drop", self._drop.dataset, "--yes")
         until(lambda: not other.is_running or self._waiting() > 1, "the drop ends or waits")
         return other
 

@@ -188,7 +188,7 @@ class _History:
     def drop(self) -> None:
         """Drop a dataset."""
         name = self._any()
-        self._run("drop", name, "--yes", is_done=lambda: name not in self._names())
+        self._run("dataset", "drop", name, "--yes", is_done=lambda: name not in self._names())
         del self._datasets[name]
 
     def restart(self) -> None:

@@ -170,7 +170,7 @@ class _Beside:
 
     def _drop(self) -> None:
         """Drop a dataset, and ingest it again."""
-        self._command("drop", DROPPED, "--yes")
+        self._command("dataset", "drop", DROPPED, "--yes")
         self._command("ingest", str(self._write(DROPPED)), "-d", DROPPED, "--shards", str(N_SHARDS))
 
     def _command(self, *arguments: str) -> Command:

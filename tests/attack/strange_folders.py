@@ -30,8 +30,16 @@ from tests.orchestration.conftest import forget_installation
 # More than any of these commands takes on a busy machine.
 HANGS_S = 60
 COMMANDS = (
-    *("status", "db start", "db start --listen", "db stop", "db url", "db migrate", "sql SELECT"),
-    *("scores -d x", "score -d x", "report -d x", "selections", "prune --yes", "drop -d x --yes", "search dog"),
+    *("dataset list", "db start", "db start --listen", "db stop", "db url", "db migrate", "sql SELECT"),
+    *(
+        "dataset scores -d x",
+        "score -d x",
+        "report -d x",
+        "selections",
+        "db prune --yes",
+        "dataset drop -d x --yes",
+        "search dog",
+    ),
 )
 KEY = "the-key-of-somebody-else"
 

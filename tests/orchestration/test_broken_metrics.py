@@ -90,7 +90,7 @@ def test_every_other_metric_works(home: Path) -> None:
     # The variable and the key may be settings of the broken metric.
     (home / "reelsieve.toml").write_text("broken_least = 5\n")
     query = "SELECT count(shared_words) AS n FROM sample_scores"
-    for done in run(home, ("sql", query, "--json"), ("status", "--json"), REELSIEVE_BROKEN_MOST="5"):
+    for done in run(home, ("sql", query, "--json"), ("dataset", "list", "--json"), REELSIEVE_BROKEN_MOST="5"):
         assert done.returncode == 0, done.stderr
         assert done.stderr.count("warning: metric broken is left out, since") == 1
         assert why in done.stderr
@@ -111,7 +111,7 @@ def test_a_metric_that_turns_out_to_be_broken_later_is_left_out_of_the_commands(
     write_manifest(manifest, n_videos=2)
     commands = [
         ("ingest", str(manifest), "--dataset", "d"),
-        ("status",),
+        ("dataset", "list"),
         ("score", "--dataset", "d", "--metric", "words_in_common"),
         ("score", "--dataset", "d", "--dry-run"),
         ("sql", "SELECT count(words_in_common) AS n FROM sample_scores"),

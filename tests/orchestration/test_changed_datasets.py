@@ -61,7 +61,7 @@ def dropped_at(words: str) -> Iterator[list[str]]:
 def test_a_dataset_that_a_command_scores_is_kept(scored: Installation) -> None:
     scoring: Any = run_scoring(get_installation(), "d", ["evqa"])
     next(scoring)
-    done = run_command("drop", "d", "--yes")
+    done = run_command("dataset", "drop", "d", "--yes")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "works on dataset 'd': wait for it, or stop it with Ctrl-C" in done.stderr
     assert datasets() == ["d"]
@@ -78,7 +78,7 @@ def test_a_dataset_is_kept_while_a_run_that_no_command_started_is_under_way(
     def drop_meanwhile(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
         if "score_threshold" in statement and not refused:
             refused.append("")
-            refused[0] = run_command("drop", "d", "--yes").stderr
+            refused[0] = run_command("dataset", "drop", "d", "--yes").stderr
 
     job, run_id = build().resolve_job_def("dataset_job"), "0" * 32
     with dg.DagsterInstance.ephemeral() as instance:
@@ -100,9 +100,9 @@ def test_who_works_on_a_dataset_shares_it_and_no_other_name_is_kept(scored: Inst
     engine = get_installation().engine
     run_ingest(get_installation(), scored.manifest, "short", None, 1)
     with hold_datasets(engine, "short"), hold_datasets(engine, "other", "short"):
-        assert run_command("drop", "short", "--yes").returncode == 1
+        assert run_command("dataset", "drop", "short", "--yes").returncode == 1
     with hold_datasets(engine, "e"):
-        assert run_command("drop", "short", "--yes").returncode == 0
+        assert run_command("dataset", "drop", "short", "--yes").returncode == 0
     assert datasets() == ["d"]
 
 

@@ -37,7 +37,7 @@ def explained() -> Any:
 
 
 def scores() -> dict[str, float]:
-    rows = read_json(run_command("scores", "-d", "tiny", "--json"))
+    rows = read_json(run_command("dataset", "scores", "-d", "tiny", "--json"))
     assert {row["ecs_status"] for row in rows} == {"ok"}
     return {row["sample"]: row["ecs"] for row in rows}
 
@@ -263,7 +263,7 @@ def test_a_mistake_gets_one_sentence(story: dict[str, Any], tmp_path: Any) -> No
     (bare / "keypoint_labels.jsonl").unlink()
     assert run_command("ingest", str(bare), "-d", "bare").returncode == 0
     for arguments, says in (
-        (["explain", "nobody", "-d", "tiny"], "tiny has no sample 'nobody': reelsieve scores --dataset tiny lists"),
+        (["explain", "nobody", "-d", "tiny"], "tiny has no sample 'nobody': reelsieve dataset scores tiny lists"),
         (["explain", CAPTION, "-d", "nowhere"], "there is no dataset 'nowhere'"),
         (["calibrate", "-d", "nowhere"], "there is no dataset 'nowhere'"),
         (["calibrate", "-d", "bare"], "bare has no keypoint with both a label and a verdict: ingest keypoint_labels"),

@@ -106,7 +106,7 @@ def test_a_dry_run_of_ingest_says_what_it_would_do(run: Run, folder: Path) -> No
     shown = run("ingest", str(folder), "--dataset", "tried", "--dry-run")
     assert "dangling_reference" in shown.stdout
     assert "nothing was changed" in shown.stdout
-    assert run("rejects", "--dataset", "tried").returncode == 1
+    assert run("dataset", "rejects", "--dataset", "tried").returncode == 1
 
 
 def test_init_makes_a_manifest_that_ingest_reads(run: Run, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_score_reports_each_shard_and_scores_nothing_twice(run: Run, scored: dic
 
 
 def test_rejects_name_file_line_code_and_reason(run: Run, scored: dict[str, Any]) -> None:
-    (reject,) = read_json(run("rejects", "--dataset", "cli", "--json"))
+    (reject,) = read_json(run("dataset", "rejects", "--dataset", "cli", "--json"))
     assert {name: reject[name] for name in ("source", "line", "code")} == {
         "source": "captions.jsonl",
         "line": 3,
@@ -176,7 +176,7 @@ def test_rejects_name_file_line_code_and_reason(run: Run, scored: dict[str, Any]
 
 
 def test_scores_are_ordered_and_null_where_undefined(run: Run, scored: dict[str, Any]) -> None:
-    rows = read_json(run("scores", "--dataset", "cli", "--json"))
+    rows = read_json(run("dataset", "scores", "--dataset", "cli", "--json"))
     values = {row["sample"]: row["vcs"] for row in rows}
     assert rows[0]["sample"] == "v1_faithful"
     assert rows[0]["system"] == "faithful"
@@ -201,7 +201,7 @@ def test_the_demo_encoder_gives_no_number_for_other_videos(run: Run, tmp_path: P
     assert "REELSIEVE_IMAGE_TEXT_ENCODER" in said
     assert "words_in_common has no score" not in said, "what comes along and cannot be had is no matter for a warning"
     # The README's demo shows the label `evqa (demo encoder)`; here a table of five metrics would break it.
-    (row,) = read_json(run("scores", "--dataset", "real", "--json"))
+    (row,) = read_json(run("dataset", "scores", "--dataset", "real", "--json"))
     assert (row["evqa"], row["evqa_status"]) == (None, "no_model")
     assert row["evqa_models"].startswith("demo encoder, ")
     assert (row["vcs"], row["vcs_status"], row["vcs_models"]) == (None, None, None)
@@ -412,7 +412,7 @@ def test_names_of_files_and_refused_rows_cannot_reach_the_terminal_as_commands(
     rows.write_bytes(b'{"kind": "caption", "text": "\x1b[2J \xc2\x9b2J"}\n')
     assert run("ingest", str(tmp_path), "-d", "hostile", "--rows", str(rows)).returncode == 0
     query = ("sql", "SELECT raw AS \"\x1b[2J\" FROM ingest_reject WHERE raw LIKE '%kind%'")
-    for command in (("rejects", "-d", "hostile"), query):
+    for command in (("dataset", "rejects", "-d", "hostile"), query):
         for done in (run(*command), run(*command, "--json")):
             assert done.returncode == 0, done.stderr
             assert "\x1b" not in done.stdout
@@ -432,7 +432,7 @@ def test_a_corrected_caption_has_no_score_until_it_is_scored_again(run: Run, fol
         return read_json(run("ingest", str(manifest), "-d", "corrected", "--json"))
 
     def row_of_faithful() -> Any:
-        rows = read_json(run("scores", "-d", "corrected", "--json"))
+        rows = read_json(run("dataset", "scores", "-d", "corrected", "--json"))
         return next(row for row in rows if row["sample"] == "v1_faithful")
 
     ingest()
@@ -449,7 +449,7 @@ def test_a_corrected_caption_has_no_score_until_it_is_scored_again(run: Run, fol
     assert "dataset 'corrected' has stale scores, whose inputs have changed (vcs: 1)" in run(*select).stderr
     assert read_json(run(*select, "--stale", "leave_out"))["unjudged"]["vcs"]["stale"] == 1
     assert "v1_faithful" not in {json.loads(line)["sample"] for line in exported.read_text().splitlines()}
-    (status,) = [row for row in read_json(run("status", "--json")) if row["dataset"] == "corrected"]
+    (status,) = [row for row in read_json(run("dataset", "list", "--json")) if row["dataset"] == "corrected"]
     assert status["vcs_pending"] == 1
     assert read_json(run("sql", history, "--json")) == [{"value": before, "changed_because": "text"}]
 
@@ -472,13 +472,13 @@ def test_sql_answers_rows_and_may_not_write(run: Run, scored: dict[str, Any]) ->
 
 
 def test_simple_scores_come_along_and_are_named_like_metrics(run: Run, scored: dict[str, Any]) -> None:
-    rows = read_json(run("scores", "--dataset", "cli", "--by", "cosine", "--json"))
+    rows = read_json(run("dataset", "scores", "--dataset", "cli", "--by", "cosine", "--json"))
     values = {row["sample"]: row["cosine"] for row in rows}
     known = {key: value for key, value in values.items() if value is not None}
     assert rows[0]["cosine"] == max(known.values())
     assert {row["cosine_status"] for row in rows if row["cosine"] is None} == {"no_reference", "not_applicable"}
-    assert "words_in_common" in run("scores", "--dataset", "cli", "--by", "words_in_common").stdout
-    assert "words_in_common" not in run("scores", "--dataset", "cli").stdout
+    assert "words_in_common" in run("dataset", "scores", "--dataset", "cli", "--by", "words_in_common").stdout
+    assert "words_in_common" not in run("dataset", "scores", "--dataset", "cli").stdout
     chosen = ("--by", "cosine", "--where", "words_in_common >= 0", "--at-least", "cosine=keep 0.5", "--keep", "1")
     frozen = read_json(run("select", "--dataset", "cli", *chosen, "--json"))
     assert (frozen["n"], frozen["cutoff"]) == (1, max(known.values()))
@@ -487,7 +487,7 @@ def test_simple_scores_come_along_and_are_named_like_metrics(run: Run, scored: d
     compared = read_json(run("compare", "vcs", "cosine", "--dataset", "cli", "--json"))
     assert compared["b"]["metric"] == "cosine"
     assert "nothing to score" in run("score", "--dataset", "cli", "--metric", "cosine").stdout
-    assert not any(name.startswith("cosine") for row in read_json(run("status", "--json")) for name in row)
+    assert not any(name.startswith("cosine") for row in read_json(run("dataset", "list", "--json")) for name in row)
     refused = run("score", "--dataset", "cli", "--metric", "cosin")
     assert "there is no metric 'cosin', did you mean 'cosine'?" in refused.stderr
 
@@ -541,24 +541,24 @@ def test_facts_describe_texts_once_and_show_how_they_spread(run: Run, scored: di
 
 
 def test_status_counts_what_is_there(run: Run, scored: dict[str, Any]) -> None:
-    (row,) = [found for found in read_json(run("status", "--json")) if found["dataset"] == "cli"]
+    (row,) = [found for found in read_json(run("dataset", "list", "--json")) if found["dataset"] == "cli"]
     assert (row["dataset"], row["videos"], row["captions"], row["qa"], row["rejects"]) == ("cli", 2, 4, 1, 1)
     assert row["vcs_pending"] == 0
 
 
 def test_status_fits_a_terminal_and_shows_one_dataset_or_all_columns(run: Run, scored: dict[str, Any]) -> None:
-    shown = run("status", "--dataset", "cli").stdout.splitlines()
+    shown = run("dataset", "list", "--dataset", "cli").stdout.splitlines()
     assert " ".join(shown[0].split()).startswith("dataset to score videos captions qa rejects")
     assert shown[1].split()[:1] + shown[1].split()[2:6] == ["cli", "2", "4", "1", "1"]
     assert all(len(line) <= 80 for line in shown[:2])
     assert any(line.startswith("samples to score: ") for line in shown)
-    every = run("status").stdout.splitlines()
+    every = run("dataset", "list").stdout.splitlines()
     assert sum(line.startswith("cli ") for line in every) == 1
     assert not any(line.startswith(("plan: ", "\u2500\u2500")) for line in every)
-    assert every[-1].startswith("reelsieve status --dataset NAME shows the plan")
-    assert "vcs_pending" in run("status", "--dataset", "cli", "--wide").stdout
-    assert [row["dataset"] for row in read_json(run("status", "--dataset", "cli", "--json"))] == ["cli"]
-    done = run("status", "--dataset", "clj")
+    assert every[-1].startswith("reelsieve dataset list NAME shows the plan")
+    assert "vcs_pending" in run("dataset", "list", "--dataset", "cli", "--wide").stdout
+    assert [row["dataset"] for row in read_json(run("dataset", "list", "--dataset", "cli", "--json"))] == ["cli"]
+    done = run("dataset", "list", "--dataset", "clj")
     assert (done.returncode, done.stderr) == (1, "error: there is no dataset 'clj', did you mean 'cli'?\n")
 
 
@@ -588,7 +588,7 @@ def test_score_says_first_which_metrics_can_score_nothing(run: Run, tmp_path: Pa
     assert again.stderr.splitlines() == warned
     assert again.stdout == (
         "nothing to score: every sample of silent has a value, or a reason for none\n"
-        "samples with a value: vcs 0, ecs 0, vcs_short 2; reelsieve scores -d silent shows why\n"
+        "samples with a value: vcs 0, ecs 0, vcs_short 2; reelsieve dataset scores silent shows why\n"
     )
     assert "warning" not in run("score", "-d", "silent", "--metric", "vcs_short", "--dry-run").stderr
 
@@ -609,7 +609,7 @@ def test_a_fault_of_the_program_is_logged_and_told_in_one_sentence(
     with get_installation().engine.begin() as connection:
         connection.exec_driver_sql(rename.format("ingest_reject", "elsewhere"))
     try:
-        done = run("rejects", "-d", "cli")
+        done = run("dataset", "rejects", "-d", "cli")
     finally:
         with get_installation().engine.begin() as connection:
             connection.exec_driver_sql(rename.format("elsewhere", "ingest_reject"))
@@ -626,7 +626,7 @@ def test_a_fault_of_the_program_is_logged_and_told_in_one_sentence(
         (["ingest", ".", "-d", "a b"], "dataset name"),
         (["ingest", ".", "-d", "demo"], "is reserved for the videos of `reelsieve demo`: use another name"),
         (["score", "-d", "cli", "--metric", "bleu"], "there is no metric 'bleu'"),
-        (["scores", "-d", "cli", "--by", "bleu"], "there is no metric 'bleu'"),
+        (["dataset", "scores", "-d", "cli", "--by", "bleu"], "there is no metric 'bleu'"),
         (["score", "-d", "cli", "--metrics", "vcs"], "--metrics"),
     ],
 )
@@ -644,14 +644,14 @@ def test_an_argument_that_cannot_be_used_ends_with_code_2(
     [
         (["ingest", "no/such/folder", "-d", "x"], "no such folder"),
         (["score", "-d", "nobody"], "there is no dataset 'nobody'"),
-        (["scores", "-d", "nobody"], "there is no dataset 'nobody'"),
-        (["rejects", "-d", "nobody"], "there is no dataset 'nobody'"),
+        (["dataset", "scores", "-d", "nobody"], "there is no dataset 'nobody'"),
+        (["dataset", "rejects", "-d", "nobody"], "there is no dataset 'nobody'"),
         (["report", "-d", "nobody"], "there is no dataset 'nobody'"),
-        (["scores", "-d", "CLI"], "there is no dataset 'CLI', did you mean 'cli'?"),
+        (["dataset", "scores", "-d", "CLI"], "there is no dataset 'CLI', did you mean 'cli'?"),
         (["explain", "v1_brief", "-d", "clip"], "there is no dataset 'clip', did you mean 'cli'?"),
         (["search", "a ball", "-d", "cly"], "there is no dataset 'cly', did you mean 'cli'?"),
         (["selections", "-d", "clii"], "there is no dataset 'clii', did you mean 'cli'?"),
-        (["drop", "clii"], "there is no dataset 'clii', did you mean 'cli'?"),
+        (["dataset", "drop", "clii"], "there is no dataset 'clii', did you mean 'cli'?"),
         (
             ["select", "-d", "cli", "--ties", "all"],
             "the recipe's ties is 'all': give refuse, random, include or exclude",
@@ -707,7 +707,7 @@ def test_a_mistake_gets_one_sentence(run: Run, scored: dict[str, Any], arguments
     ],
 )
 def test_a_wrong_setting_is_named(run: Run, scored: dict[str, Any], variables: dict[str, str], says: str) -> None:
-    done = run("status", **variables)
+    done = run("dataset", "list", **variables)
     assert done.returncode == 1
     assert says in done.stderr
     assert "Traceback" not in done.stderr
@@ -883,11 +883,11 @@ def test_a_broken_model_hides_no_score(run: Run, scored: dict[str, Any], tmp_pat
     write_rows(folder / "videos.jsonl", [{"video_id": "v"}])
     caption = {"caption_id": "c", "video_id": "v", "role": "candidate", "system": "sys", "text": TEXTS["brief"]}
     write_rows(folder / "captions.jsonl", [caption])
-    before = read_json(run("scores", "--dataset", "cli", "--json"))
+    before = read_json(run("dataset", "scores", "--dataset", "cli", "--json"))
     assert run("ingest", str(folder), "--dataset", "unlike").returncode == 0
     done = run("score", "--dataset", "unlike", "--metric", "vcs", REELSIEVE_TEXT_ENCODER=str(broken))
     assert done.returncode == 0, done.stderr
-    assert read_json(run("scores", "--dataset", "cli", "--json")) == before
+    assert read_json(run("dataset", "scores", "--dataset", "cli", "--json")) == before
     assert read_json(run("select", "-d", "cli", "--by", "vcs", "--keep", "1", "--json"))["n"] == 2
 
 
@@ -897,4 +897,4 @@ def test_the_server_stops_and_starts(run: Run, scored: dict[str, Any]) -> None:
     assert read_json(run("db", "stop", "--json")) == {"stopped": False}
     assert read_json(run("db", "start", "--json"))["url"].startswith("postgresql://")
     assert read_json(run("db", "migrate", "--json"))["revision"]
-    assert read_json(run("status", "--json"))[0]["dataset"] == "cli"
+    assert read_json(run("dataset", "list", "--json"))[0]["dataset"] == "cli"

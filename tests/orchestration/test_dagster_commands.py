@@ -178,7 +178,7 @@ def test_another_version_of_dagster_is_one_sentence(tmp_path: Path) -> None:
     other = tmp_path / "dagster-1.12.0.dist-info"
     other.mkdir()
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: dagster\nVersion: 1.12.0\n")
-    command = [str(Path(sys.executable).with_name("reelsieve")), "status"]
+    command = [str(Path(sys.executable).with_name("reelsieve")), "dataset", "list"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")

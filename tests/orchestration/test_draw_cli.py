@@ -96,7 +96,7 @@ def test_a_part_is_asked_and_a_larger_part_keeps_it(server: Loopback, folder: Pa
     assert list(statuses().values())[:6] == ["ok"] * 6
     assert len(statuses()) == 5 * N
     assert n_asked < len(server.asked) <= n_asked + 6 + 3
-    shown = json.loads(run_successfully("scores", "-d", "clips", "--by", "judge", "--limit", "1", "--json").stdout)
+    shown = json.loads(run_successfully("dataset", "scores", "clips", "--by", "judge", "--limit", "1", "--json").stdout)
     assert shown[0]["judge"] == pytest.approx(0.9)
 
 
@@ -147,4 +147,4 @@ def test_without_a_judge_nothing_is_drawn_and_nobody_else_is_held_up() -> None:
     assert "set REELSIEVE_JUDGE_MODEL" in done.stderr
     plan = run_successfully("score", "-d", "clips", "--dry-run").stdout
     assert "judge needs a vision model as judge. Set REELSIEVE_JUDGE_MODEL" in " ".join(plan.split())
-    assert "judge" not in run_successfully("status", "--json").stdout
+    assert "judge" not in run_successfully("dataset", "list", "--json").stdout

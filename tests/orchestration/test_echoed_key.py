@@ -61,7 +61,7 @@ def story(installation: Installation, tmp_path_factory: pytest.TempPathFactory) 
         for name, *arguments in (
             ("ingest", str(manifest), "-d", "d"),
             ("score", "-d", "d", "--metric", "qeva"),
-            ("scores", "-d", "d", "--json"),
+            ("dataset", "scores", "-d", "d", "--json"),
             ("doctor",),
             ("db", "dump", str(backup)),
         ):

@@ -87,10 +87,10 @@ def test_status_in_an_empty_folder_starts_no_server(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path / "empty")
     forget_installation()
     try:
-        done = run_command("status")
+        done = run_command("dataset", "list")
         assert (done.returncode, f"no dataset yet in home {tmp_path}/empty/.reelsieve: try" in done.stdout) == (0, True)
         assert "this command finds no data in" in done.stderr
-        assert run_command("status", "--json").stdout == "[]\n"
+        assert run_command("dataset", "list", "--json").stdout == "[]\n"
         assert list((tmp_path / "empty").iterdir()) == []
     finally:
         forget_installation()

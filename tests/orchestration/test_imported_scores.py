@@ -65,7 +65,7 @@ def test_they_are_a_column_of_every_process(imported: Installation) -> None:
     assert answer(query.format(KEYS[3])) == [(pytest.approx(0.97), "ok", "judge 2.1")]
     ((value, status, _),) = answer(query.format(KEYS[35]))
     assert (value is None or value != value, status) == (True, "undefined")
-    done = run_command("scores", "--dataset", "mine", "--by", "human_like", "--json")
+    done = run_command("dataset", "scores", "--dataset", "mine", "--by", "human_like", "--json")
     assert [row["human_like"] for row in json.loads(done.stdout)[:2]] == [1.0, 0.99]
     choice = ("--by", "human_like", "--where", "human_like > 0.9", "--keep", "1")
     done = run_command("select", "--dataset", "mine", *choice, "--json")
@@ -154,18 +154,18 @@ def test_the_last_scores_that_go_take_the_column_along(imported: Installation) -
     assert run_command("ingest", str(imported.manifest), "--dataset", "other").returncode == 0
     rs.import_scores(pd.DataFrame({"sample": KEYS[:1], "value": [1.0]}), "mistake", "other", source="second")
     others = answer("SELECT count(human_like) FROM sample_scores")
-    asked = run_command("drop", "mine", "--metric", "mistake", "--json")
+    asked = run_command("dataset", "drop", "mine", "--metric", "mistake", "--json")
     assert json.loads(asked.stdout)["goes"] == {"scores": 7}
     assert answer("SELECT dataset, count(mistake) FROM sample_scores GROUP BY 1 ORDER BY 1") == [
         ("mine", 3),
         ("other", 1),
     ]
-    assert run_command("drop", "mine", "--metric", "mistake", "--yes").returncode == 0
+    assert run_command("dataset", "drop", "mine", "--metric", "mistake", "--yes").returncode == 0
     assert answer("SELECT dataset, count(mistake) FROM sample_scores GROUP BY 1 ORDER BY 1") == [
         ("mine", 0),
         ("other", 1),
     ]
-    assert run_command("drop", "other", "--metric", "mistake", "--yes").returncode == 0
+    assert run_command("dataset", "drop", "other", "--metric", "mistake", "--yes").returncode == 0
     assert answer("SELECT count(*) FROM dictionary WHERE column_name = 'mistake'") == [(0,)]
     assert answer("SELECT count(*) FROM scorer WHERE metric = 'mistake'") == [(0,)]
     assert answer("SELECT count(human_like) FROM sample_scores") == others
@@ -173,9 +173,9 @@ def test_the_last_scores_that_go_take_the_column_along(imported: Installation) -
         ("vcs", "error: 'vcs' was not imported: choose one of"),
         ("human_lik", "error: 'human_lik' was not imported, did you mean 'human_like'?"),
     ]:
-        done = run_command("drop", "mine", "--metric", metric, "--yes")
+        done = run_command("dataset", "drop", "mine", "--metric", metric, "--yes")
         assert (done.returncode, " ".join(done.stderr.split())[: len(sentence)]) == (1, sentence)
-    assert run_command("drop", "other", "--yes").returncode == 0
+    assert run_command("dataset", "drop", "other", "--yes").returncode == 0
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def other(imported: Installation) -> Generator[str, None, None]:
     """A second dataset with the same samples, dropped afterwards."""
     assert run_command("ingest", str(imported.manifest), "--dataset", "other").returncode == 0
     yield "other"
-    run_command("drop", "other", "--yes")
+    run_command("dataset", "drop", "other", "--yes")
 
 
 def table_of(n: int) -> pd.DataFrame:
@@ -204,23 +204,23 @@ def test_a_dropped_dataset_takes_the_columns_of_its_own_metrics_along(other: str
     rs.import_scores(table_of(3), "only_there", other)
     rs.import_scores(table_of(3), "in_both", other)
     rs.import_scores(table_of(2), "in_both", "mine")
-    assert run_command("drop", other, "--yes").returncode == 0
+    assert run_command("dataset", "drop", other, "--yes").returncode == 0
     assert (columns_of("only_there"), columns_of("in_both")) == (0, 1)
     assert answer("SELECT count(*) FROM scorer WHERE metric = 'only_there'") == [(0,)]
     assert numbers_of("in_both") == {"mine": 2}
-    assert run_command("drop", "mine", "--metric", "in_both", "--yes").returncode == 0
+    assert run_command("dataset", "drop", "mine", "--metric", "in_both", "--yes").returncode == 0
 
 
 def test_a_dataset_lists_the_metrics_that_were_imported_into_it(other: str) -> None:
     rs.import_scores(table_of(3), "only_there", other)
     listed = {
-        name: set(json.loads(run_command("scores", "--dataset", name, "--json").stdout)[0]) for name in ("mine", other)
+        name: set(json.loads(run_command("dataset", "scores", name, "--json").stdout)[0]) for name in ("mine", other)
     }
     assert {"human_like", "vcs"} <= listed["mine"]
     assert {"only_there", "vcs"} <= listed[other]
     assert "human_like" not in listed[other]
     assert "only_there" not in listed["mine"]
-    done = run_command("scores", "--dataset", other, "--by", "human_like")
+    done = run_command("dataset", "scores", "--dataset", other, "--by", "human_like")
     assert (done.returncode, "there is no metric 'human_like' in dataset 'other'" in done.stderr) == (2, True)
     for choice in (["--by", "human_like"], ["--by", "only_there", "--where", "human_like > 0"]):
         refused = run_command("select", "--dataset", other, *choice, "--keep", "1").stderr
@@ -234,17 +234,17 @@ def test_a_dataset_lists_the_metrics_that_were_imported_into_it(other: str) -> N
 
 def test_scores_of_another_dataset_are_not_dropped(other: str) -> None:
     rs.import_scores(table_of(3), "shared", "mine", source="first")
-    done = run_command("drop", other, "--metric", "shared", "--yes")
+    done = run_command("dataset", "drop", other, "--metric", "shared", "--yes")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "error: dataset 'other' has no scores of 'shared': drop them from mine\n"
     rs.import_scores(table_of(2), "shared", other, source="second")
     assert numbers_of("shared") == {"mine": 0, other: 2}, "of two sources the later one counts"
-    assert run_command("drop", other, "--metric", "shared", "--yes").returncode == 0
+    assert run_command("dataset", "drop", other, "--metric", "shared", "--yes").returncode == 0
     assert numbers_of("shared") == {"mine": 3, other: 0}, "the other one counts again"
     rs.import_scores(table_of(2), "shared", other, source="second")
-    assert run_command("drop", other, "--yes").returncode == 0
+    assert run_command("dataset", "drop", other, "--yes").returncode == 0
     assert numbers_of("shared") == {"mine": 3}
-    assert run_command("drop", "mine", "--metric", "shared", "--yes").returncode == 0
+    assert run_command("dataset", "drop", "mine", "--metric", "shared", "--yes").returncode == 0
     assert columns_of("shared") == 0
 
 
@@ -336,7 +336,7 @@ def test_an_import_outlives_the_last_dataset_that_had_its_metric(other: str) -> 
     rs.import_scores(table_of(3), "racing", other)
     drop_during_import(other, "mine")
     assert numbers_of("racing") == {"mine": 2}
-    assert run_command("drop", "mine", "--metric", "racing", "--yes").returncode == 0
+    assert run_command("dataset", "drop", "mine", "--metric", "racing", "--yes").returncode == 0
 
 
 def test_an_import_into_a_dataset_that_goes_is_refused(other: str) -> None:
@@ -350,7 +350,7 @@ def test_a_name_is_free_from_the_moment_its_last_scores_are_dropped(other: str) 
     # The import looks for its dataset before it asks whether the name is free; the views still have the column then.
     drop_during_import(other, "mine", "dataset IN ACCESS EXCLUSIVE MODE")
     assert numbers_of("racing") == {"mine": 2}
-    assert run_command("drop", "mine", "--metric", "racing", "--yes").returncode == 0
+    assert run_command("dataset", "drop", "mine", "--metric", "racing", "--yes").returncode == 0
 
 
 def test_a_metric_that_comes_while_views_are_made_has_its_column(imported: Installation) -> None:
@@ -369,4 +369,4 @@ def test_a_metric_that_comes_while_views_are_made_has_its_column(imported: Insta
     with engine.connect() as connection:  # on which nobody looks after the views
         columns = sa.text("SELECT column_name FROM dictionary WHERE column_name IN ('coming', 'leaving')")
         assert connection.scalars(columns).all() == ["coming"]
-    assert run_command("drop", "mine", "--metric", "coming", "--yes").returncode == 0
+    assert run_command("dataset", "drop", "mine", "--metric", "coming", "--yes").returncode == 0

@@ -42,16 +42,14 @@ def test_origins_select_are_reported_and_are_held(
     where = "licence = 'CC-BY-4.0' and (opt_out is null or not opt_out)"
     run_successfully("select", "-d", "clips", "--by", "words", "--count", "1", "--where", where)
     run_successfully("select", "-d", "clips", "--by", "words", "--keep", "1", "--json")
-    shown = run_successfully("holds", "https://clips.example/a")
+    shown = run_successfully("dataset", "holds", "https://clips.example/a")
     assert "exports of these selections hold it too" in shown.stdout
-    held = json.loads(run_successfully("holds", "https://clips.example/a", "--json").stdout)
+    held = json.loads(run_successfully("dataset", "holds", "https://clips.example/a", "--json").stdout)
     assert [row["video"] for row in held["videos"]] == ["a"]
     assert [(row["selection"], row["rows"]) for row in held["selections"]] == [(2, 1)]
-    assert [row["selection"] for row in json.loads(run_successfully("holds", "b", "--json").stdout)["selections"]] == [
-        2,
-        1,
-    ]
-    nothing = run_successfully("holds", "nowhere")
+    held = json.loads(run_successfully("dataset", "holds", "b", "--json").stdout)
+    assert [row["selection"] for row in held["selections"]] == [2, 1]
+    nothing = run_successfully("dataset", "holds", "nowhere")
     assert nothing.stdout.split("\n")[:2] == ["no dataset holds it", "no selection holds it"]
 
     run_successfully("report", "-d", "clips", "--to", str(tmp_path / "page"))

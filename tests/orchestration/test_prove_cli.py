@@ -229,5 +229,5 @@ def test_a_dataset_with_few_videos_or_dropped_is_refused(tmp_path: Path) -> None
     assert "a trial needs 50" in refused.stderr
     other = run_command("prove", "1", "--beside", number)
     assert "is of dataset small, not of clips" in other.stderr
-    run_successfully("drop", "small", "--yes")
+    run_successfully("dataset", "drop", "small", "--yes")
     assert "its dataset small was dropped" in run_command("prove", number).stderr

@@ -37,7 +37,7 @@ def test_what_is_stored_comes_as_tables(scored: Installation) -> None:
     scores = here.scores("mine")
     assert len(scores) == 36
     assert scores["vcs"].dtype == float
-    printed = json.loads(run_command("scores", "--dataset", "mine", "--by", "vcs", "--json").stdout)
+    printed = json.loads(run_command("dataset", "scores", "--dataset", "mine", "--by", "vcs", "--json").stdout)
     by_sample = scores.set_index("sample")["vcs"]
     assert all(by_sample[row["sample"]] == pytest.approx(row["vcs"]) for row in printed if row["vcs"] is not None)
     # A column without any number is one of numbers all the same.

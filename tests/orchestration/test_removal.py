@@ -77,7 +77,7 @@ def test_a_dataset_at_work_is_not_dropped(scored: Installation) -> None:
     before = counts()
     job = get_definitions().resolve_job_def("scoring_job")
     run = get_installation().instance.create_run_for_job(job, tags=build_range_tags("other:0001", "other:0001"))
-    done = run_command("drop", "other", "--yes")
+    done = run_command("dataset", "drop", "other", "--yes")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "a run of dataset 'other' has not ended: wait for it" in done.stderr
     get_installation().instance.delete_run(run.run_id)
@@ -88,12 +88,12 @@ def test_drop_says_what_would_go_and_takes_yes(scored: Installation, tmp_path: P
     name = "first"
     selection, before = selection_of(name), counts()
     frozen = exported(selection, tmp_path / "before.jsonl")
-    said = run_command("drop", name)
+    said = run_command("dataset", "drop", name)
     assert said.returncode == 0, said.stderr
     assert "12" in said.stdout
     assert "nothing was dropped" in said.stdout
     assert counts() == before
-    done = run_command("drop", "--dataset", name, "--yes", "--json")
+    done = run_command("dataset", "drop", "--dataset", name, "--yes", "--json")
     answer = json.loads(done.stdout)
     assert (answer["dropped"], answer["selections_stay"]) == (True, 1)
     assert answer["goes"]["videos"] == 12
@@ -117,11 +117,11 @@ def test_drop_says_what_would_go_and_takes_yes(scored: Installation, tmp_path: P
     assert [row["selection"] for row in listed] == [selection]
     assert f"{name} (dropped)" in " ".join(run_command("selections").stdout.split())
     assert list(run_scoring(get_installation(), "other", METRICS)) == []
-    assert run_command("drop", name, "--yes").returncode == 1
+    assert run_command("dataset", "drop", name, "--yes").returncode == 1
 
 
 def test_a_dropped_dataset_can_be_ingested_again(scored: Installation) -> None:
-    run_command("drop", "first", "--yes")
+    run_command("dataset", "drop", "first", "--yes")
     report = run_ingest(get_installation(), scored.manifest, "first", None, 2)
     assert report.accepted["videos"] == 12
     assert sum(written["vcs"] for _, written in run_scoring(get_installation(), "first", ["vcs"])) > 0

@@ -1,4 +1,4 @@
-"""`reelsieve prune`: what it says it would delete, what it deletes, and what it leaves."""
+"""`reelsieve db prune`: what it says it would delete, what it deletes, and what it leaves."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def rows(*tables: str) -> dict[str, int]:
 
 def prune(*options: str, **variables: str) -> dict[str, int]:
     """The rows that the command names, run with further environment variables."""
-    done = run_command("prune", "--json", *options, **variables)
+    done = run_command("db", "prune", "--json", *options, **variables)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert answer["deleted"] == ("--yes" in options)

@@ -1,4 +1,4 @@
-"""The table of `reelsieve scores`: a line for each sample, marks for missing values, and never two scales at once."""
+"""The table of `dataset scores`: a line for each sample, marks for missing values, and never two scales at once."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def score_both() -> None:
     ],
 )
 def test_a_table_is_of_one_kind(listed: None, options: list[str], samples: list[str], is_said: bool) -> None:
-    done = run_command("scores", "-d", "both", *options)
+    done = run_command("dataset", "scores", "-d", "both", *options)
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.split()[0] for line in done.stdout.splitlines() if line[:1] in "cp" and line[1:2].isdigit()] == samples
     said = "only captions are listed: values of question-answer pairs are on another scale; --kind qa lists them"
@@ -116,25 +116,25 @@ def test_a_table_is_of_one_kind(listed: None, options: list[str], samples: list[
 
 
 def test_the_legend_names_every_mark(listed: None) -> None:
-    lines = run_command("scores", "-d", "some", "--by", "evqa").stdout.splitlines()
+    lines = run_command("dataset", "scores", "-d", "some", "--by", "evqa").stdout.splitlines()
     # Columns: sample, system, vcs, evqa.
     assert [line.split()[2:] for line in lines[:4]] == [["vcs", "evqa"], ["·", "0.200"], ["a", "0.100"], ["0.500", "b"]]
     assert lines[4] == "· unscored  a no reference  b no frames"
 
 
 def test_a_metric_without_any_value_is_left_out_with_the_reason(listed: None) -> None:
-    lines = run_command("scores", "-d", "both", "--by", "evqa").stdout.splitlines()
+    lines = run_command("dataset", "scores", "-d", "both", "--by", "evqa").stdout.splitlines()
     assert [line.split()[2:] for line in lines[:4]] == [["evqa"], ["0.200"], ["0.100"], ["0.000"]]
     left_out = " ".join(" ".join(lines[4:]).split())
     assert left_out.startswith(
         "metrics left out, since no sample has a value: vcs (unscored, no reference, too short), vcs_short (unscored), "
     )
-    pairs = " ".join(run_command("scores", "-d", "both", "--kind", "qa").stdout.split())
+    pairs = " ".join(run_command("dataset", "scores", "-d", "both", "--kind", "qa").stdout.split())
     assert "vcs (not applicable)" in pairs
 
 
 def test_what_is_not_there_is_said(listed: None) -> None:
     make_dataset(get_installation().engine, "none")
-    shown = run_command("scores", "-d", "none", "--kind", "qa").stdout
+    shown = run_command("dataset", "scores", "-d", "none", "--kind", "qa").stdout
     assert shown.startswith("dataset none has no samples of kind qa\n")
-    assert run_command("scores", "-d", "none").stdout.startswith("dataset none has no samples\n")
+    assert run_command("dataset", "scores", "-d", "none").stdout.startswith("dataset none has no samples\n")

@@ -35,7 +35,7 @@ def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None, N
     forget_installation()
 
 
-@pytest.mark.parametrize("command", ["doctor", "status", "init ."])
+@pytest.mark.parametrize("command", ["doctor", "dataset list", "init ."])
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
@@ -291,7 +291,7 @@ def test_a_mistake_in_the_file_is_one_sentence(project: Path, text: str, wrong: 
     path = project / "reelsieve.toml"
     path.write_bytes(text.encode(errors="surrogateescape"))
     run_command("config", "trust", str(path))  # a broken file is refused
-    done = run_command("status")
+    done = run_command("dataset", "list")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"error: {path}")
     assert wrong in done.stderr
@@ -312,7 +312,7 @@ def test_a_mistake_in_the_file_is_one_sentence(project: Path, text: str, wrong: 
 def test_a_profile_that_does_not_exist(project: Path, text: str | None, wrong: str) -> None:
     if text is not None:
         (project / "reelsieve.toml").write_text(text)
-    done = run_command("status", REELSIEVE_PROFILE="big")
+    done = run_command("dataset", "list", REELSIEVE_PROFILE="big")
     assert done.returncode == 1
     assert wrong in done.stderr
 

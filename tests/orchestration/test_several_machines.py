@@ -101,7 +101,7 @@ def test_one_machine_scores_what_the_other_ingested(machines: list[Machine], tmp
     scored = read(second.run("score", "--dataset", "shared", "--metric", "vcs", "--json"))
     assert [shard["vcs"] for shard in scored["shards"]] == [12]
     assert "nothing to score" in first.run("score", "--dataset", "shared", "--metric", "vcs").stdout
-    assert len(read(first.run("scores", "--dataset", "shared", "--by", "vcs", "--json"))) == 12
+    assert len(read(first.run("dataset", "scores", "--dataset", "shared", "--by", "vcs", "--json"))) == 12
     # Both look at one Dagster, whose runs are in the shared database; files stay with their machine.
     from orchestration import installation
 

@@ -51,10 +51,10 @@ AT_A_TABLE = {
     "demo": "demo",
     "try": "try MANIFEST -d d",
     "ingest": "ingest MANIFEST -d d",
-    "rejects": "rejects -d d",
+    "dataset rejects": "dataset rejects -d d",
     "facts": "facts -d d",
     "score": "score -d d",
-    "scores": "scores -d d",
+    "dataset scores": "dataset scores -d d",
     "calibrate": "calibrate -d d",
     "explain": "explain clip_00_brief_0 -d d",
     "compare": "compare vcs evqa -d d",
@@ -63,12 +63,12 @@ AT_A_TABLE = {
     "report": "report -d d --to FOLDER/page",
     "select": "select -d d --keep 0.5 --export FOLDER/best.parquet",
     "export": "export 1 --to FOLDER/best --format webdataset",
-    "holds": "holds clip_00",
-    "drop": "drop d --yes",
-    "status": "status",
+    "dataset holds": "dataset holds clip_00",
+    "dataset drop": "dataset drop d --yes",
+    "dataset list": "dataset list",
     "search": "search text",
     "sql": "sql --json TABLE_QUERY",
-    "prune": "prune",
+    "db prune": "db prune",
     "ui": "ui",
     "look": "look d",
     "rate": "rate d --aspect coverage",
@@ -261,7 +261,7 @@ def decoders(command: Command) -> list[psutil.Process]:
 
 def test_a_question_at_the_terminal(home: Home, tmp_path: Path, number: int) -> None:
     ours, theirs = pty.openpty()
-    command = [str(Path(sys.executable).with_name("reelsieve")), "drop", "d"]
+    command = [str(Path(sys.executable).with_name("reelsieve")), "dataset", "drop", "d"]
     said = tmp_path / "said"
     with open(ours, "rb", buffering=0) as terminal, open(theirs, "wb") as stream, said.open("wb") as errors:
         process = subprocess.Popen(command, env=os.environ | home.variables, stdin=stream, stdout=stream, stderr=errors)

@@ -74,7 +74,7 @@ def foreign_home(project: Path, migrated_home: Path, tmp_path: Path) -> tuple[Pa
     return home, trace
 
 
-@pytest.mark.parametrize("command", ["status", "db start", "db stop", "db url", "sql SELECT", "ui", "demo"])
+@pytest.mark.parametrize("command", ["dataset list", "db start", "db stop", "db url", "sql SELECT", "ui", "demo"])
 def test_no_command_works_in_a_home_of_somebody_else(foreign_home: tuple[Path, Path], command: str) -> None:
     home, trace = foreign_home
     before = sorted(home.rglob("*"))
@@ -115,12 +115,12 @@ def test_dagsters_command_takes_no_module_from_the_folder(project: Path, tmp_pat
 
 def test_a_home_is_trusted_by_name_and_by_the_environment(foreign_home: tuple[Path, Path]) -> None:
     home, trace = foreign_home
-    assert run("status", REELSIEVE_HOME=str(home)).returncode == 0
+    assert run("dataset", "list", REELSIEVE_HOME=str(home)).returncode == 0
     assert run("db", "stop", REELSIEVE_HOME=str(home)).stdout == "stopped\n"
-    assert run("status").returncode == 1, "it counted for that command only"
+    assert run("dataset", "list").returncode == 1, "it counted for that command only"
     done = run("config", "trust")
     assert (done.returncode, done.stdout) == (0, f"trusted: {home}, whose server may run programs in your name\n")
-    assert run("status").returncode == 0
+    assert run("dataset", "list").returncode == 0
     assert run("db", "stop").stdout == "stopped\n"
     assert run("config", "trust").stderr.startswith("error: nothing needs trust")
     assert not trace.exists(), "no server runs the command of its files"
@@ -130,7 +130,7 @@ def test_a_new_home_is_ones_own_without_a_question(project: Path) -> None:
     done = run("db", "start")
     assert done.returncode == 0, done.stderr
     assert is_own_home(project / ".reelsieve")
-    again = run("status")
+    again = run("dataset", "list")
     assert (again.returncode, again.stderr) == (0, "")
     assert run("db", "stop").stdout == "stopped\n"
 
@@ -296,7 +296,7 @@ def test_a_file_of_a_folder_sets_nothing_that_leads_outside(project: Path) -> No
         "chat_prices, "
         "[profile.gpu] ecs_verifier"
     )
-    done = run("status", PGPASSWORD="secret")
+    done = run("dataset", "list", PGPASSWORD="secret")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         f"error: {path} sets {names}, which only a file that you trust may set: read it, and if you trust it, run "
@@ -377,7 +377,7 @@ def test_a_home_that_a_trusted_file_names_must_be_trusted_too(foreign_home: tupl
     named = home.rename(project / "h")
     (project / "reelsieve.toml").write_text('home = "h"')
     assert run("config", "trust").returncode == 0
-    assert f"error: {named} was not made by this account" in run("status").stderr
+    assert f"error: {named} was not made by this account" in run("dataset", "list").stderr
     assert not trace.exists()
 
 
@@ -401,7 +401,7 @@ def test_a_home_of_the_users_own_file_counts_as_asked(foreign_home: tuple[Path, 
     own = tmp_path / "config" / "reelsieve" / "reelsieve.toml"
     own.parent.mkdir(parents=True)
     own.write_text(f"home = {json.dumps(str(home))}")
-    assert run("status").returncode == 0
+    assert run("dataset", "list").returncode == 0
     assert run("db", "stop").stdout == "stopped\n"
 
 
@@ -422,13 +422,13 @@ def test_a_file_of_another_account_counts_once_it_is_trusted(project: Path, tmp_
     refusal = (
         f"error: {path} belongs to another account: read it, and if you trust it, run reelsieve config trust {path}\n"
     )
-    assert run("status").stderr == refusal
+    assert run("dataset", "list").stderr == refusal
     assert run("config", "trust").returncode == 0
     assert in_force()["frames_cap"][0] == 64
     own = tmp_path / "config" / "reelsieve" / "reelsieve.toml"
     own.write_text("frames_cap = 32")
     os.chown(own, 12345, -1)
-    assert run("status").stderr.startswith(f"error: {own} belongs to another account")
+    assert run("dataset", "list").stderr.startswith(f"error: {own} belongs to another account")
 
 
 def test_trust_is_refused_to_what_is_no_file_and_no_home(project: Path) -> None:

@@ -125,7 +125,7 @@ def test_metrics_that_can_say_nothing_are_named_once_and_left_out(tried: Done) -
     assert "plan: time: about " in tried.stdout
     asked = " OR ".join(f"{metric}_status IS NOT NULL" for metric in METRICS)
     assert query(f"SELECT sample FROM sample_scores WHERE dataset = 'clips' AND ({asked})") == []
-    lines = run("scores", "--dataset", "clips").stdout.splitlines()
+    lines = run("dataset", "scores", "--dataset", "clips").stdout.splitlines()
     assert lines[0].split() == ["sample", "system"]
 
 
@@ -178,7 +178,7 @@ def test_all_commands_say_the_same_plan(tried: Done, clips: Path, tmp_path: Path
     shutil.copytree(clips, fresh, ignore=shutil.ignore_patterns("*.jsonl"))
     assert plan(run("init", str(fresh), "--dry-run")) == plan(tried)
     assert plan(run("score", "--dataset", "clips", "--dry-run")) == plan(tried)
-    status = run("status", "--dataset", "clips")
+    status = run("dataset", "list", "--dataset", "clips")
     assert [line for line in plan(status) if line in plan(tried)] == plan(tried)
 
 
@@ -346,7 +346,7 @@ def test_a_folder_in_which_nothing_can_be_used_ends_in_one_sentence(folder: Path
     ruined = run_command("try", "ruined")
     assert ruined.returncode == 1
     assert ruined.stderr.splitlines()[-1] == (
-        "error: dataset ruined has no video and no caption to describe: reelsieve rejects --dataset ruined says why"
+        "error: dataset ruined has no video and no caption to describe: reelsieve dataset rejects ruined says why"
     )
 
 
@@ -372,9 +372,7 @@ def test_two_captions_of_a_video_with_references_are_scored_by_what_can(folder: 
     for metric in ("vcs", "vcs_short"):
         has_value = any(row[metric] is not None for row in rows)
         assert (metric in header) == has_value
-        assert (
-            f"left out: {metric} has no value: reelsieve scores --dataset two shows why" in done.stdout
-        ) != has_value
+        assert (f"left out: {metric} has no value: reelsieve dataset scores two shows why" in done.stdout) != has_value
     assert all(row["vcs_short"] is not None and row["words"] > 4 and row["evqa_status"] is None for row in rows)
     assert "measured: 0 texts" in run("try", "table/captions.csv", "--dataset", "two").stdout
 

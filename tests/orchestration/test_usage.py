@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,11 @@ SEE = "(see reelsieve {} --help)\n"
         ("search x --limit 0", "--limit: '0' should be greater than or equal to 1 " + SEE.format("search")),
         ("selections nothing", "no such command 'nothing' " + SEE.format("selections")),
         ("sql one two", "got unexpected extra argument(s) (two) " + SEE.format("sql")),
-        ("drop", "a dataset is missing: name it as DATASET or by --dataset " + SEE.format("drop")),
-        ("drop a -d b", "got unexpected extra argument(s) (a) " + SEE.format("drop")),
+        ("dataset drop", "a dataset is missing: name it as DATASET or by --dataset " + SEE.format("dataset drop")),
+        ("dataset drop a -d b", "got unexpected extra argument(s) (a) " + SEE.format("dataset drop")),
+        ("drop a", "no such command 'drop', did you mean 'dataset drop'? (see reelsieve --help)\n"),
+        ("scores a", "no such command 'scores', did you mean 'dataset scores'? (see reelsieve --help)\n"),
+        ("prune", "no such command 'prune', did you mean 'db prune'? (see reelsieve --help)\n"),
         ("select -d demo --bye vcs", "no such option: --bye, did you mean '--by'? " + SEE.format("select")),
         ("score --metrc vcs", "no such option: --metrc, did you mean '--metric'? " + SEE.format("score")),
         ("score --nothing-like-it", "no such option: --nothing-like-it " + SEE.format("score")),
@@ -77,15 +81,29 @@ def test_no_path_is_empty(arguments: list[str], name: str) -> None:
 
 
 def _commands() -> dict[str, Any]:
-    return {name: each for name, each in get_command(app).commands.items() if not hasattr(each, "commands")}  # type: ignore[attr-defined]  # a group of Typer
+    """The commands at the top, and those below `dataset`."""
+    top = get_command(app).commands  # type: ignore[attr-defined]  # a group of Typer
+    inner = {f"dataset {name}": each for name, each in top["dataset"].commands.items()}
+    return inner | {name: each for name, each in top.items() if not hasattr(each, "commands")}
+
+
+def test_the_help_begins_with_what_a_newcomer_needs() -> None:
+    """Eight commands, each on two lines at most; how commands that sound alike differ is in them."""
+    done = run_command("--help", COLUMNS="80")
+    panels = {text.split(" ─")[0]: text for text in done.stdout.split("╭─ ")[1:]}
+    assert [*panels] == ["Options", "Start here", "Data", "Scores", "Trust", "Running"]
+    first = [line[2:12].strip() for line in panels["Start here"].splitlines()]
+    assert [name for name in first if name.isalpha()] == [
+        *("demo", "try", "look", "rate", "report", "select", "export", "doctor")
+    ]
+    columns = [line[2:12].strip() for text in [*panels.values()][1:] for line in text.splitlines()[1:-1]]
+    assert not [names for names in pairwise(columns) if not any(names)]
 
 
 def test_every_command_takes_its_dataset_by_place_and_by_option() -> None:
     taking = {name: each for name, each in _commands().items() if "DATASET" in {p.metavar for p in each.params}}
-    assert {*taking} == {*_commands()} - {"demo", "init", "prove", "export", "holds", "sql", "prune", "ui"} - {
-        "dagster",
-        "dg",
-        "doctor",
+    assert {*taking} == {*_commands()} - {"demo", "init", "prove", "export", "sql", "ui", "dagster", "dg", "doctor"} - {
+        "dataset holds"
     }
     for name, command in taking.items():
         others = [p for p in command.params if p.param_type_name == "argument" and p.metavar != "DATASET"]

@@ -64,9 +64,9 @@ def test_only_its_own_source_was_made(scored: Installation) -> None:
 
 
 def test_the_command_line_knows_it(scored: Installation) -> None:
-    assert answer("scores", "--dataset", "set", "--by", "letters")[0]["letters"] is not None
+    assert answer("dataset", "scores", "--dataset", "set", "--by", "letters")[0]["letters"] is not None
     assert answer("select", "--dataset", "set", "--by", "letters", "--where", "letters > 0.1", "--keep", "1")["n"] > 0
-    assert answer("status")[0]["letters_pending"] == 0
+    assert answer("dataset", "list")[0]["letters_pending"] == 0
     (explained,) = answer("explain", "clip_00_faithful_0", "--dataset", "set", "--metric", "letters")
     assert explained["explanation"]["lines"] == [f"{explained['value'] * 200:.0f} letters of at most 200"]
     findings = {finding["what"]: finding for finding in json.loads(run_command("doctor", "--json").stdout)}
@@ -77,7 +77,7 @@ def test_its_setting_makes_another_scorer(scored: Installation) -> None:
     before = answer("sql", "SELECT avg(letters) AS mean FROM sample_scores")[0]["mean"]
     done = run_command("score", "--dataset", "set", "--metric", "letters", REELSIEVE_LETTERS_MOST="100000")
     assert done.returncode == 0, done.stderr
-    misspelt = run_command("status", REELSIEVE_LETTERS_MOTS="100000")
+    misspelt = run_command("dataset", "list", REELSIEVE_LETTERS_MOTS="100000")
     assert "did you mean REELSIEVE_LETTERS_MOST?" in misspelt.stderr
     assert answer("sql", "SELECT avg(letters) AS mean FROM sample_scores")[0]["mean"] == pytest.approx(before / 500)
     assert run_command("score", "--dataset", "set", "--metric", "letters").returncode == 0

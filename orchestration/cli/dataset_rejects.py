@@ -1,4 +1,4 @@
-"""The command rejects: lists the rows that ingest refused."""
+"""The command dataset rejects: lists the rows that ingest refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @pass_installation
-def rejects(installation: Installation, dataset: DatasetName, as_json: AsJson = False) -> None:
+def show_rejects(installation: Installation, dataset: DatasetName, as_json: AsJson = False) -> None:
     """List the rows that the last ingest of every file refused, with the reasons."""
     from assets.datasets import require_dataset
     from db.manifest.rejects import list_rejects

@@ -1,4 +1,4 @@
-"""The command drop: deletes a dataset, or the scores that were imported under a name."""
+"""The command dataset drop: deletes a dataset, or the scores that were imported under a name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def drop(
     yes: Annotated[bool, typer.Option("--yes", help="Drop it without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Drop a dataset with its scores and their history; print first what would go, and ask. Frozen selections stay.
+    """Delete a dataset with its scores and their history; first list what would go, and ask. Frozen selections stay.
 
     The files of its manifest, its videos, reports and exports stay too. Without a terminal nothing is dropped unless
     --yes is given. With --metric only scores go that rs.import_scores stored; the last of them takes the column along.

@@ -1,4 +1,4 @@
-"""The command holds: lists what holds a video, for a request to delete it."""
+"""The command dataset holds: lists what holds a video, for a request to delete it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN = 3
 
 
 @pass_installation
-def holds(
+def show_holders(
     installation: Installation,
     name: Annotated[
         str,

@@ -1,4 +1,4 @@
-"""The command scores: lists the scores of a dataset, best first."""
+"""The command dataset scores: lists the scores of a dataset, best first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Limit = Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows in the tabl
 
 
 @pass_installation
-def scores(
+def show_scores(
     installation: Installation,
     dataset: DatasetName,
     by: Annotated[

@@ -1,4 +1,4 @@
-"""The command status: shows what every dataset holds and what is left to score, and the plan of one."""
+"""The command dataset list: shows what every dataset holds and what is left to score, and the plan of one."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _PENDING = "_pending"
 
 
 @pass_installation
-def status(
+def show_datasets(
     installation: Installation,
     dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Show this dataset, with its plan.")] = None,
     wide: Wide = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show every dataset on one line: what it holds, and how many scores are left to do; of one also the plan."""
+    """List the datasets: what each holds, and how many scores are left to do. A name shows its plan too."""
     # A name that is asked for has to exist.
     rows = _list_dataset_states(installation, dataset) if dataset or installation.has_database() else []
     if as_json:
@@ -47,7 +47,7 @@ def status(
     print_rows(rows if wide else shown, empty=empty, kept=None if wide else ("dataset", "to score"))
     if dataset is None:
         if rows:
-            console.print("reelsieve status --dataset NAME shows the plan of one dataset")
+            console.print("reelsieve dataset list NAME shows the plan of one dataset")
         return
     for row, counts in zip(rows, pending, strict=True):
         of_metrics = ", ".join(f"{metric} {n}" for metric, n in counts.items())
