@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import DATA
-from demo.build import build_manifest_rows, make_demo_clips
+from lab.demo.build import build_manifest_rows, make_demo_clips
 from lab.verifier.data import CHOICE, TEST, Statement
 from lab.verifier.data import realsumm as realsumm_parts
 from metrics_core.calibration import mark_calibration_keys

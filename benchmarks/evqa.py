@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from assets.media.decoders import count_cores, count_cores_per_encoder
 from benchmarks.measure import RESULTS, Spread, alternate, save
-from demo.build import make_demo_clips
 from demo.encoder import make_demo_encoder
-from demo.systems import build_candidates, find_least_similar_clip
+from lab.demo.build import make_demo_clips
+from lab.demo.systems import build_candidates, find_least_similar_clip
 from lab.encoder.data import frames_at
 from metrics_core.evqa import evqa_from_prepared_frames, prepare_frames
 from metrics_core.frames import DecodingWorker

@@ -24,7 +24,7 @@ DRAWN_CLIPS = 20
 
 def write_videos(folder: Path, n_clips: int) -> None:
     """The demo's dataset with `n_clips` videos; beyond the first ones the same files under other names."""
-    from demo.build import create_demo
+    from lab.demo.build import create_demo
 
     create_demo(folder, n_clips=min(n_clips, DRAWN_CLIPS))
     originals = {name: read_rows(folder / f"{name}.jsonl") for name in ("videos", "captions", "qa")}

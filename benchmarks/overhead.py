@@ -23,7 +23,7 @@ OUTSIDE_WANTED, SECOND_WANTED = 0.15, 0.05
 
 def write_captions(folder: Path, n_clips: int) -> None:
     """Captions and references of the demo's world, without clips."""
-    from demo.build import build_manifest_rows, make_demo_clips
+    from lab.demo.build import build_manifest_rows, make_demo_clips
 
     rows = build_manifest_rows(make_demo_clips(n_clips, 7))
     videos = [{"video_id": row["video_id"]} for row in rows["videos"]]

@@ -14,8 +14,8 @@ from benchmarks.ecs_data import read_lines, require
 from benchmarks.measure import RESULTS, save
 from benchmarks.qeva_anet import cell
 from benchmarks.qeva_run import SPLITTER, Bench, Judged, how_often, how_often_above, mean_with_interval, scores
-from demo.build import build_manifest_rows, make_demo_clips
-from demo.systems import SYSTEMS
+from lab.demo.build import build_manifest_rows, make_demo_clips
+from lab.demo.systems import SYSTEMS
 from metrics_core.qeva.offline.notes import NoteKeypoint, NoteReference, NoteSegment, build_video_notes
 from metrics_core.qeva.records import DIMENSIONS
 from metrics_core.qeva.score import QevaScore

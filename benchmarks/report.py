@@ -123,8 +123,8 @@ def make(name: str, folder: Path) -> None:
 
 def report(folder: Path) -> dict[str, Any]:
     """Fill both datasets and report on each."""
-    from demo.build import make_demo_clips
-    from demo.render import write_video
+    from lab.demo.build import make_demo_clips
+    from lab.demo.render import write_video
     from orchestration.installation import get_installation
 
     clip = folder / "clip.mp4"

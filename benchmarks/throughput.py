@@ -78,7 +78,7 @@ def _copied(args: tuple[Any, ...]) -> tuple[Any, ...]:
 def loops(settings: Any) -> dict[str, Loop]:
     """The loops of this project, on captions, keypoints and pictures of the demo's world."""
     from assets.ecs.verifiers import make_verifier
-    from demo.build import build_manifest_rows, make_demo_clips
+    from lab.demo.build import build_manifest_rows, make_demo_clips
     from lab.encoder.data import frames_at
 
     clips = make_demo_clips(N_CLIPS, 7)
@@ -131,7 +131,7 @@ def shares(settings: Any, device: str) -> dict[str, Any]:
 
 def file_to_score(settings: Any, folder: Path) -> dict[str, Any]:
     """Clips a second from file to EVQAScore, and the share of time in which the encoder works."""
-    from demo.build import create_demo
+    from lab.demo.build import create_demo
 
     create_demo(folder, n_clips=20)
     paths = sorted(folder.rglob("*.mp4"))

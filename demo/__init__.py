@@ -1,5 +1,11 @@
-"""The demo world: short drawn videos (clips) with captions, keypoints and ratings that follow from their known content.
+"""The data of the command demo: a dataset of ten drawn videos, and the image-text encoder that knows only such videos.
 
-`demo.build` writes a dataset. `demo.story` invents a single clip, `demo.describe` describes it in sentences and
-`demo.render` draws it; these three write no file.
+`python -m lab.demo` makes the dataset and `python -m lab.encoder.train` the encoder.
 """
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "dataset"
+HASHES = "SHA256SUMS"

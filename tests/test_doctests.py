@@ -32,6 +32,6 @@ def test_there_are_examples_of_every_room() -> None:
         "db.selection.exports",
         "assets.progress",
         "orchestration.requests",
-        "demo.story",
+        "lab.demo.story",
     }
     assert expected <= set(MODULES)

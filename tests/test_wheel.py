@@ -42,6 +42,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     zipfile.ZipFile(wheel).extractall(folder)
     assert {path.name for path in folder.iterdir() if not path.name.endswith("info")} == {"reelsieve"}
     assert (folder / "reelsieve" / "py.typed").is_file()
+    assert len(list((folder / "reelsieve" / "rooms" / "demo" / "dataset" / "videos").glob("*.mp4"))) == 10
     # Of a folder that a file names no files of this kind are read, so the checkout is not found.
     (folder / "packages.pth").write_text(sysconfig.get_path("purelib"))
     return made / "bin" / "python"

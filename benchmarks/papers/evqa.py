@@ -37,7 +37,7 @@ from benchmarks.papers.noise import noise_with_interval
 from benchmarks.papers.recipes import Recipe, text_encoder
 from benchmarks.papers.records import Comparison, Row, Table, strongest
 from benchmarks.papers.stages import Stages
-from demo.build import build_manifest_rows, make_demo_clips
+from lab.demo.build import build_manifest_rows, make_demo_clips
 from metrics_core.agreement import AgreementRow, compute_agreement_rows, count_words
 from metrics_core.arrays import FloatArray
 from metrics_core.evqa import evqa_from_prepared_frames, prepare_frames

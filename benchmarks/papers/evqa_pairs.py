@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from assets.media.decoders import count_cores, count_cores_per_encoder
 from benchmarks.ecs_data import DEMO_SEED, read_lines, require
 from benchmarks.papers.recipes import text_encoder
-from demo.build import build_manifest_rows, make_demo_clips
+from lab.demo.build import build_manifest_rows, make_demo_clips
 from lab.encoder.data import frames_at
 from metrics_core.arrays import FloatArray
 from metrics_core.evqa import EVQAResult, evqa_from_prepared_frames, prepare_frames, qa_score

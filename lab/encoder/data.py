@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from demo import render
-from demo.describe import describe_clip
-from demo.render import Frame, compute_view
-from demo.story import make_clip
-from demo.wording import VOICES
-from demo.world import Actor, DemoClip
+from lab.demo import render
+from lab.demo.describe import describe_clip
+from lab.demo.render import Frame, compute_view
+from lab.demo.story import make_clip
+from lab.demo.wording import VOICES
+from lab.demo.world import Actor, DemoClip
 from lab.encoder.texts import Statement, looks_phrases, statements
 from metrics_core.models.word_tokenizer import split_words
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from demo.story import make_clip
-from demo.systems import build_candidates, find_least_similar_clip
-from demo.world import DemoClip
+from lab.demo.story import make_clip
+from lab.demo.systems import build_candidates, find_least_similar_clip
+from lab.demo.world import DemoClip
 from lab.encoder.data import frames_at
 from metrics_core.evqa import VideoFeatures, evqa_from_prepared_frames, prepare_frames
 from metrics_core.keywords import RuleKeywords, extract_keywords

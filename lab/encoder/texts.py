@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 
-from demo.describe import format_sentence
-from demo.wording import COLOUR_WORDS, NUMBERS, VOICES
-from demo.world import BACKDROP_COLOURS, COLOURS, ClipStatement, DemoClip, Looks
+from lab.demo.describe import format_sentence
+from lab.demo.wording import COLOUR_WORDS, NUMBERS, VOICES
+from lab.demo.world import BACKDROP_COLOURS, COLOURS, ClipStatement, DemoClip, Looks
 from metrics_core.keywords import list_phrases
 
 WORDINGS = 3  # draws per voice and fact, enough to meet nearly all wordings of the fact

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from assets.home import DEMO_DATASET
 from assets.home_files import keep_files_private
 from orchestration.cli.output import console, print_end, print_rows
 from orchestration.cli.pass_installation import pass_installation
-from orchestration.cli.refusals import RequestRefused
 
 if TYPE_CHECKING:
     from db.manifest.datasets import Dataset
     from orchestration.installation import Installation
 
 DATASET = DEMO_DATASET
-MARKER = "complete.json"
-# Conclusions on agreement need 10 videos, and the time grows with the number of clips.
-FIRST_CLIPS = 10
 KEPT_SHARE = 0.125
 """The share of the captions that the training subset of the demo keeps."""
 
 
 @pass_installation
-def demo(
-    installation: Installation,
-    clips: Annotated[
-        int | None,
-        typer.Option(min=2, max=999, help=f"Clips to draw (default: {FIRST_CLIPS}, or as many as were drawn before)."),
-    ] = None,
-) -> None:
-    """Build the demo dataset, ingest, score and select it, and show the results. A second run scores nothing anew."""
+def demo(installation: Installation) -> None:
+    """Ingest, score and select a few drawn clips, and show the results. A second run scores nothing anew."""
     from assets.datasets import require_dataset
     from assets.reports.answer_records import ReportAnswers
     from orchestration.conclusions import load_current_conclusions
@@ -46,7 +34,7 @@ def demo(
     started = time.monotonic()
     folder = installation.home / DATASET
     with keep_files_private():
-        _create_demo_dataset(installation, folder, clips)
+        copy_dataset(folder)
     _stage(2, "ingest: every row is checked, and every clip decoded")
     report = run_ingest(installation, folder, DATASET, None, None)
     console.print(f"ingested: {_format_counts(report.accepted)}; unchanged: {_format_counts(report.unchanged)}")
@@ -148,39 +136,24 @@ def _show_best_and_worst(installation: Installation, dataset: Dataset, metric: s
     print_rows(rows, empty="no sample has a score")
 
 
-def _create_demo_dataset(installation: Installation, folder: Path, clips: int | None) -> None:
-    from rich.progress import Progress
+def copy_dataset(folder: Path) -> None:
+    """Copy the demo's files into a folder, that of their hashes last. A folder that has the same hashes stays as it is,
+    with all changes by the user.
+    """
+    from demo import FOLDER, HASHES
 
-    from demo.build import VERSION, create_demo
-
-    marker = folder / MARKER
-    is_there = marker.is_file() and json.loads(marker.read_text()).get("version") == VERSION
-    drawn = len((folder / "videos.jsonl").read_bytes().splitlines()) if is_there else 0
-    n_clips = clips or drawn or FIRST_CLIPS
-    _stage(1, f"draw {n_clips} clips, and write captions, facts, questions and ratings")
-    _refuse_fewer(installation, n_clips)
-    if drawn == n_clips:
-        console.print(f"demo dataset: {folder} (made before)", soft_wrap=True, markup=False)
+    _stage(1, "copy 10 drawn clips, with captions, facts, questions and ratings")
+    hashes = (FOLDER / HASHES).read_bytes()
+    marker = folder / HASHES
+    if marker.is_file() and marker.read_bytes() == hashes:
+        console.print(f"demo dataset: {folder} (copied before)", soft_wrap=True, markup=False)
         return
-    marker.unlink(missing_ok=True)
-    with Progress(console=console) as bar:
-        task = bar.add_task("drawing clips", total=None)
-        create_demo(folder, n_clips=n_clips, progress=lambda done, n: bar.update(task, completed=done, total=n))
-    marker.write_text(json.dumps({"version": VERSION}))
-    console.print(f"drawn: {folder / 'videos' / 'clip_000.mp4'} is the first", soft_wrap=True, markup=False)
-
-
-def _refuse_fewer(installation: Installation, clips: int) -> None:
-    """Raise RequestRefused if more videos are stored: ingest removes none, so the results would include them."""
-    from db.manifest.datasets import find_dataset
-    from db.reports.summary import load_dataset_summary
-
-    with installation.engine.connect() as connection:
-        stored = load_dataset_summary(connection, DATASET)["videos"] if find_dataset(connection, DATASET) else 0
-    if stored > clips:
-        raise RequestRefused(
-            f"the demo has {stored} clips already: for only {clips}, run reelsieve dataset drop {DATASET} first"
-        )
+    (folder / "videos").mkdir(parents=True, exist_ok=True)
+    for line in hashes.decode().splitlines():
+        name = line.partition("  ")[2]
+        shutil.copyfile(FOLDER / name, folder / name)
+    marker.write_bytes(hashes)
+    console.print(f"copied: {folder / 'videos' / 'clip_000.mp4'} is the first", soft_wrap=True, markup=False)
 
 
 def _stage(number: int, what: str) -> None:

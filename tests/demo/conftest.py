@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from demo.build import make_demo_clips
-from demo.systems import Candidate, build_candidates, find_least_similar_clip
-from demo.world import DemoClip
+from lab.demo.build import make_demo_clips
+from lab.demo.systems import Candidate, build_candidates, find_least_similar_clip
+from lab.demo.world import DemoClip
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,10 @@ from collections import Counter
 from itertools import pairwise
 from random import Random
 
-from demo.describe import build_demo_questions, build_keypoints, describe_clip, format_sentence
-from demo.story import make_clip
-from demo.wording import VOICES
-from demo.world import COLOURS, FPS, SHAPES, DemoClip
+from lab.demo.describe import build_demo_questions, build_keypoints, describe_clip, format_sentence
+from lab.demo.story import make_clip
+from lab.demo.wording import VOICES
+from lab.demo.world import COLOURS, FPS, SHAPES, DemoClip
 
 TELLERS = ("annotator_a", "annotator_b", "faithful")
 

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from demo.encoder import FOLDER, WEIGHTS, make_demo_encoder
-from demo.render import render_frames
-from demo.story import make_clip
+from lab.demo.render import render_frames
+from lab.demo.story import make_clip
 from lab.encoder.batches import draw_batch
 from lab.encoder.data import frames_at, training_clip
 from lab.encoder.evaluate import evaluate

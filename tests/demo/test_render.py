@@ -7,10 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from demo.outlines import OUTLINES, signed_distance
-from demo.render import Frame, compute_view, render_frames
-from demo.story import make_clip
-from demo.world import COLOURS, HEIGHT, SHAPES, WIDTH, DemoClip, Event
+from lab.demo.outlines import OUTLINES, signed_distance
+from lab.demo.render import Frame, compute_view, render_frames
+from lab.demo.story import make_clip
+from lab.demo.world import COLOURS, HEIGHT, SHAPES, WIDTH, DemoClip, Event
 
 UNSHADED = ("letterbox", "border")
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from demo.stage import MIN_CONTRAST, colour_distance, is_in_view
-from demo.story import make_clip
-from demo.world import BACKDROP_COLOURS, COLOURS, FPS, DemoClip
+from lab.demo.stage import MIN_CONTRAST, colour_distance, is_in_view
+from lab.demo.story import make_clip
+from lab.demo.world import BACKDROP_COLOURS, COLOURS, FPS, DemoClip
 
 SEEDS = range(200)
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from demo.describe import Sentence, build_keypoints, describe_clip
-from demo.ratings import ASPECTS, compute_quality, has_statement, rate_candidate
-from demo.systems import SYSTEMS, Candidate, draw_scattered_order, find_least_similar_clip
-from demo.wording import NUMBERS, TIMES
-from demo.world import BACKDROP_COLOURS, COLOURS, DemoClip
+from lab.demo.describe import Sentence, build_keypoints, describe_clip
+from lab.demo.ratings import ASPECTS, compute_quality, has_statement, rate_candidate
+from lab.demo.systems import SYSTEMS, Candidate, draw_scattered_order, find_least_similar_clip
+from lab.demo.wording import NUMBERS, TIMES
+from lab.demo.world import BACKDROP_COLOURS, COLOURS, DemoClip
 
 Captioned = list[tuple[DemoClip, dict[str, Candidate]]]
 

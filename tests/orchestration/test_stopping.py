@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import socketserver
 import subprocess
@@ -27,7 +28,7 @@ from assets.leases import format_lease_name
 from db.server.leases import hold_lease
 from db.server.processes import START_LOCK
 from db.server.urls import DAGSTER, build_sibling_url
-from demo.build import VERSION
+from demo import FOLDER, HASHES
 from orchestration.cli.app import app
 from orchestration.stopping import PATIENCE_S, SIGNALS, STOPPED_MESSAGE
 from tests.assets.manifests import write_clip
@@ -98,14 +99,14 @@ def names(command: Any, before: tuple[str, ...] = ()) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Generator[Home, None, None]:
-    """A home with a dataset `d`, and with a demo that need not be drawn."""
+    """A home with a dataset `d`, and with a small one in place of the demo's."""
     warm_up()
     encoder, verifier = (request.getfixturevalue(name) for name in ("tiny_text_encoder", "tiny_verifier"))
     home = Home(tmp_path_factory.mktemp("stopping") / "home", encoder, verifier)
     folder = home.folder / "demo"
     folder.mkdir(parents=True)
     write_manifest(folder, n_videos=1)
-    (folder / "complete.json").write_text(json.dumps({"version": VERSION}))
+    shutil.copyfile(FOLDER / HASHES, folder / HASHES)
     assert home.run("ingest", str(folder), "-d", "d").wait() == 0
     yield home
     removed(home)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from demo.stage import SIZES, Stage, is_in_view
-from demo.world import (
+from lab.demo.stage import SIZES, Stage, is_in_view
+from lab.demo.world import (
     DIRECTIONS,
     Camera,
     ClipStatement,

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 
-from demo.describe import Sentence, describe_clip, format_sentence
-from demo.story import make_clip
-from demo.world import BACKDROP_COLOURS, COLOURS, ClipStatement, DemoClip, Looks
+from lab.demo.describe import Sentence, describe_clip, format_sentence
+from lab.demo.story import make_clip
+from lab.demo.world import BACKDROP_COLOURS, COLOURS, ClipStatement, DemoClip, Looks
 
 SYSTEMS = (
     "sys_faithful",

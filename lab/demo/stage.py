@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
-from demo.world import (
+from lab.demo.world import (
     BACKDROP_COLOURS,
     COLOURS,
     DIRECTIONS,

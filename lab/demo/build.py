@@ -1,4 +1,4 @@
-"""Writes the demo dataset in the project's manifest format.
+"""Writes a dataset of drawn clips in the project's manifest format; `python -m lab.demo` writes the one that ships.
 
 ``segment_index`` of a keypoint counts the segments of the clip's first reference, ``annotator_a``.
 The dimensions acoustics and speech_content stay empty, because the clips are silent.
@@ -7,19 +7,17 @@ The dimensions acoustics and speech_content stay empty, because the clips are si
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from demo.describe import build_demo_questions, build_keypoints, describe_clip
-from demo.ratings import has_statement, rate_candidate
-from demo.render import write_video
-from demo.story import make_clip
-from demo.systems import build_candidates, find_least_similar_clip
-from demo.world import DemoClip
+from lab.demo.describe import build_demo_questions, build_keypoints, describe_clip
+from lab.demo.ratings import has_statement, rate_candidate
+from lab.demo.render import write_video
+from lab.demo.story import make_clip
+from lab.demo.systems import build_candidates, find_least_similar_clip
+from lab.demo.world import DemoClip
 
-# Raised by hand when the same arguments give other rows or other pixels. An older folder is then written anew.
-VERSION = 1
 ANNOTATORS = ("annotator_a", "annotator_b")
 FILES = ("videos", "captions", "keypoints", "keypoint_labels", "qa", "ratings")
 NOTE = "Synthetic demo clip of moving shapes, drawn by a program. No sound track."
@@ -43,34 +41,20 @@ and counts wrong, order right), sys_offtopic (true of another clip).
 Row = dict[str, object]
 
 
-def create_demo(
-    folder: Path, *, n_clips: int, seed: int = 7, progress: Callable[[int, int], None] | None = None
-) -> None:
-    """Draw the videos of the demo dataset, and write them with their manifest and a README.txt into a folder. The same
-    arguments give the same rows and the same pixels. Raises ValueError unless n_clips is from 2 to 999.
-
-    The manifests are written after all clips, so a folder with a videos.jsonl has all clips.
+def create_demo(folder: Path, *, n_clips: int, seed: int = 7) -> None:
+    """Draw the videos of a demo dataset, and write them with their manifest and a README.txt into a folder. The same
+    arguments give the same rows and the same pixels.
 
     Args:
         folder: where to write. It is made if it is missing, and files of the same names are replaced.
-        n_clips: number of clips, 2 to 999. At least 2, because the off-topic system describes another clip.
+        n_clips: number of clips. At least 2, because the off-topic system describes another clip.
         seed: another seed gives other clips.
-        progress: called after every clip with the number of finished clips and the number of all clips.
-
-    Raises:
-        ValueError: n_clips is outside 2 to 999.
     """
-    if not 2 <= n_clips <= 999:
-        raise ValueError(f"n_clips is {n_clips}, but a demo dataset has 2 to 999 clips")
     clips = make_demo_clips(n_clips, seed)
     (folder / "videos").mkdir(parents=True, exist_ok=True)
     # x264 and much of NumPy release the interpreter lock, and threads need no __main__ guard in the caller.
     with ThreadPoolExecutor(max_workers=2) as pool:
-        jobs = [pool.submit(write_video, clip, folder / _path(key)) for key, clip in clips.items()]
-        for done, job in enumerate(as_completed(jobs), 1):
-            job.result()
-            if progress is not None:
-                progress(done, n_clips)
+        list(pool.map(lambda key: write_video(clips[key], folder / _path(key)), clips))
     manifests = build_manifest_rows(clips)
     for name in FILES:
         _write_rows(folder / f"{name}.jsonl", manifests[name])

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from demo.outlines import signed_distance
-from demo.world import BACKDROP_COLOURS, COLOURS, FPS, HEIGHT, WIDTH, Actor, Camera, DemoClip, Event, Scene
+from lab.demo.outlines import signed_distance
+from lab.demo.world import BACKDROP_COLOURS, COLOURS, FPS, HEIGHT, WIDTH, Actor, Camera, DemoClip, Event, Scene
 
 Frame = NDArray[np.uint8]
 
@@ -25,7 +25,7 @@ LETTERBOX, BORDER = 10, 4
 def render_frames(clip: DemoClip) -> Iterator[Frame]:
     """Yield the drawn frames of a clip in order: RGB pictures, uint8 of shape (160, 224, 3).
 
-    >>> from demo.story import make_clip
+    >>> from lab.demo.story import make_clip
     >>> next(render_frames(make_clip(1))).shape
     (160, 224, 3)
     """

@@ -73,7 +73,7 @@ def signed_distance(shape: str, x: Plane, y: Plane, radius: float, rotation: flo
     their broadcast shape.
 
     Args:
-        shape: a name of ``demo.world.SHAPES``.
+        shape: a name of ``lab.demo.world.SHAPES``.
         x: columns, any shape that broadcasts with ``y``.
         y: rows.
         radius: radius in pixels of the circle around the shape.

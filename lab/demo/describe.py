@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from demo import wording
-from demo.world import FPS, ClipStatement, DemoClip, Looks, Moment
+from lab.demo import wording
+from lab.demo.world import FPS, ClipStatement, DemoClip, Looks, Moment
 
 FIRST_REFERENCE = "annotator_a"
 
@@ -66,7 +66,7 @@ def describe_clip(clip: DemoClip, voice: str) -> tuple[Sentence, ...]:
     "annotator_a", "annotator_b" or "faithful", which differ in wording and in the place of some sentences. The same
     clip and voice always give the same sentences.
 
-    >>> from demo.story import make_clip
+    >>> from lab.demo.story import make_clip
     >>> story = describe_clip(make_clip(1), "annotator_a")
     >>> 10 <= len(story) <= 20, story[0].start_s, story[-1].end_s <= make_clip(1).duration_s
     (True, 0.0, True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from demo.acts import ACTS, CAMERA_ACTS
-from demo.stage import MIN_CONTRAST, Stage, colour_distance
-from demo.world import (
+from lab.demo.acts import ACTS, CAMERA_ACTS
+from lab.demo.stage import MIN_CONTRAST, Stage, colour_distance
+from lab.demo.world import (
     BACKDROP_COLOURS,
     PATTERNS,
     SHAPES,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import combinations
 from random import Random
 
-from demo.describe import describe_clip
-from demo.systems import Candidate
-from demo.world import ClipStatement, DemoClip
+from lab.demo.describe import describe_clip
+from lab.demo.systems import Candidate
+from lab.demo.world import ClipStatement, DemoClip
 
 RATERS = ("synthetic_1", "synthetic_2")
 ASPECTS = ("coverage", "factuality", "chronology")
