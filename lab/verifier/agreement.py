@@ -24,7 +24,7 @@ from lab.verifier.evaluate import (
     spearman,
     whole_recall_scores,
 )
-from lab.verifier.whole_text import Fitted, Material, Settings, fit, of_pairs
+from lab.verifier.regression import Fitted, Material, Settings, fit, of_pairs
 from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.calibration import find_best_threshold
 from metrics_core.protocols import EntailmentModel

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lab.verifier.whole_text import FEW, FINER, PENALTIES, SNLI_SHARES
+from lab.verifier.regression import FEW, FINER, PENALTIES, SNLI_SHARES
 from metrics_core.ecs.verifier.whole_text import WHOLE_TEXT_FEATURES
 
 BARS = {"snli": 0.80, "spearman_gain": 0.05}
-WAYS = ("share", "mean")
 COLUMNS = ("yes", "auc", "accuracy", "f1", "kendall", "system_kendall")
 LEGEND = """The threshold of every rule says yes on the other articles as often as people do; "yes" is how often it says
 so on the article itself, where people say {people_yes:.3f}. A summary's score is the share of its statements at or
@@ -48,20 +47,6 @@ Each premise is a text of one sentence. AUC: {snli_auc}. Accuracy, the network a
 Bars: SNLI accuracy {accuracy:.4f}, wanted {bar_snli:.2f}: {met_snli}. Spearman of the share above the strongest floor
 {gain}, wanted {bar_gain:+.2f}: {met_gain}."""
 
-COMPARISON = """
-
-### These weights and those before them
-On 42 articles that this project does not have, an independent check gave these weights Spearman .573, the weights
-before them .594, and the strongest floor .556. So both ways to fit were compared once on the 26 articles, each article
-judged by fits without it, by a rule written before (`python -m lab.verifier.earlier`): the weights before come back if
-their gain has a 95 % interval above 0. Brackets hold 95 % of 10,000 resamples of whole articles.
-
-| | Spearman of shares | Spearman of means |
-|---|---|---|
-{rows}
-
-{verdict}"""
-
 
 def evidence_text(measured: Mapping[str, Any], snli_accuracy: float) -> str:
     """Write the part of the record about the whole text, from the result of `measure_evidence`."""
@@ -90,18 +75,6 @@ def evidence_text(measured: Mapping[str, Any], snli_accuracy: float) -> str:
         bar_gain=BARS["spearman_gain"],
         met_gain=_shown(unseen["gains"]["share"], BARS["spearman_gain"]),
     )
-
-
-def comparison_text(compared: Mapping[str, Any]) -> str:
-    """Write the part of the record about the weights before these, from the result of `compare_weights`."""
-    names = {"earlier": "weights before", "present": "these weights", "gain of earlier": "gain of those before"}
-    rows = [
-        f"| {shown} | {' | '.join(limits(compared[way][name], '+.3f' if 'gain' in name else '.3f') for way in WAYS)} |"
-        for name, shown in names.items()
-    ]
-    is_better = compared["share"]["gain of earlier"]["low"] > 0
-    verdict = "So the weights before come back." if is_better else "The interval holds 0 or lies below: these stay."
-    return COMPARISON.format(rows="\n".join(rows), verdict=verdict)
 
 
 def in_words(settings: Mapping[str, Any]) -> str:

@@ -12,19 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.verifier import earlier
 from lab.verifier.agreement import area, judged_elsewhere
-from lab.verifier.logistic import fit_logistic
-from lab.verifier.whole_text import (
+from lab.verifier.regression import (
     PARTS,
     Material,
     Settings,
     fit,
+    fit_logistic,
     fit_with,
     held_out_loss,
     part_of,
-    plain_weights,
 )
+from lab.verifier.whole_text import plain_weights
 from metrics_core.ecs import choose_premises, verify_keypoints, verify_with_early_exit
 from metrics_core.ecs.verifier import make_offline_verifier, read_default_threshold, read_pair_threshold
 from metrics_core.ecs.verifier.model import make_minilm_tokenizer
@@ -227,34 +226,3 @@ def test_no_article_is_in_two_parts() -> None:
 
 def test_area_by_hand() -> None:
     assert area(np.array([0.1, 0.4, 0.35, 0.8]), [False, False, True, True]) == 0.75
-
-
-def test_the_earlier_way_judges_an_article_by_fits_without_it() -> None:
-    rng = np.random.default_rng(5)
-    articles = np.repeat([f"a{i}" for i in range(8)], 30)
-    evidence = rng.normal(size=(240, 15))
-    shares = (evidence[:, 0] + rng.normal(size=240) > 0).astype(float)
-    unseen = np.isin(articles, ["a1", "a4", "a6"])
-    news = earlier.Rows(evidence, rng.normal(size=240), shares, shares > 0, articles, unseen)
-    apart = rng.normal(size=(40, 15))
-    labels = (apart[:, 0] > 0).astype(float)
-    pairs = earlier.Rows(apart, np.zeros(40), labels, labels > 0, np.full(40, "p"), np.ones(40, dtype=np.bool_))
-    values, covered = earlier.judged_without(news, pairs)
-    assert values.shape == covered.shape == (90,)
-    assert np.corrcoef(values, evidence[unseen, 0])[0, 1] > 0.8
-    inside = articles == "a4"
-    turned = replace(
-        news, shares=np.where(inside, 1 - shares, shares), present=np.where(inside, shares <= 0, shares > 0)
-    )
-    again, covered_again = earlier.judged_without(turned, pairs)
-    of_it = inside[unseen]
-    assert (again[of_it] == values[of_it]).all()
-    assert (covered_again[of_it] == covered[of_it]).all()
-    assert (again[~of_it] != values[~of_it]).any()
-
-
-def test_the_earlier_features_see_the_order_of_words() -> None:
-    texts = [("A dog bites a man.", "A man bites a dog."), ("A man bites a dog.", "A man bites a dog.")]
-    one, other = earlier.features_of(texts)
-    assert one.shape == (15,)
-    assert (one != other).any()
