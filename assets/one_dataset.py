@@ -15,7 +15,7 @@ from assets.leases import hold_datasets
 from assets.progress import throttle_lines
 from assets.reports.text import format_count, format_items
 from assets.scores.asset_metadata import load_mean_metadata
-from assets.scores.checks import build_check_specs, run_score_checks
+from assets.scores.checks import WARNINGS, build_check_specs, examine_scores
 from assets.scores.registry import SCORERS, build_score_asset_name, list_accompanying_scores, list_source_classes
 from assets.selection.assets import make_training_subset
 from assets.sources.assets import add_counts
@@ -119,11 +119,21 @@ class _DatasetAssetBuilder:
                 if isinstance(done, MissingEvidence):
                     raise done
                 n_written += done.n_written
+            dataset = require_dataset(curation.engine, self.dataset)
             with curation.engine.connect() as connection:
-                means = load_mean_metadata(connection, step.shards[0].dataset.dataset_id, [metric])
+                means = load_mean_metadata(connection, dataset.dataset_id, [metric])
+            found = examine_scores(curation, metric, dataset, context.log.warning)
             return dg.MaterializeResult(
                 metadata={**means, "scores written by this run": f"{n_written:,}"},
-                check_results=[*run_score_checks(metric, key, step.shards, curation, context.log.warning)],
+                check_results=[
+                    dg.AssetCheckResult(
+                        check_name=name,
+                        passed=finding.passed,
+                        severity=dg.AssetCheckSeverity.WARN if name in WARNINGS else dg.AssetCheckSeverity.ERROR,
+                        description=f"{finding.sentence}.",
+                    )
+                    for name, finding in found.items()
+                ],
             )
 
         return scores

@@ -101,20 +101,3 @@ class RunResults:
         if len(failed) < 2:
             return first
         return CheckFailed(f"{len(failed)} shards failed: {', '.join(sorted(failed))}; the first error: {first}")
-
-
-def build_check_errors(asset: str, failed: Mapping[str, Collection[str]]) -> dict[str, RuntimeError]:
-    """Build one CheckFailed for every shard in which blocking checks of an asset failed, by partition key. failed: by
-    the name of a check, the partition keys of the shards in which it failed.
-
-    >>> print(build_check_errors("vcs_score", {"coverage": ["d:0001"], "in_range": []})["d:0001"])
-    a blocking check failed, the scores are kept: coverage of vcs_score in d:0001; look at it with reelsieve ui
-    """
-    names: dict[str, list[str]] = {}
-    for name, keys in failed.items():
-        for key in keys:
-            names.setdefault(key, []).append(name)
-    lead, remedy = "a blocking check failed, the scores are kept", "look at it with reelsieve ui"
-    return {
-        key: CheckFailed(f"{lead}: {', '.join(checks)} of {asset} in {key}; {remedy}") for key, checks in names.items()
-    }

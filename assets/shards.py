@@ -1,17 +1,36 @@
-"""The shards that a run works on, one or a range, which look the same to an asset and to a check."""
+"""The shards that a run works on, one or a range, and the checks of every shard."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args, get_type_hints
 
 import dagster as dg
 from sqlalchemy.engine import Engine
 
+from assets.curation import Curation
 from assets.datasets import RunShard, require_dataset
 from assets.partitions import SHARDS, list_tagged_partitions
+from assets.results import CheckFailed
+from assets.step_errors import explain_failure
 
-# Shards named where a check fails; the log of the run has more.
-MAX_NAMED_SHARDS = 10
+# The materialisation that a result is about. Dagster drops a partition's result that does not name the newest one, and
+# exports this class by no name.
+_Target: Any = get_args(get_type_hints(dg.AssetCheckEvaluation)["target_materialization_data"])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of a check on a shard. sentence: what the check found, without a full stop. metadata: numbers that
+    explain it, as text, since of numbers the web interface draws plots.
+    """
+
+    passed: bool
+    sentence: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+Examine = Callable[[dg.AssetCheckExecutionContext, Curation], Iterator[tuple[RunShard, Mapping[str, Finding]]]]
 
 
 def load_run_shards(
@@ -28,42 +47,60 @@ def load_run_shards(
     return [RunShard(f"{name}:{number}", datasets[name], int(number)) for name, _, number in parts]
 
 
-def build_check_result(
-    asset: dg.AssetKey,
-    check: str,
-    failed_shards: Sequence[str],
-    n_shards: int,
-    *,
-    warns: bool,
-    good: str,
-    bad: str,
-    metadata: Mapping[str, str] | None = None,
-) -> dg.AssetCheckResult:
-    """Build the one result of a check over all shards of a run, which passes if `failed_shards`, a list of partition
-    keys, is empty. warns: whether a failure is a warning and no error. good, bad: the sentence for either outcome
-    without a full stop; the first ten failed shards are added to `bad`.
+def build_shard_checks(
+    asset: str, specs: Sequence[dg.AssetCheckSpec], warnings: Collection[str], examine: Examine, *, stops: bool
+) -> dg.AssetChecksDefinition:
+    """Build the Dagster checks of an asset with a partition for every shard, in one step with one result for every
+    check and shard of its run. An error is added to `curation.results` for every shard with a failed check that is not
+    among `warnings`. stops: whether one such shard fails the step; without it only a check that fails in all does.
 
-    One result for the run: a result for each shard would be most of what Dagster stores.
+    examine: yields every shard of the run that is checked, with a finding for every check by its name.
     """
-    return dg.AssetCheckResult(
-        asset_key=asset,
-        check_name=check,
-        passed=not failed_shards,
-        severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
-        description=f"{bad}, {format_shards(failed_shards, n_shards)}." if failed_shards else f"{good}.",
-        # As text: of numbers the web interface draws plots.
-        metadata={"shards": f"{n_shards:,}", **(metadata or {})},
-    )
+
+    @dg.multi_asset_check(name=f"{asset}_checks", specs=specs)
+    @explain_failure
+    def checks(
+        context: dg.AssetCheckExecutionContext, curation: dg.ResourceParam[Curation]
+    ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:
+        found = {shard.key: findings for shard, findings in examine(context, curation)}
+        failed = {
+            key: [name for name, finding in findings.items() if not finding.passed and name not in warnings]
+            for key, findings in found.items()
+        }
+        curation.results.add_errors(
+            asset, {key: _build_error(asset, key, names) for key, names in failed.items() if names}
+        )
+        n_failed = Counter(name for names in failed.values() for name in names)
+        blocking = {spec.name: spec.blocking and (stops or n_failed[spec.name] in (0, len(found))) for spec in specs}
+        for key, findings in found.items():
+            target = _find_target(context.instance, asset, key)
+            for name, finding in findings.items():
+                # `dg.AssetCheckResult` has a partition only in a run over a single one.
+                yield dg.AssetCheckEvaluation(
+                    asset_key=dg.AssetKey(asset),
+                    check_name=name,
+                    passed=finding.passed,
+                    severity=dg.AssetCheckSeverity.WARN if name in warnings else dg.AssetCheckSeverity.ERROR,
+                    description=f"{finding.sentence}." if finding.passed else f"{finding.sentence}, in shard {key}.",
+                    metadata=finding.metadata,
+                    blocking=blocking[name],
+                    partition=key,
+                    target_materialization_data=target,
+                )
+        for output in context.op_def.output_defs:
+            yield dg.Output(None, output.name)
+
+    return checks
 
 
-def format_shards(keys: Sequence[str], n_shards: int) -> str:
-    """Return text that says in which shards, out of `n_shards`, something holds, such as "in shard mine:0003". Of
-    several keys the first ten are named.
+def _build_error(asset: str, key: str, checks: Sequence[str]) -> CheckFailed:
+    lead, remedy = "a blocking check failed, the scores are kept", "look at it with reelsieve ui"
+    return CheckFailed(f"{lead}: {', '.join(checks)} of {asset} in {key}; {remedy}")
 
-    >>> format_shards(["mine:0003", "mine:0017"], 250), format_shards(["mine:0003"], 1)
-    ('in 2 of 250 shards: mine:0003, mine:0017', 'in shard mine:0003')
-    """
-    if n_shards == 1:
-        return f"in shard {keys[0]}"
-    more = ", …" if len(keys) > MAX_NAMED_SHARDS else ""
-    return f"in {len(keys):,} of {n_shards:,} shards: {', '.join(keys[:MAX_NAMED_SHARDS])}{more}"
+
+def _find_target(instance: dg.DagsterInstance, asset: str, key: str) -> Any:
+    """Return the newest materialisation of a shard's asset, as a check's result names it; None without any."""
+    newest = dg.AssetRecordsFilter(asset_key=dg.AssetKey(asset), asset_partitions=[key])
+    for record in instance.fetch_materializations(newest, limit=1).records:
+        return _Target(storage_id=record.storage_id, run_id=record.run_id, timestamp=record.timestamp)
+    return None

@@ -1,22 +1,20 @@
 """The Dagster assets that make evidence: one for every class of source, with its checks."""
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import dagster as dg
 
 from assets.curation import Curation
-from assets.datasets import SHARDS_PER_GROUP
+from assets.datasets import SHARDS_PER_GROUP, RunShard
 from assets.partitions import SHARDS
 from assets.reports.labels import format_model
 from assets.reports.tables import escape_markdown
 from assets.reports.text import format_items
-from assets.results import build_check_errors
 from assets.scores.base import Scorer
 from assets.scores.pending import store_scorer
 from assets.scores.registry import build_score_asset_name, list_source_classes
-from assets.shards import build_check_result, load_run_shards
+from assets.shards import Finding, build_shard_checks, load_run_shards
 from assets.sources.base import Order, Source, sort_source_classes, walk_sources
 from assets.sources.pool import MODEL_POOL
 from assets.step_errors import explain_failure
@@ -82,52 +80,50 @@ def build_source_asset(source_class: type[Source[Any]]) -> dg.AssetsDefinition:
 
 def build_source_checks(source_class: type[Source[Any]]) -> dg.AssetChecksDefinition:
     """Build the Dagster checks of a source class, which look at the evidence stored for every scorer that needs it. One
-    step evaluates all of them, over all shards of a run. Shards that fail a blocking check are noted in
-    `curation.results`.
+    step evaluates all of them for every shard of its run that has not failed before. Shards that fail a blocking check
+    are noted in `curation.results`, and are not scored.
     """
     specs = [
-        dg.AssetCheckSpec(name, asset=source_class.asset, description=text, blocking=name not in source_class.warnings)
+        dg.AssetCheckSpec(
+            name,
+            asset=source_class.asset,
+            description=text,
+            blocking=name not in source_class.warnings,
+            partitions_def=SHARDS,
+        )
         for name, text in source_class.checks.items()
     ]
 
-    @dg.multi_asset_check(name=f"{source_class.asset}_checks", specs=specs)
-    @explain_failure
-    def checks(
-        context: dg.AssetCheckExecutionContext, curation: dg.ResourceParam[Curation]
-    ) -> Iterator[dg.AssetCheckResult]:
-        shards = curation.results.list_unfailed_shards(
-            load_run_shards(context, curation.engine), sort_source_classes([source_class])
-        )
+    def examine(
+        context: dg.AssetCheckExecutionContext, curation: Curation
+    ) -> Iterator[tuple[RunShard, dict[str, Finding]]]:
         sources = [
             (metric, store_scorer(curation.engine, curation.scorers[metric]), source)
             for metric, source in _find_sources(source_class, curation, curation.scorers)
         ]
-        failed: dict[str, list[str]] = {name: [] for name in source_class.checks}
-        counts: dict[str, Counter[str]] = {metric: Counter() for metric, _, _ in sources}
-        for shard in shards:
-            for metric, scorer_id, source in sources:
-                order = Order(curation.engine, shard.dataset, shard.number, scorer_id, context.run.run_id)
-                examination = source.examine(order)
-                counts[metric].update(examination.counts)
-                for name in source_class.checks:
-                    if not examination.passed[name] and shard.key not in failed[name]:
-                        failed[name].append(shard.key)
-        blocking = {name: keys for name, keys in failed.items() if name not in source_class.warnings}
-        curation.results.add_errors(source_class.asset, build_check_errors(source_class.asset, blocking))
-        for name, keys in failed.items():
-            yield build_check_result(
-                dg.AssetKey(source_class.asset),
-                name,
-                keys,
-                len(shards),
-                # If some shards passed, only the failed ones are not scored.
-                warns=name in source_class.warnings or len(keys) < len(shards),
-                good=source_class.checks[name].rstrip("."),
-                bad=f"Not true: {source_class.checks[name].rstrip('.')}",
-                metadata={f"for {metric}": format_items(counted) for metric, counted in counts.items()},
+        for shard in curation.results.list_unfailed_shards(
+            load_run_shards(context, curation.engine), sort_source_classes([source_class])
+        ):
+            examinations = {
+                metric: source.examine(
+                    Order(curation.engine, shard.dataset, shard.number, scorer_id, context.run.run_id)
+                )
+                for metric, scorer_id, source in sources
+            }
+            metadata = {f"for {metric}": format_items(each.counts) for metric, each in examinations.items()}
+            holds = {name: all(each.passed[name] for each in examinations.values()) for name in source_class.checks}
+            yield (
+                shard,
+                {
+                    name: Finding(
+                        holds[name], text.rstrip(".") if holds[name] else f"Not true: {text.rstrip('.')}", metadata
+                    )
+                    for name, text in source_class.checks.items()
+                },
             )
 
-    return checks
+    # The shards that pass are scored.
+    return build_shard_checks(source_class.asset, specs, source_class.warnings, examine, stops=False)
 
 
 def _find_sources(

@@ -14,7 +14,7 @@ from db.sql import read_sql
 
 @dataclass(frozen=True, slots=True)
 class ShardQuality:
-    """Counts of one shard's samples by the status of their score. n_qa: question-answer pairs without those that the
+    """Counts of samples by the status of their score. n_qa: question-answer pairs without those that the
     metric does not apply to. n_not_applicable: samples that it does not apply to. n_distinct: distinct values. minimum,
     maximum: of all defined values; None without any.
 
@@ -62,9 +62,12 @@ class MeanScore:
     standard_error: float | None
 
 
-def count_shard_scores(connection: Connection, scorer_id: int | None, dataset_id: int, shard: int) -> ShardQuality:
-    """Count a shard's samples by the status of their score by this scorer; a stale score counts only as stale.
-    scorer_id: None for a scorer that is not registered yet; then all samples are unscored.
+def count_shard_scores(
+    connection: Connection, scorer_id: int | None, dataset_id: int, shard: int | None = None
+) -> ShardQuality:
+    """Count the samples of a shard by the status of their score by this scorer; a stale score counts only as stale.
+    scorer_id: None for a scorer that is not registered yet; then all samples are unscored. shard: None for the whole
+    dataset.
     """
     statement = sa.text(read_sql("shard_quality"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
@@ -115,10 +118,10 @@ def has_good_score(connection: Connection, dataset_id: int) -> bool:
 
 
 def find_first_failure(
-    connection: Connection, scorer_id: int | None, dataset_id: int, shard: int
+    connection: Connection, scorer_id: int | None, dataset_id: int, shard: int | None = None
 ) -> tuple[str, str] | None:
     """Return (key, error) of the first sample, by id, of a shard whose score by this scorer has status "failed"; None
-    if there is none. scorer_id: None for a scorer that is not registered yet.
+    if there is none. scorer_id: None for a scorer that is not registered yet. shard: None for the whole dataset.
     """
     query = (
         sa.select(sample.c.key, score.c.error)
@@ -127,7 +130,7 @@ def find_first_failure(
             score.c.scorer_id == scorer_id,
             score.c.status == "failed",
             sample.c.dataset_id == dataset_id,
-            sample.c.shard == shard,
+            sa.true() if shard is None else sample.c.shard == shard,
         )
         .order_by(sample.c.sample_id)
         .limit(1)

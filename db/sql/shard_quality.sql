@@ -11,4 +11,4 @@ SELECT count(*) AS n_samples,
 FROM sample s
 LEFT JOIN current_score c ON c.scorer_id = CAST(:scorer_id AS bigint) AND c.sample_id = s.sample_id
 WHERE s.dataset_id = :dataset_id
-  AND s.shard = :shard
+  AND (CAST(:shard AS integer) IS NULL OR s.shard = :shard)

@@ -8,9 +8,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from assets.reports.labels import format_models
-from assets.scores.checks import format_check_sentences, merge_qualities
+from assets.scores.checks import format_check_sentences
 from assets.scores.sentences import format_mean, format_score_counts
-from assets.shards import build_check_result, format_shards
 from db.scores.quality import MeanScore, ShardQuality, StatusCount
 
 FINE = ShardQuality(
@@ -109,28 +108,22 @@ def test_models_have_names_short_revisions_and_a_caution_where_they_stand_in_for
 # Checks
 
 
-def test_shards_are_added_up_with_the_least_and_the_greatest_score() -> None:
-    nothing = replace(FINE, n_ok=0, n_distinct=0, minimum=None, maximum=None)
-    found = merge_qualities([FINE, replace(FINE, minimum=0.5, maximum=2.0), nothing])
-    assert (found.n_samples, found.n_ok, found.minimum, found.maximum) == (120, 80, 0.125, 2.0)
-
-
-def said(*qualities: ShardQuality) -> dict[str, tuple[str, str]]:
-    return format_check_sentences(qualities, RANGE, "text or reference")
+def said(quality: ShardQuality) -> dict[str, tuple[str, str]]:
+    return format_check_sentences(quality, RANGE, "text or reference")
 
 
 def test_what_passed_checks_say() -> None:
     assert {name: good for name, (good, _) in said(FINE).items()} == {
         "coverage": "All 40 captions have a score",
         "in_range": "All 40 scores lie between 0 and 1: the least is 0.125, the greatest 1.000",
-        "not_constant": "Scores differ in every shard that has 20 or more (1 of 1 shards)",
+        "not_constant": "Scores differ",
         "inputs_fresh": "None of 40 captions was scored before its text or reference changed",
     }
     few = replace(FINE, n_samples=3, n_qa=1, n_ok=0, n_distinct=0, minimum=None, maximum=None)
     assert {name: good for name, (good, _) in said(few).items()} == {
         "coverage": "None of 3 samples has a score, and 3 cannot have one for a known reason",
         "in_range": "There is no score",
-        "not_constant": "Too few scores to check: no shard has 20",
+        "not_constant": "Too few scores to check: fewer than 20",
         "inputs_fresh": "None of 3 samples was scored before its text or reference changed",
     }
     pairs = replace(PARTLY, n_qa=40)
@@ -148,13 +141,3 @@ def test_what_failed_checks_say() -> None:
         "inputs_fresh": "2 of 40 captions were scored before their text or reference changed "
         "(run `reelsieve score` to score them again)",
     }
-
-
-def test_a_check_names_the_shards_that_fail_and_no_more_than_some() -> None:
-    keys = [f"mine:{number:04d}" for number in range(12)]
-    assert format_shards(keys, 250) == f"in 12 of 250 shards: {', '.join(keys[:10])}, …"
-    good, bad = "All is well", "2 of 9 captions failed"
-    passed = build_check_result("vcs_score", "coverage", [], 2, warns=False, good=good, bad=bad)
-    failed = build_check_result("vcs_score", "coverage", keys[:1], 2, warns=False, good=good, bad=bad)
-    assert (passed.passed, passed.description) == (True, "All is well.")
-    assert (failed.passed, failed.description) == (False, "2 of 9 captions failed, in 1 of 2 shards: mine:0000.")

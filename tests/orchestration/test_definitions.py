@@ -174,12 +174,23 @@ def test_a_metric_is_scored_with_what_it_reads() -> None:
 
 
 def test_a_run_writes_few_events_and_no_picture() -> None:
-    """Of a shard two for each asset: that it is to be made, and that it was."""
+    """Of a shard two for each asset, that it is to be made and that it was, and one for each check."""
     logs = get_installation().instance.all_logs(materialisation("vcs_score", SHARDS[0]).run_id)
-    assert len(logs) < (FEW_EVENTS + 2 * len(SHARDS)) * len(list_scoring_assets(METRICS))
+    assets = list_scoring_assets(METRICS)
+    checked = [
+        key
+        for key in get_definitions().get_repository_def().asset_graph.asset_check_keys
+        if key.asset_key.path[-1] in assets
+    ]
+    assert len(logs) < FEW_EVENTS * len(assets) + (2 * len(assets) + len(checked)) * len(SHARDS)
     of_shard = [entry for entry in logs if entry.dagster_event and entry.dagster_event.partition == SHARDS[0]]
-    assert len(of_shard) == 2 * len(list_scoring_assets(METRICS))
-    assert sum(len(dg.serialize_value(entry)) for entry in of_shard) < 5_000 * len(list_scoring_assets(METRICS))
+    assert len(of_shard) == 2 * len(assets)
+    results = [
+        entry for entry in logs if (found := entry.asset_check_evaluation) is not None and found.partition == SHARDS[0]
+    ]
+    assert len(results) == len(checked)
+    assert sum(len(dg.serialize_value(entry)) for entry in of_shard) < 5_000 * len(assets)
+    assert sum(len(dg.serialize_value(entry)) for entry in results) < 2_000 * len(checked)
     assert not any(PNG.search(dg.serialize_value(entry)) for entry in logs)
 
 
@@ -391,21 +402,43 @@ def test_agreement_has_a_table_and_a_plot_for_each_aspect(scored: dict[str, dict
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_check_passed_for_all_shards_of_the_run(name: str) -> None:
-    found = evaluations("vcs_score", name, materialisation("vcs_score", SHARDS[0]).run_id)
-    assert [(each.passed, each.blocking) for each in found] == [(True, True)]
-    assert {key: value.value for key, value in found[0].metadata.items()} == {"shards": "3"}
-    values = [value for shard in range(3) for of_video in scores_by_video("vcs", shard) for value in of_video]
-    extremes = f"the least is {min(values):.3f}, the greatest {max(values):.3f}"
-    assert (
-        found[0].description
-        == {
-            "coverage": "24 of 36 captions have a score, and 12 cannot have one for a known reason.",
-            "in_range": f"All 24 scores lie between 0 and 1: {extremes}.",
-            "not_constant": "Too few scores to check: no shard has 20.",
-            "inputs_fresh": "None of 36 captions was scored before its text or reference changed.",
-        }[name]
-    )
+def test_a_check_has_one_result_for_each_shard_of_the_run(name: str) -> None:
+    run_id = materialisation("vcs_score", SHARDS[0]).run_id
+    found = {each.partition: each for each in evaluations("vcs_score", name, run_id)}
+    assert set(found) == set(SHARDS)
+    with get_installation().engine.connect() as connection:
+        rows = connection.exec_driver_sql(
+            "SELECT shard, count(*) FROM sample JOIN dataset USING (dataset_id) WHERE name = 'tiny' "
+            "AND kind = 'caption' GROUP BY 1"
+        )
+        counts = dict(map(tuple, rows))
+    for number, shard in enumerate(SHARDS):
+        each = found[shard]
+        severity = dg.AssetCheckSeverity.WARN if name == "not_constant" else dg.AssetCheckSeverity.ERROR
+        assert (each.passed, each.blocking, each.severity, dict(each.metadata)) == (True, True, severity, {})
+        values = [value for of_video in scores_by_video("vcs", number) for value in of_video]
+        n, n_ok = counts[number], len(values)
+        extremes = f"the least is {min(values):.3f}, the greatest {max(values):.3f}"
+        assert (
+            each.description
+            == {
+                "coverage": f"{n_ok} of {n} captions have a score, and {n - n_ok} cannot have one for a known reason.",
+                "in_range": f"All {n_ok} scores lie between 0 and 1: {extremes}.",
+                "not_constant": "Too few scores to check: fewer than 20.",
+                "inputs_fresh": f"None of {n} captions was scored before its text or reference changed.",
+            }[name]
+        )
+
+
+@pytest.mark.parametrize(("asset", "name"), [("vcs_score", "coverage"), ("ecs_verdict", "verdicts_present")])
+def test_the_web_interface_has_the_status_of_every_shard(asset: str, name: str) -> None:
+    """Dagster drops a status whose result does not name the newest materialisation of its partition."""
+    key = dg.AssetCheckKey(dg.AssetKey(asset), name)
+    storage = get_installation().instance.event_log_storage
+    found = storage.get_asset_check_partition_info([key], partition_keys=SHARDS)
+    assert {
+        each.partition_key: (each.latest_execution_status.value, each.is_current) for each in found
+    } == dict.fromkeys(SHARDS, ("SUCCEEDED", True))
 
 
 def evaluations(asset: str, check: str, run_id: str | None = None) -> list[dg.AssetCheckEvaluation]:
@@ -433,7 +466,7 @@ def test_the_check_of_verdicts_sees_one_that_is_missing() -> None:
     )
     found = check(SHARDS[shard])
     assert (found.passed, found.blocking) == (False, True)
-    assert {name: value.value for name, value in found.metadata.items()} == {"shards": "1", "for ecs": "missing: 1"}
+    assert {name: value.value for name, value in found.metadata.items()} == {"for ecs": "missing: 1"}
     holds = "Every keypoint of every caption has a verdict, or the caption a reason why it has none"
     assert found.description == f"Not true: {holds}, in shard {SHARDS[shard]}."
     other = check(SHARDS[(shard + 1) % 3])
@@ -473,11 +506,10 @@ def test_one_shard_that_fails_does_not_keep_the_next_from_being_scored(installat
     # The next command tries the failed shard again, and it alone.
     with pytest.raises(CheckFailed, match="coverage"):
         list(run_scoring(get_installation(), "demo", ["evqa"]))
-    found = [(each.metadata["shards"].value, each.description) for each in evaluations("evqa_score", "coverage")[:2]]
-    assert found == [
-        ("1", "The one caption failed, in shard demo:0000."),
-        ("2", "1 of 2 captions failed, in 1 of 2 shards: demo:0000."),
-    ]
+    failed = ("demo:0000", False, "The one caption failed, in shard demo:0000.")
+    found = [(each.partition, each.passed, each.description) for each in evaluations("evqa_score", "coverage")[:3]]
+    assert found[0] == failed
+    assert sorted(found[1:]) == [failed, ("demo:0001", True, "The one caption has a score.")]
     execute("DELETE FROM dataset WHERE name = 'demo'")
 
 
