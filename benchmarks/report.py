@@ -46,8 +46,8 @@ FROM sample, unnest(ARRAY['r1', 'r2']) AS rater, unnest(ARRAY['coverage', 'factu
 WHERE dataset_id = :dataset_id
 """
 SCORES = """
-INSERT INTO score (scorer_id, sample_id, input_sha256, value, components, status, error, run_id)
-SELECT r.scorer_id, s.sample_id, {digest}, CASE WHEN x.number < 0.97 THEN x.value END, '{{}}',
+INSERT INTO score (scorer_id, sample_id, input_sha256, input_marks, value, components, status, error, run_id)
+SELECT r.scorer_id, s.sample_id, {digest}, '{{}}', CASE WHEN x.number < 0.97 THEN x.value END, '{{}}',
        CASE WHEN x.number < 0.97 THEN 'ok' ELSE 'no_model' END,
        CASE WHEN x.number < 0.97 THEN NULL ELSE 'an invented reason' END, 'run'
 FROM sample s JOIN video v USING (video_id) JOIN scorer r ON r.scorer_id = :scorer_id

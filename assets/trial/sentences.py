@@ -34,11 +34,6 @@ def explain_trial(trial: Trial) -> list[str]:
             f"Open: {first.arm} and the same rows in another order differ by {_format_size(copy)}, so that this trial "
             "proves nothing."
         ]
-    if _is_outdated(trial):
-        return [
-            "Outdated: all students of this trial took 250 steps, which decides comparisons with all; run reelsieve "
-            f"prove {trial.selection_id} again."
-        ]
     limits = (
         [] if trial.detectable is None else [f"Differences below {trial.detectable:.3f} would probably not be seen."]
     )
@@ -61,11 +56,6 @@ def _is_void(trial: Trial) -> bool:
     return any(arm.arm == COPY and arm.conclusion in ("better", "worse") for arm in trial.arms)
 
 
-def _is_outdated(trial: Trial) -> bool:
-    """Whether the students of a trial took a fixed number of steps, so that nothing can be concluded from it now."""
-    return not trial.n_validation_videos and trial.video_side != "media"
-
-
 def explain_curve(trial: Trial) -> list[str]:
     """Return a sentence on the share of the samples that trained best, and which others it is better than; [] without
     two shares that have a value, and for a trial from which nothing can be concluded.
@@ -81,7 +71,7 @@ def _find_best_arm(trial: Trial) -> ArmResult | None:
 
 def _describe_curve(trial: Trial) -> str | None:
     best = _find_best_arm(trial)
-    if best is None or len(trial.curve) < 2 or _is_void(trial) or _is_outdated(trial):
+    if best is None or len(trial.curve) < 2 or _is_void(trial):
         return None
     parts = []
     for conclusion, words in (

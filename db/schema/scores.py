@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import JSONB
 
 from db.schema.columns import (
     column,
@@ -39,11 +38,8 @@ score = declare_table(
     parent_column("scorer.scorer_id"),
     parent_column("sample.sample_id"),
     digest_column("input_sha256"),
-    column(
-        "input_marks",
-        JSONB(none_as_null=True),
-        "Short digest of every input, by which view score_history names the inputs that changed.",
-        server_default="{}",
+    json_column(
+        "input_marks", "Short digest of every input, by which view score_history names the inputs that changed."
     ),
     measure_column("value", "The score; NULL where it is undefined."),
     json_column("components", "Parts of the score, by name."),

@@ -21,22 +21,18 @@ selection = declare_table(
     "selection",
     "A frozen training subset: its rows stay as they were when it was made.",
     id_column("selection_id", "Number of the selection, as in reelsieve export."),
-    # NULL for a selection whose dataset was dropped; the dataset's name stays, and a trigger updates it before that.
+    # NULL for a selection whose dataset was dropped.
     sa.Column("dataset_id", sa.BigInteger, sa.ForeignKey("dataset.dataset_id", ondelete="SET NULL"), nullable=True),
     text_column("dataset_name", "Name of its dataset; it stays when the dataset is dropped."),
     json_column("spec", "Recipe by which it was chosen, with the scorers by whose scores it ranked."),
     column("n", sa.BigInteger, "Number of samples."),
     measure_column("cutoff", "Lowest value that a sample of the selection has."),
     text_column("score_hash", "Digest of the samples and their values."),
-    column(
-        "n_eligible",
-        sa.BigInteger,
-        "Number of samples with a value that passed all conditions; NULL for a selection of an older version.",
-    ),
+    column("n_eligible", sa.BigInteger, "Number of samples with a value that passed all conditions."),
     column(
         "n_duplicates",
         sa.BigInteger,
-        "Number of eligible samples that were left out as near-duplicates of better ones; NULL if n_eligible is.",
+        "Number of eligible samples that were left out as near-duplicates of better ones.",
     ),
     column(
         "n_tied",
@@ -51,9 +47,7 @@ selection = declare_table(
         "Number of eligible samples with this value that were left out; NULL if n_tied is.",
         nullable=True,
     ),
-    json_column(
-        "unjudged", "By metric, number of samples of the dataset without a value, by status; NULL if n_eligible is."
-    ),
+    json_column("unjudged", "By metric, number of samples of the dataset without a value, by status."),
     column("metrics", sa.ARRAY(sa.Text), "Metrics whose scores the selection's rows hold, in this order."),
     column(
         "models", sa.ARRAY(sa.Text), "Models of the active scorer of each metric, in the same order; NULL without one."

@@ -31,12 +31,7 @@ selection_trial = declare_table(
     column("n_seeds", sa.Integer, "Number of models trained for every arm."),
     column("n_train_videos", sa.BigInteger, "Number of videos whose captions may train."),
     column("n_left_out_videos", sa.BigInteger, "Number of videos left out as copies of held-out videos."),
-    column(
-        "n_validation_videos",
-        sa.BigInteger,
-        "Number of held-out videos by which the training of students stops; 0 for a trial of before, whose students "
-        "all took 250 steps.",
-    ),
+    column("n_validation_videos", sa.BigInteger, "Number of held-out videos by which the training of students stops."),
     column("n_test_videos", sa.BigInteger, "Number of held-out videos that test."),
     column(
         "n_changed",

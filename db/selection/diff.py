@@ -105,7 +105,7 @@ def _explain_absence(
     name, spec = f"selection {other['selection_id']}", other["spec"]
     if (holder["dataset_id"], holder["dataset_name"]) != (other["dataset_id"], other["dataset_name"]):
         return f"{name} is from {'a dropped ' if other['dataset_id'] is None else ''}dataset {other['dataset_name']!r}"
-    if spec.get("kind", row.kind) not in ("all", row.kind):
+    if spec["kind"] not in ("all", row.kind):
         return f"{name} holds only samples of kind {spec['kind']}"
     exclusion = _explain_exclusion(row, spec, standing, name)
     if metric is None:

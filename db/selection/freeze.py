@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
+from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
@@ -96,7 +96,7 @@ def _build_rule(eligible: EligibleSamples, encoder: Mapping[str, Any] | None) ->
     fingerprints = {name: eligible.scorers[name].fingerprint for name in eligible.deciding_metrics}
     rule = recipe.spec()
     if recipe.is_plain and list(fingerprints) == list(recipe.by):
-        # As in the selections of earlier versions, so that the same rule finds them again.
+        # The rule as passports and --json show it, with the one scorer by whose scores it ranks.
         rule |= {"where": recipe.where, "scorer": next(iter(fingerprints.values()))}
     else:
         rule |= {"scorers": fingerprints}
@@ -128,14 +128,11 @@ def _find_equal_selection(
     rule: dict[str, Any],
     promise: Mapping[str, Any] | None,
 ) -> int | None:
-    """Return the stored selection of the same rows by the same rule, with the same promise; the hash covers the kinds
-    of the rows.
-    """
-    without_kind = sa.type_coerce({name: value for name, value in rule.items() if name != "kind"}, JSONB)
+    """Return the stored selection of the same rows by the same rule, with the same promise."""
     same = sa.and_(
         selection.c.dataset_id == dataset.dataset_id,
         selection.c.score_hash == score_hash,
-        selection.c.spec.op("-", return_type=JSONB())(sa.literal("kind", sa.Text)) == without_kind,
+        selection.c.spec == rule,
         selection.c.promise.is_(None) if promise is None else selection.c.promise == dict(promise),
     )
     return connection.execute(sa.select(selection.c.selection_id).where(same).limit(1)).scalar_one_or_none()

@@ -65,7 +65,7 @@ class Recipe(BaseModel):
     by: a metric or another number column, or several with their weights; the weight of a single one is always 1.
     combine: what a weighted mean is taken of, the ranks of the values or the values themselves. kind: captions or
     question-answer pairs, whose values are on scales of their own. None: captions where both could be taken, and both
-    with `per: kind`. "all": both in one list, as earlier versions made selections. where: a condition of the filter
+    with `per: kind`. "all": both in one list. where: a condition of the filter
     language. at_least: the least value by column, as a number, or as the objective of a stored threshold, such as "keep
     0.25". dedupe: a cosine; of two samples whose texts are that alike the better one stays. dedupe_videos: a similarity
     of signatures; of two videos that are copies the one with the better sample stays, with all its samples.
@@ -216,11 +216,9 @@ def _format_value(value: Any) -> str:
 
 def convert_rule(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return a recipe, as plain data for `parse_recipe`, that would make a stored selection again from the same scores.
-    `spec` is column `spec` of table `selection`. A stored threshold becomes the number that it was then; a rule without
-    a kind gets kind "all", as earlier versions selected.
+    `spec` is column `spec` of table `selection`. A stored threshold becomes the number that it was then.
     """
     recipe = {name: value for name, value in spec.items() if name in Recipe.model_fields and value is not None}
-    recipe.setdefault("kind", "all")
     if cuts := spec.get("cuts"):
         recipe["at_least"] = recipe["at_least"] | {name: cut["at_least"] for name, cut in cuts.items()}
     return recipe

@@ -54,7 +54,7 @@ class Trial:
 
     dataset: its name. trial_sha256: the digest of everything that decides the result. trainer: what was trained, for
     people. measure: the name of the deciding measure. n_validation_videos: the videos that stop the training of
-    students; 0 for a trial of before, whose students all took 250 steps. n_changed: rows whose sample changed or is
+    students. n_changed: rows whose sample changed or is
     gone; they train with the frozen text. test_sha256: the digest of the test videos' keys and texts. video_side: what
     a student gets of a video: "frames", "references", "media", or words with an encoder's name. chance: the measure of
     a random order; detectable: the least difference that the trial finds in 80 % of cases; both None where unknown.

@@ -1,6 +1,5 @@
 -- Every score that was ever stored: present ones, those of retired scorers, and those that were replaced.
 -- `changed_because` is why a value is no longer valid: the inputs that changed, the scorer, a rule.
--- A score by a rule of an earlier version has an empty digest.
 CREATE VIEW score_history AS
 SELECT d.name AS dataset,
        v.key AS video,
@@ -34,8 +33,8 @@ FROM (SELECT c.scorer_id,
                   WHEN c.is_stale THEN
                       COALESCE((SELECT string_agg(n.key, ', ' ORDER BY n.key)
                                 FROM jsonb_each_text({marks_by_metric}) n
-                                WHERE c.input_marks <> '{{}}' AND n.value IS DISTINCT FROM c.input_marks->>n.key),
-                               CASE WHEN c.input_sha256 = '' THEN 'rule' ELSE 'inputs' END)
+                                WHERE n.value IS DISTINCT FROM c.input_marks->>n.key),
+                               'inputs')
              END AS changed_because
       FROM score c
       JOIN scorer r USING (scorer_id)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.selection.select import choose_samples, make_selection, preview_selection
-from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.sample_scores import list_scores
@@ -89,34 +87,6 @@ def test_a_selection_is_of_one_kind(
     assert stored["spec"]["kind"] == kind
     again = make(module_engine, clips, **convert_rule(stored["spec"]))
     assert again.score_hash == chosen.score_hash
-
-
-def test_a_stored_rule_without_a_kind_makes_what_it_made(module_engine: Engine, clips: Dataset) -> None:
-    """Selections of earlier versions hold both kinds in one order."""
-    made = make(module_engine, clips, by="evqa", keep=0.75, kind="all")
-    of_made = schema.selection.c.selection_id == made.selection_id
-    with module_engine.begin() as connection:
-        old = {name: value for name, value in stored_spec(module_engine, made).items() if name != "kind"}
-        connection.execute(sa.update(schema.selection).where(of_made).values(spec=old))
-    assert convert_rule(old)["kind"] == "all"
-    again = make(module_engine, clips, **convert_rule(old))
-    assert (again.selection_id, again.is_new, again.score_hash) == (made.selection_id, False, made.score_hash)
-    assert keys(module_engine, again) == "srqpdc"
-    assert stored_spec(module_engine, again) == old
-    # Where one kind alone has values, the same command still finds the selection that it made.
-    captions = make(module_engine, clips, by="vcs", keep=0.75)
-    of_captions = schema.selection.c.selection_id == captions.selection_id
-    with module_engine.begin() as connection:
-        old = {name: value for name, value in stored_spec(module_engine, captions).items() if name != "kind"}
-        connection.execute(sa.update(schema.selection).where(of_captions).values(spec=old))
-    again = make(module_engine, clips, by="vcs", keep=0.75)
-    assert (again.selection_id, again.is_new) == (captions.selection_id, False)
-
-
-def stored_spec(engine: Engine, chosen: Selection) -> dict[str, Any]:
-    with engine.connect() as connection:
-        found = require_selection(connection, chosen.selection_id)
-    return dict(found["spec"])
 
 
 def test_a_preview_counts_one_kind(module_engine: Engine, clips: Dataset) -> None:

@@ -197,24 +197,16 @@ DECLARE
 BEGIN
     SELECT string_agg(n.key, ', ' ORDER BY n.key) INTO changed
     FROM jsonb_each_text(NEW.input_marks) n
-    WHERE OLD.input_marks <> '{}' AND n.value IS DISTINCT FROM OLD.input_marks->>n.key;
+    WHERE n.value IS DISTINCT FROM OLD.input_marks->>n.key;
     INSERT INTO past_score (scorer_id, sample_id, input_sha256, value, components, status, error, run_id, scored_at,
                             reason)
     VALUES (OLD.scorer_id, OLD.sample_id, OLD.input_sha256, OLD.value, OLD.components, OLD.status, OLD.error,
             OLD.run_id, OLD.scored_at,
             CASE WHEN changed IS NOT NULL THEN changed
-                 WHEN OLD.input_sha256 NOT IN (NEW.input_sha256, '') THEN 'inputs'
+                 WHEN OLD.input_sha256 <> NEW.input_sha256 THEN 'inputs'
                  WHEN OLD.status = 'failed' THEN 'tried again'
                  ELSE 'rule'
             END);
-    RETURN NULL;
-END $$;
-
-CREATE FUNCTION name_selections() RETURNS trigger
-    LANGUAGE plpgsql
-    AS $$
-BEGIN
-    UPDATE selection SET dataset_name = NEW.name WHERE dataset_id = NEW.dataset_id;
     RETURN NULL;
 END $$;
 
@@ -382,7 +374,6 @@ CREATE TRIGGER keypoint_label_forgets_truncate AFTER TRUNCATE ON keypoint_label 
 CREATE TRIGGER selection_forgets_deleted AFTER DELETE ON selection REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION forget_items();
 CREATE TRIGGER selection_forgets_truncated AFTER TRUNCATE ON selection FOR EACH STATEMENT EXECUTE FUNCTION forget_all_items();
 CREATE TRIGGER keep_past_score AFTER UPDATE ON score FOR EACH ROW WHEN (OLD.input_sha256 IS DISTINCT FROM NEW.input_sha256 OR OLD.value IS DISTINCT FROM NEW.value OR OLD.status IS DISTINCT FROM NEW.status) EXECUTE FUNCTION keep_past_score();
-CREATE TRIGGER dataset_names_selections AFTER UPDATE OF name ON dataset FOR EACH ROW WHEN (OLD.name <> NEW.name) EXECUTE FUNCTION name_selections();
 CREATE TRIGGER sample_changes BEFORE UPDATE ON sample FOR EACH ROW WHEN (OLD.text_sha256 <> NEW.text_sha256 OR OLD.question IS DISTINCT FROM NEW.question OR OLD.answer IS DISTINCT FROM NEW.answer) EXECUTE FUNCTION note_changed_text();
 -- Triggers of a table fire in the order of their names: after rating_texts, which notes the text.
 CREATE TRIGGER rating_values BEFORE UPDATE ON rating FOR EACH ROW EXECUTE FUNCTION keep_first_value();
