@@ -35,10 +35,12 @@ $(INSTALLED): requirements-setup.lock pyproject.toml
 	@TMPDIR="$$PWD/$(SCRATCH)" $(BIN)/uv pip install --python $(BIN)/python --require-hashes \
 	  -r requirements-setup.lock
 	@TMPDIR="$$PWD/$(SCRATCH)" $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e .
-	@# Dagster's own commands read it: with it `dagster dev` finds this project and its home. It is made once.
+	@# Dagster's own commands read it: with it `dagster dev` finds this project and its home. It is made once; one of
+	@# before the home was named there gets its name.
 	@test -e .env || printf '%s\n' "# Where Dagster finds this project; written by make setup." \
 	  "DAGSTER_HOME=\$${DAGSTER_HOME:-$$PWD}" "REELSIEVE_DAGSTER_DIR=\$${REELSIEVE_HOME:-$$PWD/.reelsieve}/dagster" \
 	  "DAGSTER_DISABLE_TELEMETRY=1" > .env
+	@grep -q '^REELSIEVE_HOME=' .env || echo "REELSIEVE_HOME=\$${REELSIEVE_HOME:-$$PWD/.reelsieve}" >> .env
 	@echo "Compiling what the commands import, once"
 	@TMPDIR="$$PWD/$(SCRATCH)" $(BIN)/python -c '$(IMPORTED)'
 	@rm -rf $(SCRATCH)
@@ -55,8 +57,10 @@ $(DEVELOPED): $(INSTALLED)
 	@rm -rf $(SCRATCH)
 	@touch $@
 
+# Its data goes into the checkout, unless another home is named.
 demo: setup
-	@$(BIN)/reelsieve demo
+	@$(BIN)/reelsieve --home "$${REELSIEVE_HOME:-$$PWD/.reelsieve}" demo
+	@test -n "$$REELSIEVE_HOME" || echo "These commands find the demo after:  export REELSIEVE_HOME=\"$$PWD/.reelsieve\""
 
 test: develop
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not dear"
@@ -124,7 +128,7 @@ lock: develop
 	$(COMPILE) --constraint constraints.txt --all-extras --output-file requirements.lock
 	$(COMPILE) --constraint requirements.lock $(EXTRAS:%=--extra %) --output-file requirements-setup.lock
 
-# The data of the embedded server (.reelsieve) stays: it may hold scores that took days.
+# The home of the demo (.reelsieve) stays: it may hold scores that took days.
 clean:
 	rm -rf $(VENV) $(OFFICIAL) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

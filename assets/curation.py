@@ -65,8 +65,8 @@ class Curation:
 
     @cached_property
     def home(self) -> Path:
-        """The path of the home folder. The first use creates or checks the folder; it raises UntrustedHome for a home
-        that this account neither made nor trusts.
+        """The path of the home folder. The first use creates the folder if it is missing, and raises
+        SettingsError for one of another account.
 
         A process that only computes for another machine never needs it.
         """

@@ -1,54 +1,51 @@
-"""The home folder: the nearest `.reelsieve` in the current folder or above it, as git finds its own."""
+"""The home folder of this account, and the name of the demo's dataset."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from metrics_core.child_processes import find_caller_folder
+from platformdirs import user_data_path
 
-HOME_NAME = ".reelsieve"
+from metrics_core.child_processes import locate_path
+
 # The dataset of the demo's drawn videos, and its folder in the home. Models that only know these videos score every
 # dataset of this name.
 DEMO_DATASET = "demo"
 
 
-def find_home(start: Path | None = None) -> Path:
-    """Return the path of the home folder that belongs to the folder `start`, by default the current one. It is the
-    nearest `.reelsieve` in the folder or above it; without any, `.reelsieve` in the folder, which may not exist yet.
-
-    Above the folder only a home of this user counts, since anyone who may write into a home decides what its server
-    runs.
+def find_home() -> Path:
+    """Return the path of the home folder that commands use unless another one is named: `reelsieve` in this account's
+    folder for data. It may not exist. Raises SettingsError for an account without such a folder.
     """
-    return find_nearest_path(HOME_NAME, Path.is_dir, start) or (start or find_caller_folder()).resolve() / HOME_NAME
-
-
-def find_nearest_path(name: str, is_match: Callable[[Path], bool], start: Path | None = None) -> Path | None:
-    """Find the nearest path of this name that fits, in the folder `start` or above it; None where there is none.
-    `is_match` returns whether a path fits; `start` is by default the current folder. Above the folder itself only a
-    path that this user owns counts.
-    """
-    start = (start or find_caller_folder()).resolve()
-    for folder in (start, *start.parents):
-        path = folder / name
-        if is_match(path) and (folder == start or path.stat().st_uid == os.geteuid()):
+    with suppress(RuntimeError):
+        path = user_data_path("reelsieve")
+        if path.is_absolute():
             return path
-    return None
+    raise _build_error("this account has no folder for data: name a home by --home or REELSIEVE_HOME")
 
 
-def list_homes_nearby(start: Path | None = None) -> list[Path]:
-    """List the home folders that exist directly below a folder's subfolders or siblings, by default those of the
-    current folder. The homes of subfolders come first. Folders that cannot be read are skipped.
+def locate_home(named: str | os.PathLike[str]) -> Path:
+    """Return a home folder that the person named as an absolute path without links. It may not exist. Raises
+    SettingsError for a home of another account.
     """
-    start = (start or find_caller_folder()).resolve()
-    homes: list[Path] = []
-    for folder in dict.fromkeys((start, start.parent)):
-        try:
-            homes += [
-                path / HOME_NAME for path in sorted(folder.iterdir()) if path != start and (path / HOME_NAME).is_dir()
-            ]
-        except OSError:
-            # A folder that may not be listed hides its homes.
-            continue
-    return homes
+    me = os.geteuid()
+    try:
+        home = locate_path(named).resolve()
+        # Root may have made it for this account, such as a volume of a container. Root's server has its own account.
+        is_mine = home.stat().st_uid in (me, 0) and (me == 0 or (home / "postgres").stat().st_uid == me)
+    except (FileNotFoundError, NotADirectoryError):
+        is_mine = True
+    except (PermissionError, RuntimeError):  # the second for ~ of an unknown account
+        home, is_mine = Path(named), False
+    if not is_mine:
+        raise _build_error(f"home folder {home} is not this account's: name one that is, by --home or REELSIEVE_HOME")
+    return home
+
+
+def _build_error(sentence: str) -> ValueError:
+    # Imported late: it imports pydantic, and commands that need no home start without it.
+    from assets.settings import SettingsError
+
+    return SettingsError(sentence)

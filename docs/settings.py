@@ -22,9 +22,10 @@ INTRODUCTION = """# All settings
 
 You set a setting in `reelsieve.toml` under its name, or in the environment as the variable `REELSIEVE_` and its name in
 capital letters. The environment wins. `reelsieve config` shows which settings are in force and where they come from;
-`reelsieve config init` writes a file with every setting as a comment. The file is in the current folder or the nearest
-one above, else in the home folder. `~/.config/reelsieve/reelsieve.toml` (in `XDG_CONFIG_HOME` where that is set) is
-your own file for all folders. An unknown name ends every command, with the name that was probably meant.
+`reelsieve config init` writes a file with every setting as a comment. The file is `reelsieve.toml` in your account's
+folder for configuration, on Linux `~/.config/reelsieve` (in `XDG_CONFIG_HOME` where that is set). `--config FILE` before the
+command, or the variable `REELSIEVE_CONFIG`, names another file instead: `reelsieve --config gpu.toml score mine`. An
+unknown name in the file ends every command, with the name that was probably meant.
 
     text_encoder = "BAAI/bge-m3"
     frames_cap = 64
@@ -41,14 +42,10 @@ With `REELSIEVE_PROFILE=gpu` the values of `[profile.gpu]` come before the other
 [models.md](models.md). A value that is JSON in a variable is a table or a list in the file. `failure_url`, which is a
 secret, and `profile` can only be set in the environment.
 
-**Whose files count.** A folder, and the file in it, may be somebody else's. Therefore this file may only set numbers,
-switches, choices from a list, and models by their public names (`BAAI/bge-m3`). Other settings could send captions and
-keys to a server, load code, start a command or spend money: addresses, key variables, `home`, places of media, models
-by path, `failure_command`, `chat_budget`. If a file sets one of these, every command ends with one sentence, until you
-run `reelsieve config trust` in its folder. After a change the file is refused again. A file of another account always
-needs this trust. The list of trusted files, with their hashes, is in `~/.config/reelsieve/trusted.json`. Your own file,
-the file in a home of yours and the environment may set everything. A file has at most 64 KiB and contains no password
-of a database.
+**Whose files count.** A settings file may send captions and keys to a server, load code, start a command or spend
+money. Therefore no file counts because it lies in the folder in which you work, in one above it or in a home: name it
+if you trust it. A file of another account (except root) is refused, and so is what is no regular file. A file has at
+most 64 KiB and contains no password of a database. A relative path in it counts from its folder.
 
 The page is made by `docs/settings.py`.
 """

@@ -45,7 +45,7 @@ def build_user_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if (name, value) != _SAFE_PATH and name != STARTED_IN}
 
 
-def locate_path(path: str | Path) -> Path:
+def locate_path(path: str | os.PathLike[str]) -> Path:
     """Return a path that the person gave, without ~, as this process can open it: a relative one stays as it is in the
     folder of the person, and becomes absolute in any other folder.
     """

@@ -12,20 +12,18 @@ from sqlalchemy.engine import URL, Engine
 
 from assets.curation import Curation
 from assets.home_files import create_home_folder
-from assets.own_home import open_home
 from assets.scores.installed_metrics import BrokenMetric
 from assets.scores.registry import METRIC_INPUTS, SCORERS, SOURCE_TABLES
 from assets.settings import SettingsError
 from db.schema.migrate import is_schema_current, migrate
 from db.schema.views import explain_refused_metrics, has_current_views
-from db.server.embedded import find_or_start_server
+from db.server.embedded import create_home, find_or_start_server
 from db.server.engine import open_engine
 from db.server.leases import hold_lease
 from db.server.processes import has_embedded_data
 from db.server.urls import DAGSTER, DatabaseUnavailable, build_sibling_url, format_psycopg2_url
 from orchestration.second_server import explain_second_server
 from orchestration.settings import get_settings
-from orchestration.settings.files import is_home_chosen_by_user
 from orchestration.settings.groups import Settings
 
 if TYPE_CHECKING:
@@ -53,11 +51,10 @@ class Installation:
 
     @cached_property
     def home(self) -> Path:
-        """The home folder as an absolute path. The first access creates it if it is missing, and may print a note.
-        Raises UntrustedHome for a folder that another account may have made.
+        """The home folder as an absolute path. The first access creates it if it is missing. Raises SettingsError for a
+        folder of another account, and DatabaseUnavailable for one that cannot be created.
         """
-        if note := open_home(self.settings.home_folder, is_named_by_user=is_home_chosen_by_user(self.settings)):
-            self._print_note(note)
+        create_home(self.settings.home_folder)
         return self.settings.home_folder
 
     @cached_property
@@ -192,19 +189,16 @@ class Installation:
         if self.settings.database_url is not None or self.settings.is_home_named:
             return
         if note := explain_second_server(self.settings.home_folder, is_read_only=is_read_only):
-            self._print_note(note)
+            # Imported late: it imports Dagster, and a command that only looks starts at once.
+            from orchestration.terminal import print_line
+
+            print_line("note", note)
 
     def _warn_of_broken_metric(self, metric: BrokenMetric) -> None:
         # Imported late: it imports Dagster, and most commands have nothing to warn of.
         from orchestration.terminal import warn_of_broken_metrics
 
         warn_of_broken_metrics([metric])
-
-    def _print_note(self, note: str) -> None:
-        # Imported late: it imports Dagster, and a command that only looks starts at once.
-        from orchestration.terminal import print_line
-
-        print_line("note", note)
 
 
 @lru_cache(maxsize=1)

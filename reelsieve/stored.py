@@ -171,7 +171,7 @@ def connect(home: Place | None = None, url: str | None = None) -> Connection:
     the home's server if it does not run, and brings the tables up to date. Without home and url, the settings of
     commands count. Raises ReelsieveError where there is no data.
 
-    Commands use REELSIEVE_HOME and CURATION_DB_URL, else the nearest folder `.reelsieve`.
+    Commands use REELSIEVE_HOME and CURATION_DB_URL, else the account's own home folder.
 
     >>> import reelsieve as rs
     >>> rs.connect("no such home")
@@ -190,21 +190,16 @@ def find_connection_url(home: Place | None, url: str | None) -> URL:
     """Return the URL of the database that `connect` opens: that of `url`, of the folder `home`, or of the settings of
     commands. Starts the home's server if it does not run. Raises ReelsieveError if the home has no data.
     """
-    from assets.own_home import open_home
+    from assets.home import locate_home
     from db.server.embedded import find_or_start_server
     from db.server.processes import has_embedded_data
     from orchestration.settings import get_settings
-    from orchestration.settings.files import is_home_chosen_by_user
 
-    folder = Path(home).expanduser().resolve() if home is not None else get_settings().home_folder
+    folder = locate_home(home) if home is not None else get_settings().home_folder
     server = url or (None if home is not None else get_settings().database_url)
     if server is None and not has_embedded_data(folder):
         shown = str(home) if home is not None else str(folder)
         raise ReelsieveError(f"there is no data in {shown!r}: ingest some with reelsieve ingest")
-    if server is None and (
-        note := open_home(folder, is_named_by_user=home is not None or is_home_chosen_by_user(get_settings()))
-    ):
-        _warn(note)
     return find_or_start_server(folder, server)
 
 

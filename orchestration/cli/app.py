@@ -66,11 +66,24 @@ def _show_version(is_wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
     ] = False,
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Settings file instead of your own; or set REELSIEVE_CONFIG.")
+    ] = None,
+    home: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Home folder instead of your own; or set REELSIEVE_HOME.")
+    ] = None,
 ) -> None:
     """Scores, sifts and selects video-caption training data."""
+    for name, path in (("config", config), ("home", home)):
+        if path == "":
+            context.fail(f"The path --{name} is empty: give one")
+        if path is not None:
+            # The processes that this command starts read it too.
+            os.environ[f"REELSIEVE_{name.upper()}"] = path
 
 
 # The commands of `reelsieve --help` by panel, in its order; a group of commands comes last in its panel.

@@ -1,11 +1,11 @@
-"""The commands config, config init and config trust: show the settings, write a file for them, trust a file."""
+"""The commands config and config init: show the settings, and write a file for them."""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -24,7 +24,7 @@ def show_settings(context: typer.Context, as_json: AsJson = False) -> None:
     """Show the settings that differ from their defaults, and their origin; with --json all settings."""
     if context.invoked_subcommand is not None:
         return
-    from orchestration.settings.files import find_settings_file, own_settings_path
+    from orchestration.settings.files import find_settings_file
 
     rows = _list_settings()
     if as_json:
@@ -33,84 +33,30 @@ def show_settings(context: typer.Context, as_json: AsJson = False) -> None:
     chosen = [row for row in rows if row["from"] != "default"]
     print_rows(chosen, empty="every setting has its default")
     path = find_settings_file()
-    console.print(f"file: {path or 'none; reelsieve config init writes one'}", markup=False, soft_wrap=True)
-    if (own_file := own_settings_path()) and os.path.isfile(own_file):
-        console.print(f"your own file, which counts in every folder: {own_file}", markup=False, soft_wrap=True)
+    shown = path if path and os.path.isfile(path) else "none; reelsieve config init writes one"
+    console.print(f"file: {shown}", markup=False, soft_wrap=True)
     console.print(f"{len(rows) - len(chosen)} settings have their defaults: --json lists them", markup=False)
 
 
 @config.command("init")
 def write_default_settings() -> None:
-    """Write reelsieve.toml in the current folder: every setting with its meaning and default, commented out."""
-    from orchestration.settings.files import find_settings_file
-    from orchestration.settings.groups import SETTINGS_FILE
-
-    path = Path.cwd() / SETTINGS_FILE
-    if other := find_settings_file():
-        raise RequestRefused(f"{other} exists already: write into it, or remove it first")
-    text = format_default_settings()
-    with path.open("x", encoding="utf-8") as file:
-        file.write(text)
-    console.print(f"written: {path}; take the # from a line to change its setting", markup=False, soft_wrap=True)
-
-
-@config.command("trust")
-def trust_path(
-    path: Annotated[
-        Path | None,
-        typer.Argument(help="A settings file or a home folder (default: those of the current folder)."),
-    ] = None,
-) -> None:
-    """Trust a settings file or a home of another account, and print what it may do. A file that changes loses the
-    trust.
+    """Write your settings file, or the one that --config names: every setting with its meaning and default, commented
+    out.
     """
-    from assets.home import find_home
-    from assets.own_home import is_own_home
     from orchestration.settings.files import find_settings_file
 
-    home = find_home()
-    chosen = (
-        [path]
-        if path
-        else [
-            *filter(None, [find_settings_file()]),
-            *([home] if home.is_dir() and not is_own_home(home) else []),
-        ]
-    )
-    if not chosen:
-        raise RequestRefused("nothing needs trust: this folder has no settings file, and its home is yours")
-    for place in chosen:
-        if place.is_dir():
-            _trust_home(place)
-        else:
-            _trust_file(place)
-
-
-def _trust_home(home: Path) -> None:
-    from assets.own_home import trust_home
-    from db.server.processes import has_embedded_data
-
-    place = home.expanduser().resolve()
-    if not has_embedded_data(place):
-        raise RequestRefused(f"{place} holds no data of Reelsieve: name its settings file, or its folder .reelsieve")
-    trust_home(place)
-    console.print(f"trusted: {place}, whose server may run programs in your name", markup=False, soft_wrap=True)
-
-
-def _trust_file(path: Path) -> None:
-    from assets.trusted_files import trust_file
-    from orchestration.settings.files import read_settings_file
-
-    # The file may be a link, which is found by its own name.
-    folder = path.expanduser().parent.resolve()
-    file = read_settings_file(folder / path.name)
-    allowed = file.list_values_needing_trust()
-    trust_file(file.path, file.content)
-    console.print(f"trusted until it changes: {file.path}", markup=False, soft_wrap=True)
-    for key, value in allowed.items():
-        console.print(f"it sets {key} = {json.dumps(value, default=str)}", markup=False, soft_wrap=True)
-    if not allowed:
-        console.print("it sets nothing that needs trust", markup=False)
+    path = find_settings_file()
+    if path is None:
+        raise RequestRefused("this account has no folder for settings: name a file by --config")
+    if os.path.lexists(path):
+        raise RequestRefused(f"{path} exists already: write into it, or remove it first")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(format_default_settings())
+    except OSError as error:
+        raise RequestRefused(f"{path} cannot be written ({error.strerror}): name another file by --config") from None
+    console.print(f"written: {path}; take the # from a line to change its setting", markup=False, soft_wrap=True)
 
 
 def format_default_settings() -> str:
@@ -122,7 +68,6 @@ def format_default_settings() -> str:
 
     lines = [
         "# Settings of Reelsieve. Variables of the environment win: frames_cap is REELSIEVE_FRAMES_CAP there.",
-        "# Values that name servers, keys, files, folders, commands or money need reelsieve config trust first.",
     ]
     for name, field in list_setting_fields().items():
         if is_allowed_in_file(name):
@@ -167,15 +112,12 @@ def _list_settings() -> list[dict[str, Any]]:
 
 
 def _explain_origin(name: str, group: BaseSettings) -> str:
-    """Return the origin of a value: "default", "environment", or the file and key. A file of the current folder is
-    named without the folder, which is printed below the table.
+    """Return the origin of a value: "default", "environment", or the key with the name of its file, whose folder is
+    printed below the table.
     """
     from assets.settings import find_setting_place, format_variable_name
-    from orchestration.settings.files import own_settings_path
 
     if file_place := find_setting_place(format_variable_name(name)):
-        if file_place.startswith(f"{own_settings_path()}: "):
-            return file_place
         return file_place.removeprefix(f"{Path(file_place.partition(': ')[0]).parent}/")
     return "environment" if name in group.model_fields_set else "default"
 

@@ -11,12 +11,11 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
-from assets.own_home import open_home
 from assets.settings import SettingsError
+from db.server.embedded import create_home
 from db.server.urls import DatabaseUnavailable
 from orchestration.passwords import hide_passwords
 from orchestration.settings import get_settings
-from orchestration.settings.files import is_home_chosen_by_user
 
 MOST_LOGS = 100
 """The logs of faults that a folder keeps."""
@@ -56,7 +55,7 @@ def _remove_oldest(folder: Path) -> None:
 
 def _list_log_folders() -> Iterator[Path]:
     with suppress(SettingsError, DatabaseUnavailable):  # the settings are wrong too, or the home is no folder
-        open_home(get_settings().home_folder, is_named_by_user=is_home_chosen_by_user(get_settings()))
+        create_home(get_settings().home_folder)
         yield get_settings().home_folder / "logs"
     yield Path(tempfile.gettempdir())
 

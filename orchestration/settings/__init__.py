@@ -1,4 +1,4 @@
-"""Settings of this installation: from the environment, then from settings files with profiles, then defaults."""
+"""Settings of this installation: from the environment, then from the settings file with profiles, then defaults."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from assets.scores.registry import BROKEN_METRICS
 from assets.settings import PREFIX, SettingsError, apply_settings_file, format_variable_name, read_settings
 from db.spelling import find_similar_name
 from metrics_core.child_processes import STARTED_IN
-from orchestration.settings.files import read_settings_values
+from orchestration.settings.files import CONFIG_VARIABLE, read_settings_values
 from orchestration.settings.groups import Settings, list_setting_fields, list_settings_groups
 
-# Variables that no class of settings has: of a machine's pool of models, Dagster's files, tests and benchmarks.
+# Variables that no class of settings has: of the settings file, a machine's pool of models, Dagster's files, tests and
+# benchmarks.
 _OTHERS = (
-    *(DEVICE_VARIABLE, "REELSIEVE_DAGSTER_DIR", STARTED_IN),
+    *(CONFIG_VARIABLE, DEVICE_VARIABLE, "REELSIEVE_DAGSTER_DIR", STARTED_IN),
     *("REELSIEVE_TEST_DATA", "REELSIEVE_REQUIRE_ALL", "REELSIEVE_RENEW_GRAPH", "REELSIEVE_CHAT_SERVER_PYTHON"),
 )
 # How similar to PREFIX the first word of a variable is that counts as a misspelt one of ours.
@@ -27,11 +28,14 @@ _LIKENESS = 0.8
 @lru_cache(maxsize=1)
 def get_settings() -> Settings:
     """Return the settings of the installation and of every metric as one object, read once per process from the
-    environment and the settings files. Values of settings files become environment variables of this process. Raises
+    environment and the settings file. Values of the file become environment variables of this process. Raises
     SettingsError for a value that cannot be used and for a variable that nothing reads. Warns of broken metrics of
     installed packages.
     """
     _warn_of_broken()
+    if not os.environ.get(format_variable_name("home"), "unset"):
+        # An empty path would mean the current folder.
+        del os.environ[format_variable_name("home")]
     apply_settings_file(read_settings_values())
     everything, *others = list_settings_groups()
     settings = read_settings(everything)

@@ -1,203 +1,109 @@
-"""Settings files: which ones count, whether they are trusted, and their values.
+"""The settings file: which one counts, and its values.
 
 Keys are names of settings, and a table [profile.NAME] holds some for one purpose.
 """
 
 from __future__ import annotations
 
-import bisect
 import json
 import os
-import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import tomli
+from platformdirs import user_config_path
 from pydantic.fields import FieldInfo
 
-from assets.home import find_home, find_nearest_path
 from assets.ingest.files import open_regular
 from assets.models.profiles import PROFILE_SETTINGS, PROFILES
-from assets.own_home import is_own_home
 from assets.scores.registry import BROKEN_METRICS
-from assets.settings import SettingsError, find_setting_place, format_variable_name
-from assets.trusted_files import find_config_folder, is_trusted
+from assets.settings import SettingsError, format_variable_name
 from db.spelling import suggest_name
 from metrics_core.child_processes import locate_path
 from orchestration.settings.groups import (
     ENVIRONMENT_ONLY,
     PROFILE,
     SETTINGS_FILE,
-    Settings,
     is_allowed_in_file,
     list_setting_fields,
 )
-from orchestration.settings.harmless import is_harmless
 
+CONFIG_VARIABLE = "REELSIEVE_CONFIG"
 # Python's reader takes minutes for a key of a megabyte.
 LONGEST_FILE = 64 * 1024
 _LONGEST_SHOWN = 60
 _DEEPEST = 8
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsFile:
-    """A settings file as it was read once, so that the content that is trusted is the content that is used. is_foreign:
-    its owner is neither this account nor root.
-    """
-
-    path: Path
-    content: bytes
-    is_foreign: bool
-
-    @property
-    def tables(self) -> dict[str, dict[str, Any]]:
-        """The parsed settings, {table: {key: value}}. The file's own table has the empty name, and a profile's table
-        has the profile's name. Raises SettingsError for a file that is not valid TOML or whose profiles are no tables.
-        """
-        values = _parse(self.path, self.content)
-        profiles = values.pop(PROFILE, {})
-        if not isinstance(profiles, dict) or not all(isinstance(table, dict) for table in profiles.values()):
-            raise SettingsError(f"{self.path}: write profiles as tables, such as [profile.gpu]")
-        return {"": values, **profiles}
-
-    def list_values_needing_trust(self) -> dict[str, Any]:
-        """Return the values that count only in the user's own file or in a trusted one: {"key" or "[profile.NAME] key":
-        value}. Empty if the file is harmless. Raises SettingsError for a file with a mistake.
-        """
-        _parse_values(self)
-        known = list_setting_fields()
-        return {
-            f"{_format_table_prefix(table)}{key}": value
-            for table, values in self.tables.items()
-            for key, value in values.items()
-            if key in known and not is_harmless(key, known[key], value)
-        }
-
-
-def own_settings_path() -> Path | None:
-    """Return the path of this account's settings file, which counts in every folder and may not exist; None without a
-    folder for it.
-    """
-    folder = find_config_folder()
-    return folder / SETTINGS_FILE if folder else None
+Values = dict[str, tuple[str, str]]
 
 
 def find_settings_file() -> Path | None:
-    """Return the settings file of the current folder or the nearest one above, else the one in the home folder; None if
-    there is none. This account's own file is not among them. Raises SettingsError if both exist: a person could not
-    know which one counts.
+    """Return the path of the settings file that counts: the one that REELSIEVE_CONFIG names, else this account's own,
+    `reelsieve.toml` in its folder of configuration, which may not exist. None for an account without such a folder.
+    Nothing of the current folder counts. Raises SettingsError for a name that is no path.
     """
-    project_file, home_file = find_nearest_path(SETTINGS_FILE, Path.is_file), _find_home_folder() / SETTINGS_FILE
-    if project_file == own_settings_path():
-        project_file = None
-    if not home_file.is_file():
-        return project_file
-    if project_file and project_file != home_file:
-        raise SettingsError(f"settings are in {project_file} and in {home_file}: keep one of the two files")
-    return home_file
+    if named := os.environ.get(CONFIG_VARIABLE):
+        try:
+            return locate_path(named).absolute()
+        except RuntimeError:  # the home folder of an unknown user
+            raise SettingsError(f"{CONFIG_VARIABLE} is {named}, and there is no such account: name a file") from None
+    with suppress(RuntimeError):
+        path = user_config_path("reelsieve") / SETTINGS_FILE
+        return path if path.is_absolute() else None
+    return None
 
 
-def read_settings_file(path: Path) -> SettingsFile:
-    """Return the content of a settings file, and whether another account owns it. Parses nothing. Raises SettingsError
-    for a file that cannot be read or is longer than 64 KiB.
+def read_settings_values() -> Values:
+    """Return {variable: (text, place)} of every setting in the settings file: its value as the environment variable
+    would have it, and the file and key. The chosen profile comes before other values. Raises SettingsError for a
+    mistake, an unknown profile, and a file of another account.
     """
+    chosen, path = os.environ.get(format_variable_name(PROFILE), ""), find_settings_file()
+    # A folder that this account may not look into has no file for it.
+    is_there = path is not None and (bool(os.environ.get(CONFIG_VARIABLE)) or os.path.lexists(path))
+    # All profiles are read, so that a mistake does not wait for the day when one is chosen.
+    plain, by_profile = _read_file(path) if path and is_there else ({}, {})
+    if chosen and chosen not in {*PROFILES, *by_profile}:
+        there = list(dict.fromkeys([*PROFILES, *by_profile]))
+        all_names = f": name one of {', '.join(there)}, or write [profile.{chosen}] into {path or SETTINGS_FILE}"
+        raise SettingsError(f"{format_variable_name(PROFILE)} is {chosen}{suggest_name(chosen, there, all_names)}")
+    return plain | _list_profile_values(chosen) | by_profile.get(chosen, {})
+
+
+def _read_file(path: Path) -> tuple[Values, dict[str, Values]]:
+    """Return the values of a file, and those of its profiles by name."""
+    values = _parse(path, _read_content(path))
+    profiles = values.pop(PROFILE, {})
+    if not isinstance(profiles, dict) or not all(isinstance(table, dict) for table in profiles.values()):
+        raise SettingsError(f"{path}: write profiles as tables, such as [profile.gpu]")
+    return _format_values(path, "", values), {
+        name: _format_values(path, name, table) for name, table in profiles.items()
+    }
+
+
+def _read_content(path: Path) -> bytes:
     try:
         with open_regular(path) as file:
             content = file.read(LONGEST_FILE + 1)
             owner = os.fstat(file.fileno()).st_uid
     except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
+        why = str(error.strerror).partition(":")[0]
+        raise SettingsError(
+            f"{path} cannot be read ({why}): name a settings file of yours by --config or {CONFIG_VARIABLE}"
+        ) from None
+    if owner not in (os.geteuid(), 0):
+        raise SettingsError(
+            f"{path} belongs to another account: copy it, and name the copy by --config or {CONFIG_VARIABLE}"
+        )
     if len(content) > LONGEST_FILE:
         raise SettingsError(f"{path} is longer than {LONGEST_FILE >> 10} KiB, which no settings file is: shorten it")
-    return SettingsFile(path, content, owner not in (os.geteuid(), 0))
+    return content
 
 
-def is_home_chosen_by_user(chosen: Settings) -> bool:
-    """Whether the user named the home folder of these settings, in the environment or in their own settings file. False
-    where another settings file names it, or nothing does.
-    """
-    place = find_setting_place(format_variable_name("home"))
-    return chosen.is_home_named and (place is None or place.startswith(f"{own_settings_path()}: "))
-
-
-def _find_home_folder() -> Path:
-    """Return the home folder that the environment, the user's own file or the current folder names."""
-    named = _read_home_variable()
-    if not named and (own_values := _read_own_values()):
-        named = own_values[0].get(format_variable_name("home"), ("", ""))[0]
-    return locate_path(named or find_home()).resolve()
-
-
-def _read_home_variable() -> str | None:
-    """Return the home that the environment itself names, and no settings file through it; None without one."""
-    variable = format_variable_name("home")
-    return os.environ.get(variable) if find_setting_place(variable) is None else None
-
-
-Values = dict[str, tuple[str, str]]
-
-
-def _read_own_values() -> tuple[Values, dict[str, Values]] | None:
-    """Return the values of the user's own file and those of its profiles; None without a file."""
-    path = own_settings_path()
-    # Not by the path's own method, which fails where the account may not look.
-    if path is None or not os.path.isfile(path):
-        return None
-    file = read_settings_file(path)
-    if file.is_foreign:
-        raise SettingsError(f"{path} belongs to another account: make it yours, or unset XDG_CONFIG_HOME")
-    return _parse_values(file)
-
-
-def read_settings_values() -> Values:
-    """Return {variable: (text, place)} of every setting in the settings files: its value as the environment variable
-    would have it, and the file and key. The chosen profile comes before other values, and a folder's file before the
-    user's own. Raises SettingsError for a mistake, an unknown profile, and a file that needs trust.
-    """
-    chosen, path = os.environ.get(format_variable_name(PROFILE), ""), find_settings_file()
-    # All profiles are read, so that a mistake does not wait for the day when one is chosen.
-    read = [values for values in (_read_own_values(), _read_folder_values(path) if path else None) if values]
-    profiles = dict.fromkeys(name for _, by_profile in read for name in by_profile)
-    if chosen and chosen not in {*PROFILES, *profiles}:
-        there = list(dict.fromkeys([*PROFILES, *profiles]))
-        all_names = f": name one of {', '.join(there)}, or write [profile.{chosen}] into {path or SETTINGS_FILE}"
-        raise SettingsError(f"{format_variable_name(PROFILE)} is {chosen}{suggest_name(chosen, there, all_names)}")
-    values: Values = {}
-    for plain, _ in read:
-        values |= plain
-    values |= _list_profile_values(chosen)
-    for _, by_profile in read:
-        values |= by_profile.get(chosen, {})
-    return values
-
-
-def _read_folder_values(path: Path) -> tuple[Values, dict[str, Values]]:
-    """Return the values of a file that came with a folder, perhaps from somebody else. Raises SettingsError if it sets
-    what only a trusted file may.
-    """
-    file, quoted = read_settings_file(path), shlex.quote(str(path))
-    values = _parse_values(file)
-    home = _find_home_folder()
-    # A trusted home may already run programs in this user's name.
-    is_of_home = path.parent == home and (bool(_read_home_variable()) or is_own_home(home))
-    if is_of_home or is_trusted(path, file.content):
-        return values
-    if file.is_foreign:
-        raise SettingsError(
-            f"{path} belongs to another account: read it, and if you trust it, run reelsieve config trust {quoted}"
-        )
-    if names := list(file.list_values_needing_trust()):
-        raise SettingsError(
-            f"{path} sets {', '.join(names)}, which only a file that you trust may set: read it, and if you trust it, "
-            f"run reelsieve config trust {quoted}"
-        )
-    return values
-
-
-def _list_profile_values(chosen: str) -> dict[str, tuple[str, str]]:
+def _list_profile_values(chosen: str) -> Values:
     """Return the values of a built-in profile by variable; empty for another name."""
     if chosen not in PROFILES:
         return {}
@@ -209,35 +115,15 @@ def _list_profile_values(chosen: str) -> dict[str, tuple[str, str]]:
 def _parse(path: Path, content: bytes) -> dict[str, Any]:
     try:
         return tomli.loads(content.decode("utf-8-sig"))
-    except (tomli.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is not valid TOML: {error}") from None
-    except (ValueError, RecursionError) as error:
-        why = "is nested too deep" if isinstance(error, RecursionError) else "has too many digits"
-        raise SettingsError(
-            f"{path}: line {_find_faulty_line(content.decode('utf-8-sig'), type(error))} {why}: shorten it"
-        ) from None
-
-
-def _find_faulty_line(text: str, kind: type[Exception]) -> int:
-    """Return the line at which the reader fails with an error of this kind, which no later line mends."""
-    lines = text.splitlines(keepends=True)
-
-    def fails(n_lines: int) -> bool:
-        try:
-            tomli.loads("".join(lines[:n_lines]))
-        except tomli.TOMLDecodeError:
-            return False
-        except kind:
-            return True
-        return False
-
-    return bisect.bisect_left(range(1, len(lines) + 1), True, key=fails) + 1
-
-
-def _parse_values(file: SettingsFile) -> tuple[Values, dict[str, Values]]:
-    """Return the values of a file, and those of its profiles by name."""
-    plain, *profiles = file.tables.items()
-    return _format_values(file.path, *plain), {name: _format_values(file.path, name, table) for name, table in profiles}
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise SettingsError(f"{path} is not valid TOML (line {line} is not UTF-8): save it as UTF-8") from None
+    except tomli.TOMLDecodeError as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}; correct it") from None
+    except RecursionError:
+        raise SettingsError(f"{path} is nested too deep: shorten it") from None
+    except ValueError:
+        raise SettingsError(f"{path} has a number of too many digits: shorten it") from None
 
 
 def _format_table_prefix(table: str) -> str:

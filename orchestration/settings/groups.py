@@ -10,14 +10,13 @@ from pydantic import Field, SecretStr, create_model
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from assets.home import find_home
+from assets.home import find_home, locate_home
 from assets.ingest.licences import OriginSettings
 from assets.media.settings import MediaSettings
 from assets.models.profiles import PROFILES
 from assets.scores.registry import SCORERS
 from assets.settings import PREFIX
 from assets.thresholds.settings import RatingSettings
-from metrics_core.child_processes import locate_path
 
 SETTINGS_FILE = "reelsieve.toml"
 PROFILE = "profile"
@@ -57,12 +56,12 @@ class Settings(BaseSettings):
 
     @property
     def home_folder(self) -> Path:
-        """The home folder as an absolute path. It may not exist."""
-        return locate_path(self.home).resolve()
+        """The home folder as an absolute path. It may not exist. Raises SettingsError for one of another account."""
+        return locate_home(self.home)
 
     @property
     def is_home_named(self) -> bool:
-        """Whether a setting names the home folder; if not, it was looked for from the current folder."""
+        """Whether a setting names the home folder; if not, it is this account's own."""
         return "home" in self.model_fields_set
 
     @property

@@ -1,14 +1,13 @@
-"""Settings files of every kind: broken, spoilt, endless, and with what only a trusted file may set.
+"""Settings files of every kind: broken, spoilt and endless, named by REELSIEVE_CONFIG, or only lying in the folder.
 
-A command reads them in time, or refuses them in one sentence that names the file or a variable; an untrusted file sets
-nothing but numbers, switches, choices and public names of models. Run it with `python -m tests.attack.settings_files`.
+A command reads a named one in time, or refuses it in one sentence that names the file or a variable; one that lies in
+the folder sets nothing. Run it with `python -m tests.attack.settings_files`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -25,16 +24,6 @@ from tests.orchestration.conftest import forget_installation
 
 HANGS_S = 30
 SECRET = "s3cret-of-somebody"
-# Written by hand: what may come from somebody else's file. Every other setting needs trust.
-ANYBODYS = re.compile(
-    r"frames_(every|cap)|(chat|text_encoder|ecs_verifier|image_text)_precision|chat_(mode|concurrency|deadline_s)"
-    r"|judge_(frames|frame_size|frame_quality)"
-    r"|qeva_(questions|chronology|closed_book_votes|forced|on_error|matcher|frames|frame_size|frame_quality)"
-    r"|ecs_(sentences|mode|threshold)|vcs_\w+|evqa_(long_text|keywords_from|dedup)|ray_(gpu_)?(actors|cpus|gpus)|ray_gpus"
-    r"|media_(patience_s|cache_gb)|decoders|good_ratings"
-)
-MODELS = re.compile(r"(text|image_text)_encoder|image_text_checkpoint|ecs_verifier|sentence_splitter|\w+_model")
-PUBLIC_NAME = re.compile(r"((sat:)?[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?(@\w+)?)?")
 
 
 def main(files: int = 1500, seed: Seed = None) -> None:
@@ -46,7 +35,7 @@ def main(files: int = 1500, seed: Seed = None) -> None:
 
 
 def attack(work: Path, files: int, campaign: Campaign) -> None:
-    """Write so many settings files, and read each of them as it is and, if a command takes it, trusted."""
+    """Write so many settings files, and read each of them as a named one and as one that lies in the folder."""
     folder = work / "theirs"
     (folder / "model").mkdir(parents=True)
     before = Path.cwd()
@@ -67,23 +56,14 @@ def _try(path: Path, campaign: Campaign) -> None:
     kind = campaign.random.choice(sorted(KINDS))
     path.write_bytes(KINDS[kind](campaign.random))
     shown = f"{kind} ({path.read_bytes()[:200]!r})"
-    done = _read(shown, campaign)
-    campaign.counts[f"{kind}: {'taken' if done.returncode == 0 else 'refused'}"] += 1
-    if done.returncode == 0:
-        _check_harmless(shown, json.loads(done.stdout), campaign)
+    apply_settings_file({})
     with limited(HANGS_S):
-        trusted = run_command("config", "trust", str(path))
-    _check_plain(shown, trusted, campaign)
-    if trusted.returncode == 0 and _read(shown, campaign).returncode == 0:
-        campaign.counts["taken once trusted"] += 1
-
-
-def _read(shown: str, campaign: Campaign) -> Done:
-    forget_installation()
-    with limited(HANGS_S):
-        done = run_command("config", "--json")
-    _check_plain(shown, done, campaign)
-    return done
+        named, lying = (run_command("config", "--json", REELSIEVE_CONFIG=name) for name in (path.name, ""))
+    _check_plain(shown, named, campaign)
+    campaign.counts[f"{kind}: {'taken' if named.returncode == 0 else 'refused'}"] += 1
+    campaign.expect(lying.returncode == 0 and not lying.stderr, f"{shown}: it counts in its folder: {lying.stderr}")
+    origins = {row["from"] for row in json.loads(lying.stdout or "[]")}
+    campaign.expect(origins == {"environment", "default"}, f"{shown}: values come from {origins}")
 
 
 def _check_plain(shown: str, done: Done, campaign: Campaign) -> None:
@@ -98,18 +78,6 @@ def _check_plain(shown: str, done: Done, campaign: Campaign) -> None:
     else:
         campaign.expect(not done.stderr, f"{shown}: said {done.stderr}")
     campaign.expect(SECRET not in done.stderr, f"{shown}: the secret was printed: {done.stderr}")
-
-
-def _check_harmless(shown: str, rows: list[dict[str, object]], campaign: Campaign) -> None:
-    for row in rows:
-        if not str(row["from"]).startswith("reelsieve.toml"):
-            continue
-        name, value = str(row["setting"]), row["value"]
-        is_model = (
-            MODELS.fullmatch(name) and PUBLIC_NAME.fullmatch(str(value)) and not os.path.exists(str(value) or "-")
-        )
-        campaign.expect(bool(ANYBODYS.fullmatch(name) or is_model), f"{shown}: sets {name} to {value}")
-        campaign.counts["values of strangers"] += 1
 
 
 # The kinds of files.
@@ -146,7 +114,7 @@ def _keys(random: Random) -> bytes:
 
 
 def _usable(random: Random) -> bytes:
-    """Settings with values that every one of them could have, harmless ones and others."""
+    """Settings with values that every one of them could have."""
     values = {
         name: json.dumps(field.default)
         for name, field in list_setting_fields().items()

@@ -88,9 +88,12 @@ def test_every_other_metric_works(home: Path) -> None:
         "correct, update or uninstall bad-metrics 1.5"
     )
     # The variable and the key may be settings of the broken metric.
-    (home / "reelsieve.toml").write_text("broken_least = 5\n")
+    settings = home / "settings.toml"
+    settings.write_text("broken_least = 5\n")
     query = "SELECT count(shared_words) AS n FROM sample_scores"
-    for done in run(home, ("sql", query, "--json"), ("dataset", "list", "--json"), REELSIEVE_BROKEN_MOST="5"):
+    for done in run(
+        home, ("sql", query, "--json"), ("dataset", "list", "--json"), REELSIEVE_BROKEN_MOST="5", REELSIEVE_CONFIG=str(settings)
+    ):
         assert done.returncode == 0, done.stderr
         assert done.stderr.count("warning: metric broken is left out, since") == 1
         assert why in done.stderr

@@ -1,115 +1,159 @@
-"""Which home a command takes, and what it says before it starts a second server."""
+"""Which home a command takes, whose it may be, and the note before it starts a second server."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from assets.home import find_home, list_homes_nearby
+from assets.home import find_home, locate_home
+from assets.settings import SettingsError, apply_settings_file
 from db.server.embedded import stop_embedded
 from db.server.processes import is_embedded_running, list_running_homes
 from orchestration.second_server import explain_second_server
-from tests.command_line import run_command
+from orchestration.settings import get_settings
+from tests.command_line import run_command, run_successfully
+from tests.homes import copy_home
 from tests.orchestration.conftest import forget_installation
-from tests.ordinary_user import ordinary_user
+from tests.ordinary_user import NOBODY, open_folder, ordinary_user
+
+ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder of another user")
 
 
-def test_the_nearest_home_upwards_is_taken(tmp_path: Path) -> None:
-    outer, inner = tmp_path / ".reelsieve", tmp_path / "a" / ".reelsieve"
-    below = tmp_path / "a" / "b" / "c"
-    below.mkdir(parents=True)
-    assert find_home(below) == below / ".reelsieve", "without any home it is in the folder itself"
-    outer.mkdir()
-    assert find_home(below) == outer
-    inner.mkdir()
-    assert find_home(below) == inner
-    (below / ".reelsieve").write_text("no folder")
-    assert find_home(below) == inner
+@pytest.fixture
+def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path, None, None]:
+    """The home that commands take unless another one is named, of an account that stands in a folder `project`."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("REELSIEVE_HOME", "")  # as good as unset, and reset after the test
+    monkeypatch.delenv("CURATION_DB_URL", raising=False)
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    forget_installation()
+    yield tmp_path / "data" / "reelsieve"
+    apply_settings_file({})
+    forget_installation()
+    stop_embedded(tmp_path / "data" / "reelsieve")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a folder of another user")
-def test_above_the_folder_a_home_of_another_user_does_not_count(tmp_path: Path) -> None:
-    foreign = tmp_path / ".reelsieve"
-    foreign.mkdir()
-    os.chown(foreign, 12345, 12345)
-    (tmp_path / "a").mkdir()
-    assert find_home(tmp_path / "a") == tmp_path / "a" / ".reelsieve"
-    assert find_home(tmp_path) == foreign
+def test_without_a_name_the_home_is_in_the_accounts_folder_for_data(
+    account: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".reelsieve").mkdir()
+    (tmp_path / "project" / ".reelsieve").mkdir()
+    assert get_settings().home_folder == find_home() == account
+    for name in ("data", ""):
+        monkeypatch.setenv("XDG_DATA_HOME", name)
+        assert find_home().is_absolute()
+        assert not find_home().is_relative_to(tmp_path / "project"), "a relative folder is none"
 
 
-def test_homes_below_and_beside_are_near(tmp_path: Path) -> None:
-    for name in ("here/below/.reelsieve", "beside/.reelsieve", "here/below/deeper/.reelsieve", "here/.reelsieve"):
-        (tmp_path / name).mkdir(parents=True)
-    assert list_homes_nearby(tmp_path / "here") == [
-        tmp_path / "here" / "below" / ".reelsieve",
-        tmp_path / "beside" / ".reelsieve",
-    ]
+def test_an_account_without_a_folder_for_data_needs_a_name(account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: str) -> Path:
+        raise RuntimeError
+
+    monkeypatch.setattr("assets.home.user_data_path", fail)
+    done = run_command("dataset", "list")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "error: this account has no folder for data: name a home by --home or REELSIEVE_HOME\n",
+    )
+    assert run_command("--home", "h", "dataset", "list", COLUMNS="80").returncode == 0
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_the_option_wins_over_the_variable_and_the_variable_over_the_file(account: Path, tmp_path: Path) -> None:
+    own = tmp_path / "config" / "reelsieve" / "reelsieve.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('home = "h"\n')
+    project = tmp_path / "project"
+    for arguments, variable, home in (
+        ([], "", own.parent / "h"),
+        ([], "by_variable", project / "by_variable"),
+        (["--home", "by_option"], "by_variable", project / "by_option"),
+    ):
+        apply_settings_file({})
+        done = run_command(*arguments, "dataset", "list", REELSIEVE_HOME=variable)
+        assert f"no dataset yet in home {home}: try" in done.stdout
+    assert list(project.iterdir()) == []
+
+
+def test_no_program_that_a_named_home_names_is_run(account: Path, migrated_home: Path, tmp_path: Path) -> None:
+    home, trace = tmp_path / "project" / ".reelsieve", tmp_path / "trace"
+    copy_home(migrated_home, home)
+    with (home / "postgres" / "postgresql.auto.conf").open("a") as file:
+        file.write(f"archive_mode = on\narchive_command = 'touch {trace}'\narchive_timeout = 1\n")
+    assert "no dataset" in run_successfully("--home", ".reelsieve", "dataset", "list", COLUMNS="80").stdout
+    assert run_successfully("--home", ".reelsieve", "db", "stop", COLUMNS="80").stdout == "stopped\n"
+    assert not trace.exists()
+
+
+@ROOT_ONLY
+def test_a_home_of_another_account_is_refused(account: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, NOBODY, NOBODY)
+    refusal = f"home folder {home} is not this account's: name one that is, by --home or REELSIEVE_HOME"
+    for command in ("dataset list", "db start", "db stop", "db url", "sql SELECT", "ui", "demo"):
+        done = run_command("--home", str(home), *command.split(), COLUMNS="80")
+        assert (done.returncode, done.stderr) == (1, f"error: {refusal}\n"), command
+    assert list(home.iterdir()) == []
+
+
+@ROOT_ONLY
+def test_a_home_that_root_made_for_an_account_is_the_accounts_with_its_data() -> None:
+    with open_folder() as folder:
+        with ordinary_user():
+            assert locate_home(folder) == folder
+        (folder / "postgres").mkdir()
+        assert locate_home(folder) == folder
+        with ordinary_user(), pytest.raises(SettingsError, match="is not this account's"):
+            locate_home(folder)
+        os.chown(folder / "postgres", NOBODY, NOBODY)
+        with ordinary_user():
+            assert locate_home(folder) == folder
+        folder.chmod(0o700)
+        with ordinary_user(), pytest.raises(SettingsError, match="is not this account's"):
+            locate_home(folder)
+
+
+def test_a_home_of_an_account_that_does_not_exist_is_refused(account: Path) -> None:
+    done = run_command("--home", "~no_such_account/home", "dataset", "list", COLUMNS="80")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "~no_such_account/home is not this account's" in done.stderr
+
+
+@ROOT_ONLY
 def test_a_server_of_another_user_is_passed_over(server_home: Path) -> None:
     with ordinary_user():
         assert server_home not in list_running_homes()
 
 
-def test_a_command_says_that_it_starts_a_second_server(
-    server_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_says_that_it_starts_a_second_server(account: Path, server_home: Path, tmp_path: Path) -> None:
     assert server_home in list_running_homes()
     assert explain_second_server(server_home) is None
-    monkeypatch.delenv("REELSIEVE_HOME", raising=False)
-    monkeypatch.delenv("CURATION_DB_URL", raising=False)
-    (tmp_path / "below").mkdir()
-    monkeypatch.chdir(tmp_path)
+    first = run_command("db", "start")
+    assert (first.returncode, is_embedded_running(account)) == (0, True)
+    assert "a second server" in first.stderr.replace("\n", " ")
     forget_installation()
-    try:
-        first = run_command("db", "start")
-        assert (first.returncode, is_embedded_running(tmp_path / ".reelsieve")) == (0, True)
-        assert "a second server" in first.stderr.replace("\n", " ")
-        monkeypatch.chdir(tmp_path / "below")
-        forget_installation()
-        again = run_command("db", "start")
-        assert (again.returncode, again.stderr) == (0, ""), "the home above runs already"
-        assert not (tmp_path / "below" / ".reelsieve").exists()
-        assert run_command("db", "stop").stdout == "stopped\n"
-    finally:
-        forget_installation()
-        stop_embedded(tmp_path / ".reelsieve")
+    again = run_command("db", "start")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert run_command("db", "stop").stdout == "stopped\n"
 
 
-def test_status_in_an_empty_folder_starts_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("REELSIEVE_HOME", raising=False)
-    monkeypatch.delenv("CURATION_DB_URL", raising=False)
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "beside" / ".reelsieve").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "empty")
-    forget_installation()
-    try:
-        done = run_command("dataset", "list")
-        assert (done.returncode, f"no dataset yet in home {tmp_path}/empty/.reelsieve: try" in done.stdout) == (0, True)
-        assert "this command finds no data in" in done.stderr
-        assert run_command("dataset", "list", "--json").stdout == "[]\n"
-        assert list((tmp_path / "empty").iterdir()) == []
-    finally:
-        forget_installation()
-        stop_embedded(tmp_path / "empty" / ".reelsieve")
+def test_status_without_a_home_starts_no_server(account: Path, server_home: Path) -> None:
+    done = run_command("dataset", "list")
+    assert (done.returncode, f"no dataset yet in home {account}: try" in done.stdout) == (0, True)
+    assert "this command finds no data in" in done.stderr
+    assert run_command("dataset", "list", "--json").stdout == "[]\n"
+    assert not account.exists()
 
 
-def test_a_new_home_beside_another_one_is_said_where_no_server_runs(tmp_path: Path) -> None:
-    (tmp_path / "a" / ".reelsieve").mkdir(parents=True)
-    (tmp_path / "b" / ".reelsieve" / "postgres").mkdir(parents=True)
-    (tmp_path / "b" / ".reelsieve" / "postgres" / "PG_VERSION").touch()
-    note = explain_second_server(tmp_path / "c" / ".reelsieve", list)
-    assert note == (
-        f"this command makes a new home in {tmp_path}/c/.reelsieve, and there is one in {tmp_path}/a/.reelsieve: "
-        f"to use that, run the command in {tmp_path}/a, or set REELSIEVE_HOME={tmp_path}/a/.reelsieve"
-    )
+def test_another_server_is_named_by_its_variable(tmp_path: Path) -> None:
     named = tmp_path / "my home"
-    note = explain_second_server(tmp_path / "c" / ".reelsieve", lambda: [named])
-    assert note is not None
-    assert note.endswith(f"another one runs in {named}: to use that, set REELSIEVE_HOME='{named}'"), (
-        "no folder finds it"
+    assert explain_second_server(tmp_path / "h", lambda: [named]) == (
+        f"this command starts a second server in {tmp_path}/h, and another one runs in {named}: to use that, set "
+        f"REELSIEVE_HOME='{named}'"
     )
-    assert explain_second_server(tmp_path / "b" / ".reelsieve", list) is None
+    assert explain_second_server(tmp_path / "h", list) is None

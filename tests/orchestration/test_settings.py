@@ -17,6 +17,7 @@ from huggingface_hub import constants
 
 from assets.models.profiles import PROFILES
 from assets.settings import apply_settings_file
+from metrics_core.child_processes import STARTED_IN
 from orchestration.settings import get_settings, list_known_variables
 from orchestration.settings.groups import list_setting_fields
 from tests.command_line import run_command
@@ -29,6 +30,7 @@ SECRET = "b5f1-secret"
 @pytest.fixture(autouse=True)
 def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None, None, None]:
     monkeypatch.setenv("REELSIEVE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     forget_installation()
     yield
     apply_settings_file({})
@@ -115,19 +117,11 @@ def test_a_remedy_keeps_the_letters_of_its_variable() -> None:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project folder, in which the test stands."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    return folder
-
-
-def write_trusted(folder: Path, text: str) -> None:
-    """Write the settings file of a folder, and let it count whatever it sets."""
-    (folder / "reelsieve.toml").write_text(text)
-    done = run_command("config", "trust", str(folder / "reelsieve.toml"))
-    assert done.returncode == 0, done.stderr
+def own(tmp_path: Path) -> Path:
+    """The place of the account's own settings file."""
+    folder = tmp_path / "config" / "reelsieve"
+    folder.mkdir(parents=True)
+    return folder / "reelsieve.toml"
 
 
 def in_force() -> dict[str, tuple[Any, str]]:
@@ -152,23 +146,21 @@ image_text_precision = "bf16"
 """
 
 
-def test_a_file_behind_the_environment(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_trusted(project, "\ufeff" + FULL)  # as editors of Windows begin a file
+def test_a_file_behind_the_environment(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own.write_text("\ufeff" + FULL)  # as editors of Windows begin a file
     monkeypatch.setenv("REELSIEVE_TEXT_ENCODER", "mine")
-    (project / "deeper").mkdir()
-    monkeypatch.chdir(project / "deeper")
     found = in_force()
     assert found["frames_cap"] == (64, "reelsieve.toml: frames_cap")
     assert found["vcs_short_text"] == (True, "reelsieve.toml: vcs_short_text")
     assert found["text_encoder"] == ("mine", "environment")
-    assert found["media_cache"] == (str(project / "copies"), "reelsieve.toml: media_cache")
+    assert found["media_cache"] == (str(own.parent / "copies"), "reelsieve.toml: media_cache")
     assert found["media_roots"][0] == {"clips": "/mnt/clips"}
     assert found["chat_prices"][0] == {"model": [2.5, 10.0]}
     assert found["image_text_precision"] == ("fp32", "default")
 
 
-def test_a_profile_comes_before_the_others(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_trusted(project, FULL)
+def test_a_profile_comes_before_the_others(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own.write_text(FULL)
     monkeypatch.setenv("REELSIEVE_PROFILE", "gpu")
     found = in_force()
     assert found["frames_cap"] == (32, "reelsieve.toml: [profile.gpu] frames_cap")
@@ -176,9 +168,9 @@ def test_a_profile_comes_before_the_others(project: Path, monkeypatch: pytest.Mo
     assert found["vcs_short_text"][0] is True
 
 
-def test_a_profile_of_reelsieve_names_all_models_and_a_file_changes_single_values(project: Path) -> None:
+def test_a_profile_of_reelsieve_names_all_models_and_a_file_changes_single_values(own: Path) -> None:
     text = 'text_encoder_url = "vllm"\nframes_cap = 64\n[profile.gpu]\nimage_text_precision = "fp16"'
-    write_trusted(project, text)
+    own.write_text(text)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("REELSIEVE_PROFILE", "gpu")
         patched.setenv("REELSIEVE_ECS_VERIFIER", "mine")
@@ -192,9 +184,7 @@ def test_a_profile_of_reelsieve_names_all_models_and_a_file_changes_single_value
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_profile_lists_the_files_of_its_models(
-    project: Path, tmp_path: Path, profile: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_profile_lists_the_files_of_its_models(tmp_path: Path, profile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     done = run_command("doctor", "--models", "--json", REELSIEVE_PROFILE=profile)
     found = json.loads(done.stdout)
@@ -214,16 +204,16 @@ def test_a_profile_lists_the_files_of_its_models(
     assert all(len(line) <= 100 for line in wide.splitlines()[: len(rows) + 2])
 
 
-def test_a_file_that_changed_is_read_anew(project: Path) -> None:
-    (project / "reelsieve.toml").write_text("frames_cap = 64")
+def test_a_file_that_changed_is_read_anew(own: Path) -> None:
+    own.write_text("frames_cap = 64")
     assert in_force()["frames_cap"][0] == 64
     forget_installation()
-    (project / "reelsieve.toml").write_text("frames_every = 5")
+    own.write_text("frames_every = 5")
     assert (in_force()["frames_cap"], in_force()["frames_every"][0]) == ((128, "default"), 5)
 
 
-def test_what_a_command_starts_has_the_settings_of_the_file(project: Path) -> None:
-    (project / "reelsieve.toml").write_text("frames_cap = 64")
+def test_what_a_command_starts_has_the_settings_of_the_file(own: Path) -> None:
+    own.write_text("frames_cap = 64")
     get_settings()
     program = "from orchestration.settings import get_settings; print(get_settings().frames_cap)"
     where = {**os.environ, "PYTHONPATH": str(PROJECT)}
@@ -231,25 +221,87 @@ def test_what_a_command_starts_has_the_settings_of_the_file(project: Path) -> No
     assert done.stdout == "64\n", done.stderr
 
 
-def test_a_file_of_the_home_counts_where_no_folder_has_one(project: Path, tmp_path: Path) -> None:
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "reelsieve.toml").write_text("frames_cap = 64")
-    assert in_force()["frames_cap"] == (64, "reelsieve.toml: frames_cap")
-    (project / "reelsieve.toml").write_text("frames_cap = 32")
-    forget_installation()
-    done = run_command("config")
-    both = f"{project / 'reelsieve.toml'} and in {tmp_path / 'home' / 'reelsieve.toml'}"
-    assert done.stderr == f"error: settings are in {both}: keep one of the two files\n"
+def test_no_file_counts_that_only_lies_somewhere(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in (tmp_path, tmp_path / "project", tmp_path / "home"):
+        folder.mkdir(exist_ok=True)
+        (folder / "reelsieve.toml").write_text("] what a stranger wrote")
+    monkeypatch.chdir(tmp_path / "project")
+    assert {origin for _, origin in in_force().values()} == {"environment", "default"}
+    assert in_force()["home"][1] == "environment"
+    assert "file: none; reelsieve config init writes one\n" in run_command("config").stdout
+
+
+@pytest.mark.parametrize("is_option", [False, True])
+def test_a_named_file_replaces_the_accounts_own(own: Path, tmp_path: Path, is_option: bool) -> None:
+    own.write_text("frames_cap = 64\nframes_every = 5")
+    named = tmp_path / "named.toml"
+    named.write_text('frames_cap = 32\nmedia_cache = "copies"')
+    arguments = (["--config", str(named)], {"COLUMNS": "80"}) if is_option else ([], {"REELSIEVE_CONFIG": str(named)})
+    done = run_command(*arguments[0], "config", "--json", **arguments[1])
+    found = {row["setting"]: (row["value"], row["from"]) for row in json.loads(done.stdout)}
+    assert found["frames_cap"] == (32, "named.toml: frames_cap")
+    assert found["frames_every"] == (30, "default")
+    assert found["media_cache"][0] == str(tmp_path / "copies")
+    assert f"file: {named}\n" in run_command(*arguments[0], "config", **arguments[1]).stdout
+
+
+def test_a_named_file_counts_from_the_folder_of_the_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "named.toml").write_text("frames_cap = 32")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setenv("REELSIEVE_CONFIG", "named.toml")
+    monkeypatch.setenv(STARTED_IN, str(tmp_path))
+    assert in_force()["frames_cap"] == (32, "named.toml: frames_cap")
+
+
+NAME_ONE = "name a settings file of yours by --config or REELSIEVE_CONFIG"
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("folder", f"HERE/folder cannot be read (it is a folder, a pipe or a device): {NAME_ONE}"),
+        ("pipe", f"HERE/pipe cannot be read (it is a folder, a pipe or a device): {NAME_ONE}"),
+        ("/dev/zero", f"/dev/zero cannot be read (it is a folder, a pipe or a device): {NAME_ONE}"),
+        ("missing", f"HERE/missing cannot be read (No such file or directory): {NAME_ONE}"),
+        ("a/../link", f"HERE/a/../link cannot be read (No such file or directory): {NAME_ONE}"),
+        ("~no_such_account/x", "REELSIEVE_CONFIG is ~no_such_account/x, and there is no such account: name a file"),
+    ],
+)
+def test_a_name_that_leads_to_no_file(name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("nowhere")
+    os.mkfifo("pipe")
+    said = f"error: {says.replace('HERE', str(tmp_path))}\n"
+    for command in ("dataset list", "config", "doctor"):
+        done = run_command("--config", name, *command.split(), COLUMNS="80")
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+        assert run_command(*command.split(), REELSIEVE_CONFIG=name) == done
+
+
+def test_the_accounts_own_place_may_hold_no_pipe(own: Path) -> None:
+    os.mkfifo(own)
+    assert run_command("config").stderr.startswith(f"error: {own} cannot be read (it is a folder, a pipe or a device)")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file of another user")
-def test_the_file_of_another_user_above_the_folder_is_not_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = project / "reelsieve.toml"
-    path.write_text("frames_cap = 64")
-    os.chown(path, 12345, -1)
-    (project / "deeper").mkdir()
-    monkeypatch.chdir(project / "deeper")
+def test_a_file_of_another_account_is_refused(own: Path) -> None:
+    own.write_text("frames_cap = 64")
+    os.chown(own, 12345, -1)
+    said = f"error: {own} belongs to another account: copy it, and name the copy by --config or REELSIEVE_CONFIG\n"
+    assert (run_command("dataset", "list").returncode, run_command("dataset", "list").stderr) == (1, said)
+    assert run_command("dataset", "list", REELSIEVE_CONFIG=str(own)).stderr == said
+
+
+def test_an_account_without_a_folder_for_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: str) -> Path:
+        raise RuntimeError
+
+    monkeypatch.setattr("orchestration.settings.files.user_config_path", fail)
     assert in_force()["frames_cap"] == (128, "default")
+    said = "error: this account has no folder for settings: name a file by --config\n"
+    assert run_command("config", "init").stderr == said
 
 
 @pytest.mark.parametrize(
@@ -269,31 +321,29 @@ def test_the_file_of_another_user_above_the_folder_is_not_read(project: Path, mo
         ("curation_db_url = 'postgresql://h/d?sslpassword=b5f1-secret'", "curation_db_url contains a password"),
         ("curation_db_url = 'b5f1-secret'", "curation_db_url: CURATION_DB_URL is not a URL"),
         ('text_encoder = "a\\u0000b"', "text_encoder contains a NUL character: remove it"),
-        ("frames_cap = 1\n\0", "is not valid TOML: Invalid statement (at line 2, column 1)"),
+        ("frames_cap = 1\n\0", "is not valid TOML: Invalid statement (at line 2, column 1); correct it"),
         ('"a\\u0000\\nb" = 1', "'a\\x00\\nb' is not a setting"),
-        (f"frames_cap = 1\nmedia_roots = {'[' * 3000}{']' * 3000}", "line 2 is nested too deep: shorten it"),
-        (f"media_roots.{'.'.join('a' * 3000)} = 1", "line 1 is nested too deep: shorten it"),
+        (f"frames_cap = 1\nmedia_roots = {'[' * 3000}{']' * 3000}", "is nested too deep: shorten it"),
+        (f"media_roots.{'.'.join('a' * 3000)} = 1", "is nested too deep: shorten it"),
         (f"media_roots = {'[' * 300}{']' * 300}", "media_roots is nested too deep: shorten it"),
-        (f"\n\nframes_cap = {'9' * 5000}", "line 3 has too many digits: shorten it"),
-        (f"frames_cap = [\n1,\n{'9' * 5000}\n]", "line 3 has too many digits: shorten it"),
+        (f"\n\nframes_cap = {'9' * 5000}", "has a number of too many digits: shorten it"),
+        (f"frames_cap = [\n1,\n{'9' * 5000}\n]", "has a number of too many digits: shorten it"),
         (f"frames_cap = 0x{'f' * 5000}", "frames_cap has too many digits: shorten it"),
-        (f"{'a' * 1_000_000} = 1", "is longer than 64 KiB, which no settings file is: shorten it"),
+        (f"{'a' * 10_000_000} = 1", "is longer than 64 KiB, which no settings file is: shorten it"),
         (f"{'a' * 60_000} = 1", f": {'a' * 60}.. is not a setting"),
         (f"{'a.' * 30_000}b = 1", "is n"),
         ("media_roots = {clips = 'mnt'}", "media_roots is not usable: the place of clips is neither an absolute path"),
         ("good_ratings = 'b5f1-secret'", "good_ratings is not usable: it is not valid JSON; give least mean rating"),
         ("profile = 'gpu'", "write profiles as tables, such as [profile.gpu]"),
         ("frames_cap = ", "is not valid TOML"),
-        ("\udcff", "is not valid TOML"),
+        ("frames_cap = 1\n# \udcff", "is not valid TOML (line 2 is not UTF-8): save it as UTF-8"),
     ],
 )
-def test_a_mistake_in_the_file_is_one_sentence(project: Path, text: str, wrong: str) -> None:
-    path = project / "reelsieve.toml"
-    path.write_bytes(text.encode(errors="surrogateescape"))
-    run_command("config", "trust", str(path))  # a broken file is refused
+def test_a_mistake_in_the_file_is_one_sentence(own: Path, text: str, wrong: str) -> None:
+    own.write_bytes(text.encode(errors="surrogateescape"))
     done = run_command("dataset", "list")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"error: {path}")
+    assert done.stderr.startswith(f"error: {own}")
     assert wrong in done.stderr
     assert done.stderr.count("\n") == 1
     assert SECRET not in done.stderr
@@ -305,36 +355,41 @@ def test_a_mistake_in_the_file_is_one_sentence(project: Path, text: str, wrong: 
         ("[profile.mine]", "is big: name one of laptop, gpu, paper, mine, or write [profile.big] into /"),
         (
             None,
-            "error: REELSIEVE_PROFILE is big: name one of laptop, gpu, paper, or write [profile.big] into reelsieve.t",
+            "error: REELSIEVE_PROFILE is big: name one of laptop, gpu, paper, or write [profile.big] into /",
         ),
     ],
 )
-def test_a_profile_that_does_not_exist(project: Path, text: str | None, wrong: str) -> None:
+def test_a_profile_that_does_not_exist(own: Path, text: str | None, wrong: str) -> None:
     if text is not None:
-        (project / "reelsieve.toml").write_text(text)
+        own.write_text(text)
     done = run_command("dataset", "list", REELSIEVE_PROFILE="big")
     assert done.returncode == 1
     assert wrong in done.stderr
 
 
-def test_the_file_that_init_writes_holds_every_setting_with_its_default(project: Path) -> None:
+@pytest.mark.parametrize("name", [None, "new/folder/named.toml"])
+def test_the_file_that_init_writes_holds_every_setting_with_its_default(
+    name: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = in_force()
+    path = tmp_path / (name or "config/reelsieve/reelsieve.toml")
+    if name:
+        monkeypatch.setenv("REELSIEVE_CONFIG", str(path))
     assert run_command("config", "init").returncode == 0
-    path = project / "reelsieve.toml"
     again = run_command("config", "init")
     assert again.stderr == f"error: {path} exists already: write into it, or remove it first\n"
     lines = re.findall(r"^# (\w+) = *(.*)$", path.read_text(), flags=re.MULTILINE)
     assert {name for name, _ in lines} | {"profile", "failure_url"} == set(list_setting_fields())
     # What has no default is left out, and so is the precision in the example of a profile.
     given = [f"{name} = {value}" for name, value in dict(reversed(lines)).items() if value]
-    write_trusted(project, "\n".join(given))
+    path.write_text("\n".join(given))
     forget_installation()
     found = in_force()
     assert {name: value for name, (value, _) in found.items()} == {name: value for name, (value, _) in before.items()}
-    assert sum(place.startswith("reelsieve.toml") for _, place in found.values()) == len(given) > 50
+    assert sum(place.startswith(path.name) for _, place in found.values()) == len(given) > 50
 
 
-def test_a_secret_is_shown_by_its_name_only(project: Path) -> None:
+def test_a_secret_is_shown_by_its_name_only() -> None:
     done = run_command(
         "config", CURATION_DB_URL=f"postgresql://a:{SECRET}@h/d", REELSIEVE_FAILURE_URL=f"http://{SECRET}"
     )

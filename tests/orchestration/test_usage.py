@@ -69,14 +69,16 @@ def test_an_unusable_argument_is_said_in_one_line(arguments: str, says: str) -> 
         (["sql", "-f", ""], "--file"),
         (["db", "dump", ""], "FOLDER"),
         (["db", "restore", ""], "FOLDER"),
-        (["config", "trust", ""], "PATH"),
+        (["--config", "", "doctor"], "--config"),
+        (["--home=", "doctor"], "--home"),
     ],
 )
 def test_no_path_is_empty(arguments: list[str], name: str) -> None:
     """It would mean the current folder."""
     done = run_command(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    sentence = f"error: the path {name} is empty: give one (see reelsieve {arguments[0]}"
+    command = "--help" if arguments[0].startswith("-") else arguments[0]
+    sentence = f"error: the path {name} is empty: give one (see reelsieve {command}"
     assert done.stderr.lower().startswith(sentence.lower())
 
 
