@@ -23,8 +23,8 @@ INTRODUCTION = """# All settings
 You set a setting in `reelsieve.toml` under its name, or in the environment as the variable `REELSIEVE_` and its name in
 capital letters. The environment wins. `reelsieve config` shows which settings are in force and where they come from;
 `reelsieve config init` writes a file with every setting as a comment. The file is `reelsieve.toml` in your account's
-folder for configuration, on Linux `~/.config/reelsieve` (in `XDG_CONFIG_HOME` where that is set). `--config FILE` before the
-command, or the variable `REELSIEVE_CONFIG`, names another file instead: `reelsieve --config gpu.toml score mine`. An
+folder for configuration, on Linux `~/.config/reelsieve` (or in `XDG_CONFIG_HOME`). `--config FILE` before
+a command, or the variable `REELSIEVE_CONFIG`, names another file instead: `reelsieve --config gpu.toml score mine`. An
 unknown name in the file ends every command, with the name that was probably meant.
 
     text_encoder = "BAAI/bge-m3"
