@@ -92,7 +92,11 @@ def test_every_other_metric_works(home: Path) -> None:
     settings.write_text("broken_least = 5\n")
     query = "SELECT count(shared_words) AS n FROM sample_scores"
     for done in run(
-        home, ("sql", query, "--json"), ("dataset", "list", "--json"), REELSIEVE_BROKEN_MOST="5", REELSIEVE_CONFIG=str(settings)
+        home,
+        ("sql", query, "--json"),
+        ("dataset", "list", "--json"),
+        REELSIEVE_BROKEN_MOST="5",
+        REELSIEVE_CONFIG=str(settings),
     ):
         assert done.returncode == 0, done.stderr
         assert done.stderr.count("warning: metric broken is left out, since") == 1
