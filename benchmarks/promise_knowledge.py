@@ -2,7 +2,7 @@
 
 Every world has 600 captions, and 150 answers in the order of the draw. A condition is then made from the answers in one
 of eight ways, where up to .15 of the captions are errors, or from nothing, where up to .06 are. Then
-`reelsieve select --promise "errors <= 0.1"` runs, by the functions behind it.
+`reelsieve promise --errors-at-most 0.1` runs, by the functions behind it.
 A promise is broken where the frozen set has more errors than it allows.
 """
 

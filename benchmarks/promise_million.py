@@ -1,7 +1,7 @@
 """A promise over a million candidates: `python -m benchmarks.promise_million`.
 
 A database is filled as for `benchmarks.million`, and people's ratings of the first captions of the draw are written to
-it. Measured is a refusal before any rating, and `reelsieve select --promise` with them: order, sets, answers, tests and
+it. Measured is a refusal before any rating, and `reelsieve promise` with them: order, sets, answers, tests and
 the frozen rows; and what a page of `rate --for-promise` takes for every caption.
 """
 

@@ -126,7 +126,7 @@ def _load_state(
         if bytes(row["order_sha256"]) != sets.order_sha256 or row["answered_by"] != source:
             raise SelectionError(
                 f"promise {promise_id} is about an order of captions that has changed since, by scores, texts or new "
-                "captions: run the same reelsieve select --promise again, which begins a new attempt"
+                "captions: run the same reelsieve promise again, which begins a new attempt"
             )
         attempt = Attempt(promise_id, row["attempt"])
     check_unchanged(connection, eligible, terms, sets.sample_ids)

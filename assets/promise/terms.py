@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,7 +16,6 @@ JUDGE = "judge"
 _OF_JUDGE = frozenset({JUDGE, f"{JUDGE}_status", f"{JUDGE}_models"})
 # With less, no number of captions is enough, and rounding decides.
 _LEAST = 1e-9
-_PROMISE = re.compile(r"\s*errors\s*<=\s*([0-9]*\.?[0-9]+)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +51,6 @@ class PromiseTerms:
         return {**asdict(self), "shares": list(self.shares), "recipe": recipe.spec()}
 
 
-def parse_promise_limit(text: str) -> float:
-    """Return the share of errors of a promise such as "errors <= 0.05". Raises SelectionError for any other text, and
-    for a share that is not between 0 and 1.
-
-    >>> parse_promise_limit("errors <= 0.05")
-    0.05
-    """
-    match = _PROMISE.fullmatch(text)
-    limit = float(match[1]) if match else math.nan
-    if not 0 < limit < 1:
-        raise SelectionError(
-            f"--promise {text[:40]!r}: give the greatest share of errors, above 0 and below 1, such as 'errors <= 0.05'"
-        )
-    return limit
-
-
 def parse_record(record: Mapping[str, Any]) -> tuple[PromiseTerms, Recipe]:
     """Return the terms and the recipe of plain data that `PromiseTerms.build_record` made."""
     fields = {name: value for name, value in record.items() if name != "recipe"}
@@ -83,8 +65,10 @@ def check_terms(terms: PromiseTerms, recipe: Recipe) -> None:
         raise SelectionError(f"--confidence is {terms.confidence:g}: give a chance above 0 and below 1, such as 0.95")
     if terms.level < _LEAST:
         raise SelectionError(f"--confidence is {terms.confidence}: give a chance of at most {1 - _LEAST}")
-    if terms.limit < _LEAST:
-        raise SelectionError(f"the promise allows a share of {terms.limit:g} errors: give at least {_LEAST:g}")
+    if not _LEAST <= terms.limit < 1:
+        raise SelectionError(
+            f"--errors-at-most is {terms.limit:g}: give a share of at least {_LEAST:g} and below 1, such as 0.05"
+        )
     if not math.isfinite(terms.error_below):
         raise SelectionError("--error-below is no number: give the least answer that is no error, such as 3")
     if terms.aspect is None and not 0 < terms.error_below <= 1:

@@ -28,6 +28,7 @@ from orchestration.cli import (
     ingest,
     init,
     look,
+    promise,
     prove,
     rate,
     report,
@@ -111,7 +112,7 @@ _PANELS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
         "compare": compare.compare,
         "calibrate": calibrate.calibrate,
     },
-    "Trust": {"prove": prove.prove, "stress": stress.stress},
+    "Trust": {"promise": promise.promise, "prove": prove.prove, "stress": stress.stress},
     "Running": {
         "ui": ui.ui,
         "dagster": dagster.dagster,

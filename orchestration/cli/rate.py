@@ -47,7 +47,7 @@ def rate(
     ] = None,
     for_promise: Annotated[
         int | None,
-        typer.Option(min=1, help="Ask what this promise still needs, by its number as reelsieve select prints it."),
+        typer.Option(min=1, help="Ask what this promise still needs, by its number as reelsieve promise prints it."),
     ] = None,
     guidelines: Annotated[
         Path | None, typer.Option(help="Markdown file with guidelines for the aspect, shown next to the question.")

@@ -1,31 +1,69 @@
-"""Turns the options of the command select into a recipe, and into the terms of a promise."""
+"""The options of a recipe, which the commands select and promise share, and the recipe that they give."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from orchestration.cli.refusals import UsageError
+import typer
+
+from orchestration.cli.output import show_progress
 
 if TYPE_CHECKING:
-    from assets.promise.terms import PromiseTerms
+    from db.manifest.datasets import Dataset
     from db.selection.recipes import Recipe
+    from metrics_core.protocols import TextEncoder
+    from orchestration.installation import Installation
 
-PROMISE_OPTIONS = ("promise", "confidence", "by_people", "by_judge", "error_below", "raters", "shares")
-"""Parameters of the command `select` that are the terms of a promise."""
-# Options of the command that are no part of a recipe.
-_OTHERS = ("dataset", "recipe", "preview", "export", "as_json", *PROMISE_OPTIONS)
+By = Annotated[list[str] | None, typer.Option(help="Metric that ranks the samples; several as NAME=WEIGHT.")]
+Where = Annotated[str | None, typer.Option(help="""A condition, such as "vcs > 0.3 and system != 'brief'".""")]
+AtLeast = Annotated[
+    list[str] | None, typer.Option(help="Least value as NAME=NUMBER, or a stored threshold: vcs='keep 0.25'.")
+]
+Dedupe = Annotated[float | None, typer.Option(help="Of samples whose texts have this cosine or more, keep the best.")]
+Seed = Annotated[int | None, typer.Option(help="Seed of random numbers.")]
+Ties = Annotated[
+    str | None, typer.Option(help="Samples of equal value at the cutoff: refuse, random, include or exclude.")
+]
+RecipeFile = Annotated[Path | None, typer.Option(help="Read the whole recipe from this YAML file instead.")]
+
+
+def prepare_recipe(installation: Installation, options: Mapping[str, Any]) -> tuple[Dataset, Recipe]:
+    """Return the dataset and the recipe of a command, after the thresholds that the recipe names are there. options:
+    values by parameter name, of which `dataset`, `recipe` and the fields of a recipe count. Raises SelectionError as
+    `parse_recipe_options` does, and what `require_dataset` raises.
+    """
+    from assets.datasets import require_dataset
+
+    rule = parse_recipe_options(options)
+    dataset = require_dataset(installation.engine, options["dataset"])
+    if any(isinstance(least, str) for least in rule.at_least.values()):
+        # Imported late: with it comes the machinery of runs.
+        from orchestration.launch import create_missing_thresholds
+
+        with show_progress() as tell:
+            create_missing_thresholds(installation, dataset, rule, tell)
+    return dataset, rule
+
+
+def make_text_encoder(installation: Installation) -> TextEncoder:
+    """Return the encoder that compares the texts of samples, as `find_text_encoder` does."""
+    # Imported late: with it comes the machinery of runs, which few selections need.
+    from assets.selection.vectors import find_text_encoder
+
+    return find_text_encoder(installation.curation.scorers)
 
 
 def parse_recipe_options(options: Mapping[str, Any]) -> Recipe:
-    """Return the recipe of the file that option `recipe` names, or the recipe that the other options give. options:
-    values by the parameter names of the command `select`. Raises SelectionError if the file is given together with
-    options of a recipe, and for values that no recipe can have.
+    """Return the recipe of the file that option `recipe` names, or the recipe that the options of its fields give.
+    Raises SelectionError if the file is given together with such options, and for values that no recipe can have.
     """
     from assets.selection.recipe_file import read_recipe
-    from db.selection.recipes import SelectionError, parse_recipe
+    from db.selection.recipes import Recipe, SelectionError, parse_recipe
 
-    fields = {name: value for name, value in options.items() if name not in _OTHERS and value not in (None, [], ())}
+    names = {*Recipe.model_fields, "quota"}
+    fields = {name: value for name, value in options.items() if name in names and value not in (None, [], ())}
     path = options["recipe"]
     if path is not None:
         if fields:
@@ -42,44 +80,17 @@ def parse_recipe_options(options: Mapping[str, Any]) -> Recipe:
     if "at_least" in fields:
         fields["at_least"] = _parse_pairs("at-least", fields["at_least"])
     if "bands" in fields:
-        fields["bands"] = [_parse_number("bands", part) for part in fields["bands"].split(",")]
+        fields["bands"] = parse_numbers("bands", fields["bands"])
     return parse_recipe(fields)
 
 
-def parse_promise_options(options: Mapping[str, Any], rule: Recipe) -> PromiseTerms | None:
-    """Return the terms of the promise that the options give, with the recipe's seed; None without --promise. options:
-    as in `parse_recipe_options`. Raises UsageError for options that are missing, or that only a promise has, and
-    SelectionError for values that no promise can have.
-    """
-    from assets.promise.terms import PromiseTerms, check_terms, parse_promise_limit
-    from metrics_core.promise import DEFAULT_SHARES
+def parse_numbers(option: str, text: str) -> list[float]:
+    """Return the numbers of a text such as "10,30,60". option: the name that SelectionError names.
 
-    given = {name: options[name] for name in PROMISE_OPTIONS if options[name] not in (None, False)}
-    if "promise" not in given:
-        if given:
-            names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-            raise UsageError(f"{names}: only for a promise, give --promise 'errors <= 0.05' too, or leave it out")
-        return None
-    if ("by_people" in given) == ("by_judge" in given):
-        raise UsageError("--promise needs answers: give either --by-people ASPECT or --by-judge")
-    if "error_below" not in given:
-        raise UsageError(
-            "--promise does not know what an error is: give --error-below, such as 3 for ratings from 1 to 5"
-        )
-    if options["preview"]:
-        raise UsageError("--preview shows no promise: leave it out, select freezes nothing that is not confirmed")
-    shares = [_parse_number("shares", part) for part in given["shares"].split(",")] if "shares" in given else None
-    terms = PromiseTerms(
-        limit=parse_promise_limit(given["promise"]),
-        error_below=given["error_below"],
-        aspect=given.get("by_people"),
-        confidence=given.get("confidence", 0.95),
-        n_raters=given.get("raters", 1),
-        shares=DEFAULT_SHARES if shares is None else tuple(shares),
-        seed=rule.seed,
-    )
-    check_terms(terms, rule)
-    return terms
+    >>> parse_numbers("bands", "10,30.5")
+    [10.0, 30.5]
+    """
+    return [_parse_number(option, part) for part in text.split(",")]
 
 
 def _parse_pairs(option: str, texts: Sequence[str]) -> dict[str, float | str]:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestration.cli.output import console, print_json, print_rows
 
 if TYPE_CHECKING:
-    from assets.promise.select import PromisedSelection
-    from assets.promise.state import PromiseState
     from db.selection.freeze import Selection, SelectionSummary
     from db.selection.preview import Preview
     from db.selection.recipes import Recipe
@@ -19,25 +16,19 @@ if TYPE_CHECKING:
 
 
 def print_selection(
-    installation: Installation, chosen: Selection, rule: Recipe, dataset: str, path: Path | None, *, as_json: bool
+    installation: Installation, chosen: Selection, rule: Recipe, dataset: str, *, as_json: bool
 ) -> None:
     """Print a frozen selection as JSON or for people: its number, size and cutoff, with ties and missing values.
-    path: the file that it was written to, or None. rule: its recipe. Reads the labels of metrics from the database.
+    rule: its recipe. Reads the labels of metrics from the database.
     """
     numbers = _list_numbers(chosen)
     if as_json:
-        numbers = {
-            "selection_id": chosen.selection_id,
-            **numbers,
-            "score_hash": chosen.score_hash,
-            "by": _label(installation, rule),
-        }
-        print_json({**numbers, "path": str(path) if path else None})
+        label = _label(installation, rule)
+        print_json({"selection_id": chosen.selection_id, **numbers, "score_hash": chosen.score_hash, "by": label})
         return
     known = "" if chosen.is_new else " (made before, unchanged)"
     _print_numbers(installation, f"selection {chosen.selection_id}:", numbers, dataset, rule, known, chosen.n_others)
-    hint = f"write it with: reelsieve export {chosen.selection_id} --to FILE.parquet"
-    console.print(f"written to {path}" if path else hint, markup=False)
+    console.print(f"write it with: reelsieve export {chosen.selection_id} --to FILE.parquet", markup=False)
 
 
 def print_preview(installation: Installation, seen: Preview, rule: Recipe, dataset: str, *, as_json: bool) -> None:
@@ -56,26 +47,6 @@ def print_preview(installation: Installation, seen: Preview, rule: Recipe, datas
         "of the random mean"
     )
     print_rows(metrics, empty="no metric")
-
-
-def print_promise(state: PromiseState, made: PromisedSelection | None, *, as_json: bool) -> None:
-    """Print as JSON or for people how far the sets of a promise are confirmed, and the selection that was frozen; None
-    where no set is confirmed, which the error message says then.
-    """
-    from assets.promise.sentences import explain_need, explain_promise, list_set_rows
-
-    rows, attempt = list_set_rows(state), state.attempt
-    if as_json:
-        frozen = {} if made is None else {"selection_id": made.selection.selection_id, "n": made.selection.n}
-        print_json({**frozen, "promise_id": attempt.promise_id, "attempt": attempt.attempt, "sets": rows})
-        return
-    if made is not None:
-        console.print(explain_promise(made.promise, made.selection.n), markup=False, soft_wrap=True)
-    further = f", one of {attempt.attempt} attempts on these answers" if attempt.attempt > 1 else ""
-    console.print(f"promise {attempt.promise_id}{further}; its sets, strictest first:", markup=False)
-    print_rows(rows, empty="no set")
-    if made is not None and state.n_confirmed < len(state.states):
-        console.print(explain_need(state, state.n_confirmed), markup=False, soft_wrap=True)
 
 
 def explain_choice(numbers: Mapping[str, Any], recipe: Mapping[str, Any]) -> Iterator[str]:

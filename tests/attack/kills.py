@@ -27,7 +27,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import psycopg
-import pyarrow.parquet as pq
 import typer
 
 from assets.steps import MIN_SHARDS
@@ -173,15 +172,15 @@ class _Round:
 
     def start_one(self, name: str) -> Command:
         """Start one of COMMANDS once; `export` needs what `select` said."""
-        parquet, lines = self.exports / "best.parquet", self.exports / "best.jsonl"
+        lines = self.exports / "best.jsonl"
         # Exports overwrite nothing: what a command wrote whole before it was killed has to go first.
-        for path in self.exports.glob({"select": "best.parquet*", "export": "best.jsonl*"}.get(name, "nothing")):
+        for path in self.exports.glob("best.jsonl*") if name == "export" else ():
             path.unlink()
         arguments = {
             "ingest": (str(self._manifest), "-d", "d", "--shards", str(self.scoring.n_shards)),
             "score": ("-d", "d", "--engine", self.scoring.engine),
             "calibrate": ("-d", "d"),
-            "select": ("-d", "d", "--keep", "0.5", "--export", str(parquet)),
+            "select": ("-d", "d", "--keep", "0.5"),
             "export": (self._selection, "--to", str(lines)),
         }
         self._started.append(self.home.run(name, *arguments[name], "--json"))
@@ -216,15 +215,9 @@ class _Round:
         # A passport has the time of the export.
         passed = ("passport", ".partial") if is_part else ("passport",)
         files = [path for path in self.exports.iterdir() if not any(word in path.name for word in passed)]
-        exported = sorted((path.name, _exported(path)) for path in files)
+        exported = sorted((path.name, path.read_text()) for path in files)
         stale = rows(url, "SELECT count(*) FROM current_score WHERE status = 'stale'")
         return {**ingested(url), **scored(url), **concluded(url), "stale": stale, "exports": exported}
-
-
-def _exported(path: Path) -> str:
-    if path.suffix == ".parquet":
-        return repr(pq.read_table(path).to_pylist())
-    return path.read_text()
 
 
 @dataclass(frozen=True, slots=True)

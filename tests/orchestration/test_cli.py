@@ -331,15 +331,14 @@ def test_select_asks_what_to_do_with_ties_and_tells_them(run: Run, scored: dict[
 def test_select_freezes_and_exports(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:
     target = tmp_path / "best.parquet"
     arguments = ["select", "-d", "cli", "--by", "vcs", "--keep", "0.5", "--where", "system != 'brief'", "--json"]
-    first = read_json(run(*arguments, "--export", str(target)))
+    first = read_json(run(*arguments))
     assert first["n"] == 1
-    assert first["path"] == str(target)
+    assert run("export", str(first["selection_id"]), "--to", str(target)).returncode == 0
     (row,) = pq.read_table(target).to_pylist()
     assert row["sample"] == "v1_faithful"
     assert row["value"] == first["cutoff"] == row["vcs"]
     again = read_json(run(*arguments))
     assert again["selection_id"] == first["selection_id"]
-    assert again["path"] is None
     lines = tmp_path / "best.jsonl"
     exported = read_json(run("export", str(first["selection_id"]), "--to", str(lines), "--json"))
     assert exported == {
@@ -388,19 +387,15 @@ def test_an_export_says_what_it_wrote_and_where_the_media_are(run: Run, scored: 
         assert media.read() == (tmp_path / "videos" / "noise.avi").read_bytes()
 
 
-def test_a_file_that_cannot_be_written_is_named_before_anything_is_frozen(
-    run: Run, scored: dict[str, Any], tmp_path: Path
-) -> None:
-    count = ("sql", "SELECT count(*) AS n FROM selection", "--json")
-    before = read_json(run(*count))
+def test_a_file_that_cannot_be_written_is_named(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:
+    number = str(read_json(run("select", "-d", "cli", "--keep", "0.77", "--json"))["selection_id"])
     (tmp_path / "folder.parquet").mkdir()
     (tmp_path / "mine.csv").touch()
     for name in ("folder.parquet", "mine.csv", f"{'x' * 300}.jsonl", "missing/best.jsonl"):
-        done = run("select", "-d", "cli", "--keep", "0.77", "--export", str(tmp_path / name))
+        done = run("export", number, "--to", str(tmp_path / name))
         assert done.returncode == 1
         assert done.stderr.startswith("error: ")
         assert len(done.stderr.splitlines()) == 1
-    assert read_json(run(*count)) == before
 
 
 def test_names_of_files_and_refused_rows_cannot_reach_the_terminal_as_commands(
@@ -445,9 +440,11 @@ def test_a_corrected_caption_has_no_score_until_it_is_scored_again(run: Run, fol
     row = row_of_faithful()
     assert (row["vcs"], row["vcs_status"]) == (None, "stale")
     exported = tmp_path / "all.jsonl"
-    select = ("select", "-d", "corrected", "--by", "vcs", "--keep", "1", "--json", "--export", str(exported))
+    select = ("select", "-d", "corrected", "--by", "vcs", "--keep", "1", "--json")
     assert "dataset 'corrected' has stale scores, whose inputs have changed (vcs: 1)" in run(*select).stderr
-    assert read_json(run(*select, "--stale", "leave_out"))["unjudged"]["vcs"]["stale"] == 1
+    chosen = read_json(run(*select, "--stale", "leave_out"))
+    assert chosen["unjudged"]["vcs"]["stale"] == 1
+    assert run("export", str(chosen["selection_id"]), "--to", str(exported)).returncode == 0
     assert "v1_faithful" not in {json.loads(line)["sample"] for line in exported.read_text().splitlines()}
     (status,) = [row for row in read_json(run("dataset", "list", "--json")) if row["dataset"] == "corrected"]
     assert status["vcs_pending"] == 1
@@ -675,7 +672,6 @@ def test_an_argument_that_cannot_be_used_ends_with_code_2(
         (["selections", "diff", "998", "999"], "there is no selection 998"),
         (["select", "-d", "cli", "--where", "vcs > 0; DROP TABLE score"], "not allowed"),
         (["select", "-d", "cli", "--where", "vcs > 2"], "no sample"),
-        (["select", "-d", "cli", "--export", "best.txt"], "use .parquet, .jsonl or .csv"),
         (["export", "999", "--to", "best.parquet"], "no selection 999"),
         (["export", "999", "--to", "best"], "use .parquet, .jsonl or .csv, or name a --format"),
         (["export", "999", "--to", "no/such/best.csv"], "no such folder: make it first"),

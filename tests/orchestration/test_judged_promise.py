@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 N_VIDEOS, SYSTEMS = 20, ("good", "plain", "wrong")
 N = N_VIDEOS * len(SYSTEMS)
 SELECT = ("--by", "words_in_common", "--ties", "random", "--shares", "0.5,1")
-PROMISE = (*SELECT, "--promise", "errors <= 0.3", "--by-judge", "--error-below", "0.8")
+PROMISE = (*SELECT, "--errors-at-most", "0.3", "--by-judge", "--error-below", "0.8")
 
 
 @pytest.fixture(scope="module")
@@ -84,18 +84,25 @@ def draw(dataset: str, *options: str) -> str:
     return run_successfully("score", "-d", dataset, "--metric", "judge", "--draw", *options).stderr
 
 
+def promise_and_export(dataset: str, path: Path) -> str:
+    """Make the promise and export its selection; what is printed before."""
+    printed = run_successfully("promise", dataset, *PROMISE).stdout
+    run_successfully("export", printed.split("reelsieve export ")[1].split()[0], "--to", str(path))
+    return printed
+
+
 def select(dataset: str) -> dict[str, Any]:
-    shown: dict[str, Any] = json.loads(run_command("select", "-d", dataset, *PROMISE, "--json").stdout)
+    shown: dict[str, Any] = json.loads(run_command("promise", dataset, *PROMISE, "--json").stdout)
     return shown
 
 
 def test_a_draw_is_judged_and_a_larger_one_confirms_the_promise(server: Loopback, dataset: str, tmp_path: Path) -> None:
-    done = run_command("select", "-d", dataset, *PROMISE)
+    done = run_command("promise", dataset, *PROMISE)
     assert done.returncode == 1
     assert f"{dataset} has no scores of judge: run reelsieve score --metric judge first" in done.stderr
     draw(dataset, "6")
     assert len(server.asked) == 6
-    refused = run_command("select", "-d", dataset, *PROMISE)
+    refused = run_command("promise", dataset, *PROMISE)
     assert refused.returncode == 1
     message = " ".join(refused.stderr.split())
     assert "nothing is selected: the strictest share, 0.5 with 30 samples, is not confirmed" in message
@@ -108,7 +115,7 @@ def test_a_draw_is_judged_and_a_larger_one_confirms_the_promise(server: Loopback
     draw(dataset, "40")
     assert len(server.asked) == 40
     path = tmp_path / "best.jsonl"
-    chosen = " ".join(run_successfully("select", "-d", dataset, *PROMISE, "--export", str(path)).stdout.split())
+    chosen = " ".join(promise_and_export(dataset, path).split())
     assert "are errors, which is a score of judge below 0.8 by careful promise" in chosen
     after = select(dataset)
     assert (after["promise_id"], after["attempt"], after["n"]) == (before["promise_id"], 1, 30)
@@ -153,7 +160,7 @@ def test_a_judge_that_always_answers_90_promises_what_it_measures_and_is_named(
 ) -> None:
     draw(dataset, "40")
     path = tmp_path / "all.jsonl"
-    chosen = " ".join(run_successfully("select", "-d", dataset, *PROMISE, "--export", str(path)).stdout.split())
+    chosen = " ".join(promise_and_export(dataset, path).split())
     # True by this judge, whose blindness is shown with it.
     assert "of 60 are errors" in chosen
     assert "0 of 40 asked are errors, which is a score of judge below 0.8 by flatterer; all its scores" in chosen

@@ -1,4 +1,4 @@
-"""`reelsieve select --promise` and `rate --for-promise` as a user meets them."""
+"""`reelsieve promise` and `rate --for-promise` as a user meets them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from orchestration.installation import get_installation
 from tests.command_line import run_command, run_successfully
 from tests.orchestration.conftest import Installation
 
-SELECT = ("select", "--dataset", "clips", "--by", "n_characters")
-PROMISE = (*SELECT, "--ties", "random", "--shares", "0.5,1", "--promise")
+PROMISE = ("promise", "clips", "--by", "n_characters", "--ties", "random", "--shares", "0.5,1")
+TERMS = ("--errors-at-most", "0.1", "--error-below", "3")
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def clips(installation: Installation, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.mark.usefixtures("clips")
 def test_from_a_refusal_to_a_passport(tmp_path: Path) -> None:
-    options = ("errors <= 0.3", "--by-people", "overall", "--error-below", "3")
+    options = ("--errors-at-most", "0.3", "--by-people", "overall", "--error-below", "3")
     refused = run_command(*PROMISE, *options)
     assert refused.returncode == 1
     assert "nothing is selected: the strictest share, 0.5 with 30 samples, is not confirmed" in refused.stderr
@@ -61,7 +61,9 @@ def test_from_a_refusal_to_a_passport(tmp_path: Path) -> None:
         while item := find_next_caption(connection, ann):
             assert store_rating(connection, ann, item.sample_id, text_sha256(item.text), 5.0, {"seed": 0})
     path = tmp_path / "best.jsonl"
-    chosen = run_successfully(*PROMISE, *options, "--export", str(path))
+    chosen = run_successfully(*PROMISE, *options)
+    number = chosen.stdout.split("reelsieve export ")[1].split()[0]
+    run_successfully("export", number, "--to", str(path))
     assert "promised with confidence 0.95: at most 0 of 60 are errors" in " ".join(chosen.stdout.split())
     assert len(path.read_text().splitlines()) == 60
     passport = json.loads(next(tmp_path.glob("best*passport*")).read_text())
@@ -77,17 +79,23 @@ def test_from_a_refusal_to_a_passport(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
     [
-        (["errors <= 0.1"], 2, "--promise needs answers: give either --by-people ASPECT or --by-judge"),
-        (["errors <= 0.1", "--by-people", "fun", "--by-judge"], 2, "give either --by-people ASPECT or --by-judge"),
-        (["errors <= 0.1", "--by-people", "fun"], 2, "--promise does not know what an error is: give --error-below"),
-        (["few errors", "--by-people", "fun", "--error-below", "3"], 1, "give the greatest share of errors"),
-        (["errors <= 0.1", "--by-judge", "--error-below", "0.5"], 1, "clips has no scores of judge"),
+        ([*TERMS], 2, "a promise needs answers: give either --by-people ASPECT or --by-judge"),
+        ([*TERMS, "--by-people", "fun", "--by-judge"], 2, "give either --by-people ASPECT or --by-judge"),
+        (["--errors-at-most", "0.1", "--by-people", "fun"], 2, "missing option '--error-below'"),
+        ([*TERMS, "--errors-at-most", "5%", "--by-people", "fun"], 2, "'5%' is not a number: write 0.05"),
+        ([*TERMS, "--errors-at-most", "5", "--by-people", "fun"], 1, "--errors-at-most is 5: give a share"),
+        ([*TERMS, "--shares", "a", "--by-people", "fun"], 1, "--shares: 'a' is not a number"),
+        ([*TERMS, "--error-below", "0.5", "--by-judge"], 1, "clips has no scores of judge"),
         (
-            ["errors <= 0.1", "--by-people", "fun", "--error-below", "3", "--keep", "0.5"],
-            1,
-            "a promise sets the size of a selection: leave keep, count and quotas out",
+            [*TERMS, "--by-people", "fun", "--keep", "0.5"],
+            2,
+            "no such option: --keep",
         ),
-        (["errors <= 0.1", "--by-people", "fun", "--error-below", "3", "--preview"], 2, "--preview shows no promise"),
+        (
+            [*TERMS, "--by-people", "fun", "--recipe", "RECIPE"],
+            1,
+            "--recipe holds the whole recipe: leave --by, --ties",
+        ),
     ],
 )
 def test_a_mistake_is_named_in_one_sentence(options: list[str], code: int, sentence: str) -> None:
@@ -97,10 +105,15 @@ def test_a_mistake_is_named_in_one_sentence(options: list[str], code: int, sente
 
 
 @pytest.mark.usefixtures("clips")
-def test_options_of_a_promise_need_one() -> None:
-    done = run_command(*SELECT, "--keep", "0.5", "--by-people", "overall")
-    assert done.returncode == 2
-    assert "--by-people: only for a promise, give --promise 'errors <= 0.05' too" in " ".join(done.stderr.split())
+def test_a_recipe_file_may_hold_what_is_no_option_but_no_size(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    command = ("promise", "clips", *TERMS, "--by-people", "kinds", "--recipe", str(recipe))
+    recipe.write_text("by: n_characters\nties: random\nper: system\n")
+    done = run_command(*command)
+    assert (done.returncode, "nothing is selected: the strictest share" in done.stderr) == (1, True), done.stderr
+    recipe.write_text("by: n_characters\nkeep: 0.5\n")
+    said = run_command(*command).stderr
+    assert said == "error: a promise sets the size of a selection: leave keep, count and quotas out\n"
 
 
 @pytest.mark.usefixtures("clips")
@@ -118,8 +131,8 @@ def test_rate_names_a_promise_that_is_not_there(options: list[str], code: int, s
 
 @pytest.mark.usefixtures("clips")
 def test_near_duplicates_are_no_members_of_the_sets() -> None:
-    options = ("--dedupe", "1", "--promise", "errors <= 0.3", "--by-people", "other", "--error-below", "3", "--json")
-    done = run_command(*SELECT, "--ties", "random", *options)
+    options = ("--dedupe", "1", "--errors-at-most", "0.3", "--by-people", "other", "--error-below", "3", "--json")
+    done = run_command("promise", "clips", "--by", "n_characters", "--ties", "random", *options)
     assert done.returncode == 1
     texts = {"A dog runs" + " fast" * (number + length) for number in range(20) for length in (1, 2, 3)}
     assert json.loads(done.stdout)["sets"][-1]["samples"] == len(texts) < 60
