@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+LineWriter = Callable[[str], None]
 SECONDS_BETWEEN = 2.0
 
 
-def throttle_lines(say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> Callable[[str], None]:
+def throttle_lines(say: LineWriter, clock: Callable[[], float] = time.monotonic) -> LineWriter:
     """Return a function that passes a line on to `say`, unless it passed one on in the last two seconds; such lines are
     dropped. clock: returns the time in seconds.
 

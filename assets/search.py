@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
-from assets.home import DEMO_DATASET
+from assets.home.folder import DEMO_DATASET
 from assets.models.settings import DEMO_ENCODER, FrameSettings, ImageTextSettings, TextEncoderSettings
-from assets.reports.labels import STAND_INS
-from assets.reports.text import join_names
+from assets.progress import LineWriter
 from assets.selection.vectors import embed_missing_texts
-from assets.sources.base import LineWriter
+from assets.words.labels import STAND_INS
+from assets.words.text import join_names
 from db.evidence.embeddings import load_vectors_by_digest, text_sha256
 from db.evidence.frames import load_frames
 from db.evidence.models import find_model_id

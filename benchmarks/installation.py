@@ -29,7 +29,7 @@ def temporary_engine(home: Path, name: str | None = None) -> Iterator[Engine]:
     """An engine on a migrated, empty database of an embedded server that stops at the end. name: that of the database,
     None for the server's own.
     """
-    from assets.scores.registry import METRIC_INPUTS
+    from assets.metrics.registry import METRIC_INPUTS
     from db.schema.migrate import migrate
     from db.server.engine import open_engine
     from db.server.urls import build_sibling_url

@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 from sqlalchemy.engine import Engine
 
-from assets.facts.measure import measure_videos
 from assets.ingest.run import ingest_folder
+from assets.sources.facts import measure_videos
 from benchmarks.measure import RESULTS, save, seconds, spread
 from benchmarks.server_cost import measured_server
 from db.manifest.datasets import find_dataset

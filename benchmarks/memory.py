@@ -70,7 +70,7 @@ def score_once(folder: Path) -> None:
     with installation(folder / "home"):
         ingest = [sys.executable, "-c", "from orchestration.cli import main; main()", "ingest", str(folder)]
         subprocess.run([*ingest, "--dataset", "memory", "--json"], check=True, capture_output=True)
-        from assets.scores.registry import METRICS
+        from assets.metrics.registry import METRICS
         from orchestration.installation import get_installation
         from orchestration.launch import run_scoring
 

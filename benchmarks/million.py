@@ -27,8 +27,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder, try_ingest
+from assets.metrics.registry import METRIC_INPUTS, METRICS
 from assets.scores.pending import count_pending_by_shard, update_active_scorer_if_complete
-from assets.scores.registry import METRIC_INPUTS, METRICS
 from assets.selection.select import choose_samples
 from benchmarks.ingest import copy_all
 from benchmarks.installation import read_server_pid, temporary_engine, write_rows

@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from assets.scores.registry import METRIC_INPUTS, METRICS
+from assets.metrics.registry import METRIC_INPUTS, METRICS
 from db.evidence.verdicts import VERDICT_INPUTS
 from db.manifest.datasets import Dataset, find_or_create_dataset
 from db.schema.inputs import build_digest_sql, build_marks_sql

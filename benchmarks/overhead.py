@@ -33,8 +33,8 @@ def write_captions(folder: Path, n_clips: int) -> None:
 
 def overhead(folder: Path) -> dict[str, Any]:
     """Time inside and outside metric code, first and second run, for each metric that needs no video."""
-    from assets.datasets import require_dataset
-    from assets.scores.registry import METRICS, list_source_classes
+    from assets.datasets.lookup import require_dataset
+    from assets.metrics.registry import METRICS, list_source_classes
     from assets.sources.frames import SampledFrames
     from orchestration.installation import get_installation
     from orchestration.launch import run_ingest, run_scoring

@@ -23,9 +23,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
+from assets.metrics.registry import METRIC_INPUTS
 from assets.promise.select import PromisedSelection, PromiseUnconfirmed, make_promised_selection
 from assets.promise.terms import PromiseTerms
-from assets.scores.registry import METRIC_INPUTS
 from benchmarks.installation import temporary_engine
 from benchmarks.measure import RESULTS, save
 from db.manifest.datasets import Dataset, find_dataset

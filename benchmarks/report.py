@@ -59,8 +59,8 @@ WHERE s.dataset_id = :dataset_id
 
 def fill(engine: Any, name: str, n_samples: int, clip: Path) -> None:
     """Invent a dataset of so many captions with scores and ratings."""
-    from assets.file_state import FileState
-    from assets.scores.registry import METRIC_INPUTS, METRICS
+    from assets.media.file_state import FileState
+    from assets.metrics.registry import METRIC_INPUTS, METRICS
     from db.manifest.datasets import find_or_create_dataset
     from db.schema.inputs import build_digest_sql
     from db.scores.store import activate_scorer, register_scorer
@@ -102,7 +102,7 @@ def fill(engine: Any, name: str, n_samples: int, clip: Path) -> None:
 
 def make(name: str, folder: Path) -> None:
     """Make one report in this process, and print what it took."""
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
     from assets.reports.report import create_report
     from orchestration.installation import get_installation
 

@@ -68,7 +68,7 @@ def _captions(video: str) -> Iterator[dict[str, Any]]:
 
 def scored_in_runs(n_shards: int, shards_per_run: int) -> dict[str, Any]:
     """Score everything anew in runs over so many shards; times and events for each shard."""
-    from assets.scores.registry import METRICS, list_scoring_assets
+    from assets.metrics.registry import METRICS, list_scoring_assets
     from orchestration.installation import get_installation
     from orchestration.runs import run_job
 

@@ -25,11 +25,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
+from assets.metrics.vcs.scorer import VCSShortScorer, VCSShortSettings
 from assets.scores.pending import make_evidence, store_scorer
 from assets.scores.run import score_shard
 from assets.sources.base import Order
 from assets.sources.texts import TextVectors
-from assets.vcs.scorer import VCSShortScorer, VCSShortSettings
 from benchmarks.installation import temporary_engine
 from benchmarks.measure import RESULTS, TEXT_ENCODER, save, vatex_source
 from db.manifest.datasets import Dataset, find_dataset

@@ -10,8 +10,8 @@ from typing import get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from assets.home.settings import PREFIX, format_variable_name
 from assets.models.profiles import PROFILES, ProfileModel
-from assets.settings import PREFIX, format_variable_name
 from orchestration.settings.groups import Settings, list_setting_fields, list_settings_groups
 
 PAGE = Path(__file__).with_suffix(".md")

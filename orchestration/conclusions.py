@@ -7,8 +7,8 @@ from typing import Any
 
 import dagster as dg
 
-from assets.datasets import list_shard_keys
-from assets.scores.registry import SCORERS, build_score_asset_name
+from assets.datasets.lookup import list_shard_keys
+from assets.metrics.registry import SCORERS, build_score_asset_name
 from db.manifest.datasets import Dataset
 from orchestration.jobs import CONCLUSION_ASSETS, SUBSET_ASSET
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from dagster_postgres import DagsterPostgresStorage
 
-from assets.home_files import create_home_folder
+from assets.home.files import create_home_folder
 from db.server.leases import hold_lease
 from db.server.urls import DAGSTER, build_sibling_url, format_dagster_url
 from orchestration.installation import get_installation

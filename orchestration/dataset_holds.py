@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import dagster as dg
 from sqlalchemy.engine import Engine
 
-from assets.curation import Curation
-from assets.datasets import require_dataset
-from assets.leases import hold_datasets
+from assets.datasets.leases import hold_datasets
+from assets.datasets.lookup import require_dataset
+from assets.definitions.curation import Curation
 from db.manifest.datasets import Dataset
 from orchestration.requests import list_run_datasets
 

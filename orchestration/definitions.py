@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import dagster as dg
 
 import assets
-from assets.catalogue import add_catalogue_metadata
-from assets.curation import Curation
-from assets.results import RunResults
+from assets.definitions.catalogue import add_catalogue_metadata
+from assets.definitions.curation import Curation
+from assets.definitions.results import RunResults
 from orchestration.dataset_holds import hold_run_datasets
 from orchestration.dead_runs import LEASED, hold_run_lease
 from orchestration.installation import get_installation, reuse_connections

@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from assets.home_files import is_readable_by_others
-from assets.reports.labels import STAND_INS
-from assets.scores.registry import BROKEN_METRICS
+from assets.home.files import is_readable_by_others
+from assets.metrics.registry import BROKEN_METRICS
 from assets.sources.base import Source
+from assets.words.labels import STAND_INS
 from metrics_core.models.revision import ModelNotFound
 from orchestration.installation import Installation
 
@@ -196,8 +196,8 @@ def _decoders(installation: Installation) -> tuple[bool, str]:
 
 def _media(installation: Installation) -> tuple[bool, str]:
     """Check the media roots and the folder of copies. Remote stores are asked only at ingest: it may cost money."""
+    from assets.home.settings import read_settings
     from assets.media.settings import MediaSettings
-    from assets.settings import read_settings
 
     _ = installation.home  # in somebody else's home no folder is made
     media = read_settings(MediaSettings)

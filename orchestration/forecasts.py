@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from assets.datasets import choose_shards, require_dataset
-from assets.holdings import Holdings, load_dataset_holdings
-from assets.plan import Plan, build_plan, list_scorer_inputs
+from assets.datasets.lookup import choose_shards, require_dataset
+from assets.metrics.registry import METRICS
+from assets.planning.holdings import Holdings, load_dataset_holdings
+from assets.planning.plan import Plan, build_plan, list_scorer_inputs
 from assets.scores.base import Scorer
 from assets.scores.draws import forecast_draw
 from assets.scores.pending import count_shard_refusals, forecast_shard, format_refusals
-from assets.scores.registry import METRICS
 from assets.sources.base import Forecast
 from db.selection.draws import Draw
 from orchestration.installation import Installation

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import URL, Engine
 
-from assets.curation import Curation
-from assets.home_files import create_home_folder
-from assets.scores.installed_metrics import BrokenMetric
-from assets.scores.registry import METRIC_INPUTS, SCORERS, SOURCE_TABLES
-from assets.settings import SettingsError
+from assets.definitions.curation import Curation
+from assets.home.files import create_home_folder
+from assets.home.settings import SettingsError
+from assets.metrics.installed import BrokenMetric
+from assets.metrics.registry import METRIC_INPUTS, SCORERS, SOURCE_TABLES
 from db.schema.migrate import is_schema_current, migrate
 from db.schema.views import explain_refused_metrics, has_current_views
 from db.server.embedded import create_home, find_or_start_server
@@ -115,7 +115,7 @@ class Installation:
         environment variables of this process, starts the database server, and creates the concurrency pool of models.
         Raises SettingsError for a DAGSTER_HOME that makes no instance.
         """
-        from assets.sources.pool import MODEL_POOL
+        from assets.definitions.model_pool import MODEL_POOL
 
         instance = self._make_instance()
         reuse_connections(instance)

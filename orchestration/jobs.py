@@ -7,9 +7,9 @@ from functools import partial
 
 import dagster as dg
 
-from assets.ecs.assets import ecs_thresholds
-from assets.scores.registry import METRICS, SCORERS, build_score_asset_name, list_scoring_assets
-from assets.step_errors import explain_failure
+from assets.definitions.ecs_thresholds import ecs_thresholds
+from assets.definitions.step_errors import explain_failure
+from assets.metrics.registry import METRICS, SCORERS, build_score_asset_name, list_scoring_assets
 from db.scores.sample_scores import SIMPLE_SCORES
 from orchestration.retention import KEEP_DAYS, delete_runs_and_ticks, list_superseded_runs
 

@@ -10,16 +10,16 @@ from typing import Any, cast
 
 import dagster as dg
 
-from assets.datasets import choose_shards, list_shard_keys
-from assets.ecs.assets import REPORT_KEY, ecs_thresholds
-from assets.ecs.scorer import ECSScorer
+from assets.datasets.leases import hold_datasets
+from assets.datasets.lookup import choose_shards, list_shard_keys
+from assets.definitions.ecs_thresholds import REPORT_KEY, ecs_thresholds
+from assets.definitions.partitions import DATASETS, SHARDS, list_tagged_partitions, register_partitions
+from assets.definitions.results import RunResults
 from assets.ingest.report import IngestReport
-from assets.leases import hold_datasets
-from assets.partitions import DATASETS, SHARDS, list_tagged_partitions, register_partitions
-from assets.results import RunResults
+from assets.metrics.ecs.scorer import ECSScorer
+from assets.metrics.registry import SCORERS, build_score_asset_name, list_accompanying_scores, list_scoring_assets
 from assets.scores.draws import extend_stored_draws
 from assets.scores.pending import count_pending_by_shard, list_incomplete_shards, update_active_scorer_if_complete
-from assets.scores.registry import SCORERS, build_score_asset_name, list_accompanying_scores, list_scoring_assets
 from assets.sources.frames import FACTS
 from db.manifest.datasets import Dataset
 from db.scores.pending import compute_shard_digest

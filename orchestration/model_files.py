@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assets.ecs.verifiers import LEXICAL
+from assets.metrics.ecs.verifiers import LEXICAL
 from assets.models.profiles import LAPTOP, build_url_setting, find_profile_model
 from assets.models.settings import DEMO
 from metrics_core.models.chat.presets import PRESETS

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import dagster as dg
 from sqlalchemy.engine import Connection
 
-from assets.datasets import require_dataset
-from assets.leases import format_dataset_lease_name
-from assets.partitions import DATASETS, SHARDS
+from assets.datasets.leases import format_dataset_lease_name
+from assets.datasets.lookup import require_dataset
+from assets.definitions.partitions import DATASETS, SHARDS
 from db.manifest.datasets import Dataset
 from db.manifest.removal import count_contents, count_selections, drop_dataset, drop_imported_scores
 from db.scores.imported_scores import list_imported_scorers, load_imported_scorers

@@ -7,7 +7,7 @@ from itertools import groupby
 
 import dagster as dg
 
-from assets.partitions import DATASETS, SHARDS, list_tagged_partitions
+from assets.definitions.partitions import DATASETS, SHARDS, list_tagged_partitions
 
 UNFINISHED_STATUSES = [
     dg.DagsterRunStatus.QUEUED,

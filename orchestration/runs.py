@@ -18,11 +18,11 @@ import psycopg
 import sqlalchemy as sa
 from dagster_postgres.utils import DagsterPostgresException
 
-from assets.home_files import keep_files_private
-from assets.partitions import build_range_tags, format_tagged_partitions
-from assets.results import RunResults, ShardsFailed
-from assets.scores.registry import list_source_classes
-from assets.sources.pool import MODEL_POOL
+from assets.definitions.model_pool import MODEL_POOL
+from assets.definitions.partitions import build_range_tags, format_tagged_partitions
+from assets.definitions.results import RunResults, ShardsFailed
+from assets.home.files import keep_files_private
+from assets.metrics.registry import list_source_classes
 from db.server.leases import Leases, hold_lease
 from orchestration.dead_runs import (
     HOST,

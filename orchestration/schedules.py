@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from assets.curation import Curation
-from assets.datasets import list_shard_keys
-from assets.partitions import SHARDS, build_range_tags
+from assets.datasets.lookup import list_shard_keys
+from assets.definitions.curation import Curation
+from assets.definitions.partitions import SHARDS, build_range_tags
 from assets.scores.base import find_missing_setting
 from assets.scores.pending import count_pending_by_shard, update_active_scorer_if_complete
 from db.manifest.datasets import list_datasets

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 import dagster as dg
 from rich.markup import escape
 
-from assets.scores.installed_metrics import BrokenMetric
+from assets.metrics.installed import BrokenMetric
 from orchestration.cli.output import SafeConsole
 
 LOGGER_NAME = "terminal"

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import dagster as dg
 from pydantic import Field
 
-from assets.curation import Curation
-from assets.datasets import check_dataset_name
-from assets.one_dataset import build_dataset_assets
-from assets.results import RunResults
-from assets.scores.registry import METRICS
+from assets.datasets.lookup import check_dataset_name
+from assets.definitions.curation import Curation
+from assets.definitions.one_dataset import build_dataset_assets
+from assets.definitions.results import RunResults
+from assets.metrics.registry import METRICS
 from db.selection.recipes import parse_recipe
 from db.spelling import suggest_name
 from orchestration.dataset_holds import hold_run_datasets

@@ -39,7 +39,7 @@ def raise_reelsieve_errors(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def call_plainly(*args: P.args, **named: P.kwargs) -> R:
         # Imported late: importing assets fails with another version of Dagster, by an error for the command line.
-        from assets.dataset_changes import report_dataset_changes
+        from assets.datasets.changes import report_dataset_changes
 
         arguments = signature.bind(*args, **named).arguments
         for name, value in arguments.items():

@@ -85,7 +85,7 @@ def _make_scorers(metrics: Sequence[str | FunctionMetric], settings: Mapping[str
     """Return the scorers by metric, each with those of the settings that it has. Raises ReelsieveError for an unknown
     metric or setting.
     """
-    from assets.scores.registry import SCORERS
+    from assets.metrics.registry import SCORERS
     from db.spelling import suggest_name
 
     if metrics is None or isinstance(metrics, int | float):

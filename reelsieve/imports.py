@@ -58,7 +58,7 @@ def import_scores(
     of the same name and source update earlier ones, which become history; another source replaces the earlier source.
     home, url: as in `connect`.
     """
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
     from assets.ingest.hygiene import is_storable
     from orchestration.installation import open_migrated_engine
     from reelsieve.stored import find_connection_url

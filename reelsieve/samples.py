@@ -39,7 +39,7 @@ def build_sample(
     that of its video, whose id is `video`. Raises ReelsieveError where ingest would refuse a text or field; an empty
     caption passes.
     """
-    from assets.unstored_samples import build_unstored_inputs
+    from assets.planning.unstored_samples import build_unstored_inputs
     from db.scores.pending import PendingSample
 
     described = _text("caption", caption)
@@ -65,8 +65,8 @@ def make_scorer(metric: str, settings: Mapping[str, Any]) -> Scorer:
 def _make_scorer(metric: str, settings: str) -> Scorer:
     from pydantic import ValidationError
 
-    from assets.scores.registry import SCORERS
-    from assets.settings import parse_first_fault
+    from assets.home.settings import parse_first_fault
+    from assets.metrics.registry import SCORERS
     from db.spelling import suggest_name
 
     scorer, chosen = SCORERS[metric], json.loads(settings)
@@ -95,7 +95,7 @@ def name_keywords(text: str) -> str:
     >>> name_keywords("set REELSIEVE_VCS_SHORT_TEXT=true, or REELSIEVE_HOME")
     'set vcs_short_text=True, or REELSIEVE_HOME'
     """
-    from assets.scores.registry import SCORERS
+    from assets.metrics.registry import SCORERS
 
     known = {name for scorer in SCORERS.values() for name in scorer.settings.model_fields}
 
@@ -156,7 +156,7 @@ def read_video(given: str | os.PathLike[str] | None, number: int = 1) -> tuple[V
     from assets.ingest.rejects import Reject
     from assets.ingest.rows import VideoRow
     from assets.media.address import is_address
-    from assets.unstored_samples import inspect_unstored_video
+    from assets.planning.unstored_samples import inspect_unstored_video
     from db.schema.inputs import VideoState
 
     if given is None:

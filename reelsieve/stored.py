@@ -101,9 +101,9 @@ class Connection:
         probably narrow the interval to half_width on either side). Answers count up to the first caption without one,
         in the order in which `reelsieve rate` and draws ask.
         """
-        from assets.agreement.estimated_means import estimate_means
         from assets.agreement.scorer_names import require_named_scorer
-        from assets.datasets import require_dataset
+        from assets.datasets.lookup import require_dataset
+        from assets.promise.estimated_means import estimate_means
         from db.scores.scorers import list_scorers
         from db.server.engine import open_engine
 
@@ -190,7 +190,7 @@ def find_connection_url(home: Place | None, url: str | None) -> URL:
     """Return the URL of the database that `connect` opens: that of `url`, of the folder `home`, or of the settings of
     commands. Starts the home's server if it does not run. Raises ReelsieveError if the home has no data.
     """
-    from assets.home import locate_home
+    from assets.home.folder import locate_home
     from db.server.embedded import find_or_start_server
     from db.server.processes import has_embedded_data
     from orchestration.settings import get_settings

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import settings
 from sqlalchemy.engine import URL, Engine
 
-from assets.scores.registry import METRIC_INPUTS
+from assets.metrics.registry import METRIC_INPUTS
 from db.schema.migrate import migrate
 from db.server.embedded import start_embedded, stop_embedded
 from db.server.engine import open_engine

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.scores.installed_metrics import ENTRY_POINTS
+from assets.metrics.installed import ENTRY_POINTS
 from tests.conftest import PROJECT
 
 ROOMS = ("orchestration", "assets", "metrics_core", "db", "demo", "lab")

@@ -21,7 +21,7 @@ from unittest.mock import patch
 import pytest
 from sqlalchemy.engine import URL
 
-from assets.scores.registry import METRICS
+from assets.metrics.registry import METRICS
 from db.selection.recipes import Recipe
 from db.server.embedded import stop_embedded
 from tests.assets.test_report_browser import CUT_OFF, CUT_TEXT, TEXT_ON_TEXT, TOO_WIDE

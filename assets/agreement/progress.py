@@ -9,8 +9,8 @@ from sqlalchemy.engine import Connection
 
 from assets.agreement.judged import SEED, JudgedSamples, load_judged_samples
 from assets.agreement.raters import check_raters, explain_patterns, explain_raters
-from assets.reports.labels import load_metric_label
-from assets.reports.text import format_count, format_number, format_percent
+from assets.words.labels import load_metric_label
+from assets.words.text import format_count, format_number, format_percent
 from db.manifest.datasets import Dataset
 from db.reports.agreement import RaterAnswer, list_answers
 from db.scores.sample_scores import list_dataset_metrics

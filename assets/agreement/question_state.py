@@ -9,12 +9,11 @@ import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.questions import BadQuestion, QuestionDraw, SettleQuestion, draw_for_question, parse_question
-from assets.agreement.scales import load_scale
+from assets.agreement.scales import RatingSettings, load_scale
+from assets.home.settings import read_settings
 from assets.ingest.scales import Scale
-from assets.reports.labels import format_goodness
-from assets.reports.text import format_count
-from assets.settings import read_settings
-from assets.thresholds.settings import RatingSettings
+from assets.words.labels import format_goodness
+from assets.words.text import format_count
 from db.manifest.datasets import Dataset
 from db.manifest.rating_draws import list_rating_questions, load_drawn_ratings
 from db.manifest.rating_scales import load_turned_aspects

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from assets.agreement.judged import SEED, AspectRatings
-from assets.reports.text import format_count, format_number, join_names
+from assets.words.text import format_count, format_number, join_names
 from db.reports.agreement import CheckCount, RaterAnswer
 from metrics_core.agreement.rater_checks import AnswerPattern, RaterCheck, compare_raters, find_pattern
 from metrics_core.agreement.raters import FEWEST_SHARED

@@ -1,12 +1,25 @@
-"""The scale on which an aspect is rated in a stored dataset."""
+"""The scale on which an aspect is rated in a stored dataset, and the ratings from which a sample counts as good."""
 
 from __future__ import annotations
 
+from pydantic import Field, FiniteFloat
+from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy.engine import Connection
 
+from assets.home.settings import PREFIX
 from assets.ingest.scales import DEFAULT_SCALE, Scale, parse_scale
 from db.manifest.datasets import Dataset
 from db.manifest.rating_scales import find_scale_name
+
+
+class RatingSettings(BaseSettings):
+    """The least ratings of a good sample, by aspect. Field X is read from the environment variable REELSIEVE_X."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
+
+    good_ratings: dict[str, FiniteFloat] = Field(
+        default={}, description='least mean rating of a good sample by aspect, as JSON: {"consistency": 4}'
+    )
 
 
 def load_scale(connection: Connection, dataset: Dataset, aspect: str) -> Scale:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assets.scores.registry import METRICS
+from assets.metrics.registry import METRICS
 from db.scores.scorers import StoredScorer
 from db.spelling import suggest_name
 

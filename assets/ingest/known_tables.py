@@ -7,9 +7,9 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from assets.file_state import FileState
 from assets.ingest.manifest import Manifest
 from assets.media.address import find_local_path
+from assets.media.file_state import FileState
 from db.manifest.store import IngestedTable, IngestStore
 
 _RULES = Path(__file__).parent

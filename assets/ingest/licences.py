@@ -6,8 +6,8 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy.engine import Engine
 
-from assets.reports.text import format_portion
-from assets.settings import PREFIX
+from assets.home.settings import PREFIX
+from assets.words.text import format_portion
 from db.manifest.datasets import Dataset
 from db.reports.summary import count_video_statuses, list_videos_without_licence
 

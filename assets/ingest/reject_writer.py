@@ -11,7 +11,7 @@ from assets.ingest.hygiene import format_raw_row
 from assets.ingest.rejects import Code, Reject
 from assets.ingest.rows import RawRow
 from assets.media.address import hide_address_credentials, hide_credentials, is_address
-from assets.reports.text import format_count
+from assets.words.text import format_count
 from db.manifest.rejects import RejectRow
 from db.manifest.store import IngestStore
 

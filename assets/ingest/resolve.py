@@ -26,7 +26,7 @@ from assets.ingest.rows import (
     VideoRow,
 )
 from assets.ingest.video_columns import inspect_videos
-from assets.reports.text import format_count
+from assets.words.text import format_count
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
 from db.manifest.store import IngestStore
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy.engine import Engine
 
-from assets.datasets import find_and_watch_dataset, watch_dataset
+from assets.datasets.lookup import find_and_watch_dataset, watch_dataset
 from assets.ingest.files import check_unchanged, is_unchanged
 from assets.ingest.known_tables import KnownTables
 from assets.ingest.manifest import Manifest, read_manifest_folder

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from assets.file_state import FileState, has_content
+from assets.home.settings import read_settings
 from assets.ingest.hygiene import format_value
 from assets.ingest.paths import PathRejected, resolve_inside
 from assets.ingest.rejects import Code, Reject
@@ -25,11 +25,11 @@ from assets.media.address import (
     parse_member_address,
 )
 from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable, UnavailableKind
+from assets.media.file_state import FileState, has_content
 from assets.media.files import fetch_copy, is_same_object, resolve_address
 from assets.media.members import ContainerPlace, fetch_container_state, hold_member, is_same_container
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectStore
-from assets.settings import read_settings
 from metrics_core.frames import NotAVideo, probe_video
 
 PLACE_COLUMNS = ("uri", "size_bytes", "mtime_ns", "ctime_ns", "inode", "etag", "member_offset")

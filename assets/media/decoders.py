@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from assets.home.settings import read_settings
 from assets.media.address import is_member_address
 from assets.media.settings import MediaSettings
-from assets.reports.text import format_count
-from assets.settings import read_settings
-from assets.sources.base import LineWriter
+from assets.progress import LineWriter
+from assets.words.text import format_count
 from db.evidence.frames import StoredVideo
 from metrics_core.frames.memory import FACT_MODELS_BYTES, PROCESS_BYTES, estimate_video_bytes
 from metrics_core.frames.pool import DecoderPool

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from assets.file_state import FileState, IngestedFileChanged, require_ingested_file, require_regular_file
+from assets.home.settings import read_settings
 from assets.media.address import (
     Address,
     MemberAddress,
@@ -18,6 +18,7 @@ from assets.media.address import (
 )
 from assets.media.cache import CachedCopy, MediaCache
 from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable
+from assets.media.file_state import FileState, IngestedFileChanged, require_ingested_file, require_regular_file
 from assets.media.lance_tables import TABLE_SUFFIX
 from assets.media.members import (
     ContainerPlace,
@@ -31,7 +32,6 @@ from assets.media.members import (
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectState, ObjectStore
 from assets.media.tar_index import Member
-from assets.settings import read_settings
 
 _CHANGED = "the file has changed since it was ingested"
 

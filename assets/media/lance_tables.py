@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from assets.file_state import FileState
 from assets.media.address import Address
 from assets.media.errors import MediaUnavailable, explain_store_error
+from assets.media.file_state import FileState
 from assets.media.private_networks import PrivateAddressRefused, is_allowed_address
 from assets.media.settings import MediaSettings
 from assets.media.store import BLOCK_BYTES

@@ -18,10 +18,10 @@ from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, cast
 
-from assets.file_state import FileState
 from assets.media.address import Address, MemberAddress
 from assets.media.cache import ByteSource
 from assets.media.errors import MediaUnavailable
+from assets.media.file_state import FileState
 from assets.media.lance_tables import fetch_table_state, read_row
 from assets.media.settings import MediaSettings
 from assets.media.store import BLOCK_BYTES, ObjectStore

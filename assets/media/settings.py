@@ -9,9 +9,9 @@ from pathlib import Path
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from assets.home import find_home
+from assets.home.folder import find_home
+from assets.home.settings import PREFIX
 from assets.media.address import AddressRefused, parse_address
-from assets.settings import PREFIX
 from metrics_core.child_processes import locate_path
 
 _ROOT_NAME = re.compile(r"[a-z][a-z0-9_-]*")

@@ -18,7 +18,7 @@ from assets.new_manifest.findings import Caption, Findings, NoManifest, parse_id
 from assets.new_manifest.header_words import KNOWN_HEADERS, drop_form_prefix, normalise_header
 from assets.new_manifest.ratings import RatingColumn, add_ratings, is_rating_name, list_numbers, parse_ratings
 from assets.new_manifest.tool_fields import remove_marks
-from assets.reports.text import format_count, join_names
+from assets.words.text import format_count, join_names
 
 _OWN_FIELDS = frozenset(CaptionRow.model_fields)
 # The columns without a meaning that a sentence names.

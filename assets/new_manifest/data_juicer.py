@@ -16,7 +16,7 @@ from assets.ingest.rows import ORIGIN_FIELDS, CaptionRow, VideoRow
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest
 from assets.new_manifest.tool_fields import NOT_ONE_VIDEO, collect_tool_fields, remove_marks
 from assets.new_manifest.videos import JudgedCells, VideoRegistry
-from assets.reports.text import format_count
+from assets.words.text import format_count
 
 _STATS, _META = "__dj__stats__", "__dj__meta__"
 _TABLE_SUFFIX, _STATS_SUFFIX = ".jsonl", "_stats.jsonl"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from assets.home.settings import read_settings
 from assets.ingest.rejects import CODES, Reject
 from assets.ingest.rows import MAX_DIM, VideoRow
 from assets.media.errors import MediaUnavailable
@@ -26,7 +27,6 @@ from assets.new_manifest.tables import UNREADABLE_TABLE
 from assets.new_manifest.tool_fields import collect_tool_fields
 from assets.new_manifest.tool_vectors import build_vector_row
 from assets.new_manifest.videos import VideoRegistry
-from assets.settings import read_settings
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,8 +14,8 @@ from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from assets.holdings import Holdings
-from assets.home import DEMO_DATASET
+from assets.home.folder import DEMO_DATASET
+from assets.home.settings import read_settings
 from assets.ingest.files import check_regular_file
 from assets.ingest.origin import ORIGIN_FILE
 from assets.ingest.rejects import ManifestError
@@ -44,8 +44,8 @@ from assets.new_manifest.tool_names import TOOL_NAMES, Tool
 from assets.new_manifest.tool_outputs import read_tool_output
 from assets.new_manifest.videos import PathNaming, VideoRegistry
 from assets.new_manifest.write import WrittenTables, check_no_manifest, write_manifest
-from assets.reports.text import format_count
-from assets.settings import read_settings
+from assets.planning.holdings import Holdings
+from assets.words.text import format_count
 
 # Files that show a folder of Hugging Face, where a table counts before caption files.
 _HUGGING_FACE = re.compile(r"(.*/)?(metadata\.(csv|jsonl|parquet)|[^/]+\.arrow|dataset_info\.json)")

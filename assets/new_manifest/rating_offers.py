@@ -8,7 +8,7 @@ from typing import NamedTuple
 from assets.ingest.scales import DEFAULT_SCALE
 from assets.new_manifest.findings import Findings
 from assets.new_manifest.ratings import parse_ratings
-from assets.reports.text import join_names
+from assets.words.text import join_names
 
 # On which people rate, the likeliest first.
 _SCALES = ((1, 5), (1, 7), (0, 5), (1, 10), (0, 10), (0, 100))

@@ -14,7 +14,7 @@ from assets.ingest import strict_json
 from assets.ingest.scales import YES_OR_NO, Scale, parse_scale
 from assets.new_manifest.findings import Caption, Findings, NoManifest, Rating, parse_id
 from assets.new_manifest.header_words import KNOWN_HEADERS, drop_form_prefix, normalise_header
-from assets.reports.text import format_count
+from assets.words.text import format_count
 
 _OVERALL = "overall"
 _RULE = re.compile(r"(.*?)(?:, mean of ([2-9]|[1-9][0-9]{1,6}))?")

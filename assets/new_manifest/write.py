@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from assets.holdings import Holdings, HoldingsTally
 from assets.ingest.dimensions import DIMENSIONS_FILE
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rows import RawRow
 from assets.ingest.scales import SCALES_FILE
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest, shorten_id
+from assets.planning.holdings import Holdings, HoldingsTally
 
 # `videos` last: without it a folder is not yet a manifest.
 TABLE_NAMES = ("ratings", "vectors", "qa", "captions", "videos")

@@ -1,1 +1,1 @@
-"""Selections with a promise: the largest nested set of a recipe that answers confirm to hold few errors."""
+"""Selections with a promise to hold few errors, which answers about a part confirm; and means estimated from a part."""

@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 
 from assets.promise.state import PromiseState, find_judge_id, load_source_answers
 from assets.promise.terms import JUDGE, PromiseTerms
-from assets.reports.text import join_names
+from assets.words.text import join_names
 from db.selection.columns import RATING_PREFIX, TAG_PREFIX
 from db.selection.eligible import EligibleSamples
 from db.selection.promises import AnswerSource, list_late_columns, load_draw_numbers, load_shared_samples

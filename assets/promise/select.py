@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.scales import load_scale
+from assets.progress import LineWriter
 from assets.promise.knowledge import check_knowledge
 from assets.promise.sentences import explain_refusal
 from assets.promise.state import (
@@ -23,7 +24,6 @@ from assets.promise.state import (
 )
 from assets.promise.terms import JUDGE, PromiseTerms, check_scale, check_terms, parse_record
 from assets.selection.select import MakeEncoder, embed_for_recipe
-from assets.sources.base import LineWriter
 from db.manifest.datasets import Dataset
 from db.reports.mean_ratings import list_rated_aspects
 from db.selection.eligible import find_eligible_samples

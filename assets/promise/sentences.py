@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from assets.promise.state import PromiseState
-from assets.reports.text import format_count, join_names
+from assets.words.text import format_count, join_names
 
 
 def explain_promise(promise: Mapping[str, Any], n: int) -> str:

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy.engine import Connection
 
+from assets.progress import LineWriter
 from assets.promise.terms import JUDGE, PromiseTerms
 from assets.selection.pick import pick_sizes
-from assets.sources.base import LineWriter
 from db.scores.sample_scores import ActiveScorer
 from db.selection.candidates import NothingToSelect, load_candidates
 from db.selection.chosen_table import PickedSamples

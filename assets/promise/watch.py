@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.promise.state import load_promise_answers
 from assets.promise.terms import JUDGE, PromiseTerms, parse_record
-from assets.reports.text import format_count
+from assets.words.text import format_count
 from db.manifest.datasets import Dataset
 from db.selection.candidates import NothingToSelect, load_candidates
 from db.selection.conditions import FilterError

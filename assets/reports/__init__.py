@@ -1,1 +1,1 @@
-"""The HTML report of a dataset, and the plots, tables and formatted texts that Dagster's pages share with it."""
+"""The HTML report of a dataset: what it concludes, its figures and its page."""

@@ -8,10 +8,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from assets.agreement.judged import LABELS_ASPECT, SIMPLE_SCORE_COLUMNS
-from assets.plan import Plan
+from assets.planning.plan import Plan
 from assets.reports.answer_records import NextStep, ReportAnswer, ReportAnswers, TrafficLight
 from assets.reports.best_system import answer_best_system
-from assets.reports.labels import format_metric_name
 from assets.reports.records import (
     AspectAgreement,
     DatasetFacts,
@@ -21,8 +20,9 @@ from assets.reports.records import (
     TrustSummary,
     format_aspect,
 )
-from assets.reports.text import format_count, format_percent, format_portion, group_names, join_names
 from assets.trial.sentences import advise_size, find_best_share
+from assets.words.labels import format_metric_name
+from assets.words.text import format_count, format_percent, format_portion, group_names, join_names
 from db.reports.agreement import SPANS_ASPECT
 from db.selection.trials import Trial
 from metrics_core.agreement.conclusions import BETTER_THAN_SIMPLE, TrustLevel

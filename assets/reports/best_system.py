@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from assets.agreement.judged import LABELS_ASPECT
 from assets.reports.answer_records import ReportAnswer, TrafficLight
 from assets.reports.records import AspectAgreement, SystemTable, TrustSummary, format_aspect
-from assets.reports.text import format_count, format_number, group_names, join_names
+from assets.words.text import format_count, format_number, group_names, join_names
 from metrics_core.agreement.baseline_comparison import Coefficient
 from metrics_core.agreement.conclusions import (
     BETTER_THAN_SIMPLE,

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from assets.agreement.progress import compute_rater_consistency
-from assets.reports.labels import STAND_INS, format_metric_name, list_stand_ins, load_metric_label
 from assets.reports.records import DataSummary, MetricSummary, SystemCount
+from assets.words.labels import STAND_INS, format_metric_name, list_stand_ins, load_metric_label
 from db.manifest.datasets import Dataset
 from db.manifest.rating_scales import load_turned_aspects
 from db.reports.agreement import RaterAnswer, count_passed_checks

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from sqlalchemy.engine import Connection
 
 from assets.reports.records import DatasetFacts, FactDistribution, NotableFact, ProposedCondition, VideoCopy
-from assets.reports.text import format_portion
+from assets.words.text import format_portion
 from db.manifest.datasets import Dataset
 from db.reports.facts import (
     VIDEO_FACT_NAMES,

@@ -14,11 +14,12 @@ from markupsafe import Markup
 from assets.agreement.raters import explain_checks
 from assets.reports.answers import LEVEL_LIGHTS
 from assets.reports.best_system import list_leaders, list_people_leaders
-from assets.reports.labels import format_goodness
 from assets.reports.records import MetricPair, MetricSummary, ReferenceCount, Report, SystemTable
 from assets.reports.stressed import list_unstressed
 from assets.reports.systems import MOST_SYSTEMS, choose_shown_means
-from assets.reports.text import (
+from assets.trial.sentences import MEASURE_NAMES, explain_trial
+from assets.words.labels import format_goodness
+from assets.words.text import (
     escape_for_page,
     format_compact,
     format_count,
@@ -27,7 +28,6 @@ from assets.reports.text import (
     format_page_cell,
     format_percent,
 )
-from assets.trial.sentences import MEASURE_NAMES, explain_trial
 from db.selection.trials import Trial
 from metrics_core.agreement.row import ONE_RATER
 from metrics_core.intervals import ClusterMean

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 
 from assets.reports.answers import LEVEL_LIGHTS
-from assets.reports.labels import format_goodness
 from assets.reports.records import AspectAgreement, MetricSpread, Report
 from assets.reports.svg_plots import (
     GREY,
@@ -17,7 +16,8 @@ from assets.reports.svg_plots import (
     plot_scatter,
     plot_shards,
 )
-from assets.reports.text import format_number
+from assets.words.labels import format_goodness
+from assets.words.text import format_number
 
 MOST_ROWS = 24
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from assets.agreement.estimated_means import EstimatedMean
 from assets.agreement.judged import LABELS_ASPECT
 from assets.agreement.progress import RaterConsistency
 from assets.agreement.table import StoredAgreementRow
-from assets.judge.repeated import JudgeSteadiness
+from assets.metrics.judge.repeated import JudgeSteadiness
+from assets.promise.estimated_means import EstimatedMean
 from assets.reports.answer_records import ReportAnswers
 from assets.reports.sample_records import SampleGroup, ShownSample
 from db.reports.agreement import CheckCount

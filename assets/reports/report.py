@@ -11,26 +11,26 @@ from pathlib import Path
 
 from sqlalchemy.engine import Connection, Engine
 
-from assets.agreement.estimated_means import load_estimated_means, store_estimated_means
 from assets.agreement.judged import COMMON_WORDS, LABELS_ASPECT, JudgedSamples, load_judged_snapshot
 from assets.agreement.raters import explain_failed_checks, explain_patterns
+from assets.agreement.scales import RatingSettings
 from assets.agreement.table import load_agreement, store_agreement
-from assets.holdings import load_dataset_holdings
-from assets.home_files import create_home_folder
-from assets.judge.repeated import load_judge_steadiness
-from assets.plan import build_plan, list_scorer_inputs
+from assets.home.files import create_home_folder
+from assets.home.settings import read_settings
+from assets.metrics.judge.repeated import load_judge_steadiness
+from assets.planning.holdings import load_dataset_holdings
+from assets.planning.plan import build_plan, list_scorer_inputs
+from assets.promise.estimated_means import load_estimated_means, store_estimated_means
 from assets.reports.answers import build_answers
 from assets.reports.data import load_data_summary, load_metric_summaries
 from assets.reports.dataset_facts import load_dataset_facts
 from assets.reports.distributions import SAMPLE_KIND, compute_metric_pairs, compute_metric_spreads, draw_captions
-from assets.reports.labels import explain_drawn_ratings, explain_old_ratings, explain_turned_aspects, format_metric_name
 from assets.reports.records import DataSummary, MetricSummary, Report, SystemTable
 from assets.reports.report_files import ReportFiles, create_report_folder, write_report
 from assets.reports.sample_choice import choose_shown_samples
 from assets.reports.samples import load_shown_samples
 from assets.reports.stressed import load_metric_stresses
 from assets.reports.systems import compute_system_tables
-from assets.reports.text import format_count
 from assets.reports.thresholds import (
     compute_share_threshold_rows,
     load_label_threshold_rows,
@@ -38,9 +38,9 @@ from assets.reports.thresholds import (
 )
 from assets.reports.trust import MetricClaims, build_trust_summary, explain_stale_agreement, load_claims
 from assets.scores.base import Scorer
-from assets.settings import read_settings
 from assets.thresholds.ratings import store_rating_thresholds
-from assets.thresholds.settings import RatingSettings
+from assets.words.labels import explain_drawn_ratings, explain_old_ratings, explain_turned_aspects, format_metric_name
+from assets.words.text import format_count
 from db.manifest.datasets import Dataset
 from db.reports.agreement import list_answers
 from db.reports.judgements import load_judgements_by_kind

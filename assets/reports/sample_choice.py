@@ -12,7 +12,7 @@ from assets.agreement.judged import JudgedSamples
 from assets.reports.distributions import SAMPLE_KIND, DrawnCaptions
 from assets.reports.records import DatasetFacts, MetricSummary
 from assets.reports.sample_records import SampleGroup
-from assets.reports.text import format_compact, format_name
+from assets.words.text import format_compact, format_name
 from db.reports.facts import load_first_captions
 from db.scores.score_arrays import ScoreArrays
 from metrics_core.agreement.raters import compute_mean_ratings

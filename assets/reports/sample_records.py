@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from assets.reports.marked_text import TextPiece
-from assets.scores.base import Mark
+from assets.words.marked_text import Mark, TextPiece
 
 
 @dataclass(frozen=True, eq=False)

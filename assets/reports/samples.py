@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
-from assets.reports.marked_text import split_sample_text
 from assets.reports.records import MetricSummary
 from assets.reports.sample_choice import ChosenGroup
 from assets.reports.sample_records import SampleGroup, ShownReference, ShownSample, ShownScore
@@ -17,6 +16,7 @@ from assets.reports.thumbnails import Thumbnails, read_thumbnails
 from assets.scores.base import Scorer
 from assets.scores.explain import explain_score
 from assets.sources.base import MissingEvidence
+from assets.words.marked_text import split_sample_text
 from db.evidence.facts import load_facts
 from db.manifest.datasets import Dataset
 from db.reports.samples import load_ratings_by_sample, load_statuses, load_texts

@@ -9,8 +9,8 @@ from datetime import timezone
 from sqlalchemy.engine import Connection
 
 from assets.reports.records import MetricStress, MetricSummary
-from assets.reports.text import format_count
 from assets.stress.sentences import explain_effect, explain_hole, format_stressed, list_holes, summarise_stress
+from assets.words.text import format_count
 from db.manifest.datasets import Dataset
 from db.scores.stress import Stress, load_stresses
 

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
 from xml.etree import ElementTree
 
-from assets.reports.text import escape_for_page
+from assets.words.text import escape_for_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,7 +10,7 @@ import numpy as np
 from assets.reports.answer_records import TrafficLight
 from assets.reports.records import ScatterPoints
 from assets.reports.svg import render_svg, use_page_style
-from assets.reports.text import escape_for_page
+from assets.words.text import escape_for_page
 from db.reports.summary import Spread
 from metrics_core.agreement.baseline_comparison import Coefficient
 

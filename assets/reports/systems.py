@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from assets.agreement.estimated_means import EstimatedMean
 from assets.agreement.judged import LABELS_ASPECT
+from assets.promise.estimated_means import EstimatedMean
 from assets.reports.records import DataSummary, MetricSummary, SystemTable
 from db.reports.judgements import Judgements
 from db.scores.score_arrays import ScoreArrays

@@ -9,6 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from assets.agreement.judged import LABELS_ASPECT, JudgedSamples
+from assets.agreement.scales import RatingSettings
+from assets.home.settings import read_settings
 from assets.reports.records import (
     LabelThresholdRow,
     MetricSummary,
@@ -16,9 +18,8 @@ from assets.reports.records import (
     ShareThresholdRow,
     TrustSummary,
 )
-from assets.settings import read_settings
 from assets.thresholds.ratings import explain_rating_threshold, explain_simple_score_gain, load_rating_thresholds
-from assets.thresholds.settings import KEPT_SHARES, RatingSettings
+from assets.thresholds.shares import KEPT_SHARES
 from db.manifest.datasets import Dataset
 from db.manifest.rating_scales import load_turned_aspects
 from db.reports.judgements import Judgements

@@ -26,8 +26,8 @@ from assets.reports.records import (
     TrustSummary,
     format_aspect,
 )
-from assets.reports.text import format_number, format_percent
 from assets.scores.base import Scorer
+from assets.words.text import format_number, format_percent
 from db.manifest.datasets import Dataset
 from db.reports.agreement import count_references, find_newest_score_time
 from db.schema.inputs import REFERENCES

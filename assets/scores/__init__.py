@@ -1,1 +1,1 @@
-"""Scores of samples: the scorer of every metric, its Dagster asset with checks, and the loop that scores a shard."""
+"""Scores of samples: what a scorer is, the work it has left, and the loop that scores a shard."""

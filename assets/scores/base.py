@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from sqlalchemy.engine import Connection
 
 from assets.sources.base import Evidence, Source
+from assets.words.marked_text import Mark
 from db.schema.inputs import Input
 from db.scores.pending import PendingSample
 
@@ -27,17 +28,6 @@ class Outcome:
     status: str = "ok"
     reason: str | None = None
     components: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A piece of a caption, or of the answer to a question, that a metric calls wrong, and the reason. start, end:
-    places of its first character and after its last one, from 0.
-    """
-
-    start: int
-    end: int
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

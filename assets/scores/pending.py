@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlalchemy.engine import Connection, Engine
 
-from assets.reports.text import format_name
 from assets.scores.base import Refusing, Scorer
 from assets.sources.base import BATCH_SIZE, Forecast, Order, Source, walk_sources
+from assets.words.text import format_name
 from db.evidence.models import compute_fingerprint
 from db.manifest.datasets import Dataset
 from db.schema.inputs import DRAW_NAME

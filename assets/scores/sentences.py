@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from assets.reports.tables import escape_markdown, shorten_text
-from assets.reports.text import format_count, format_name, format_number, format_portion
+from assets.words.tables import escape_markdown, shorten_text
+from assets.words.text import format_count, format_name, format_number, format_portion
 from db.scores.quality import MeanScore, StatusCount
 from metrics_core.intervals import mean_interval
 

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from sqlalchemy.engine import Engine
 
+from assets.progress import LineWriter
 from assets.selection.export_input import Batch, ExportInput, check_batches, load_export_input
 from assets.selection.export_target import (
     PASSPORT_SUFFIX,
@@ -35,7 +36,6 @@ from assets.selection.frozen_media import MediaGone, MediaRows
 from assets.selection.partial_file import open_partial_file, remove_abandoned
 from assets.selection.partial_folder import PARTIAL_SUFFIX, open_partial_folder
 from assets.selection.passport import format_passport
-from assets.sources.base import LineWriter
 from db.selection.exports import ExportColumn, load_export_batches, load_media_in_tars
 from db.selection.recipes import SelectionError
 from metrics_core.frames import compute_content_sha256

@@ -9,8 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from assets.progress import LineWriter
 from assets.selection.passport import make_passport
-from assets.sources.base import LineWriter
 from db.selection.exports import (
     ExportColumn,
     FrozenSelection,

@@ -15,9 +15,9 @@ from sqlalchemy.engine import Engine
 
 from assets.media.address import is_address, is_member_address, parse_member_address
 from assets.media.files import IngestedFileUnreadable, hold_ingested_file
+from assets.progress import LineWriter
 from assets.selection.export_input import Batch, ExportInput, check_batches
 from assets.selection.formats.json_lines import build_row_objects
-from assets.sources.base import LineWriter
 from db.selection.exports import load_current_videos, load_export_batch
 from db.selection.recipes import SelectionError
 

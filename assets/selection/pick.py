@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy.engine import Connection
 
-from assets.reports.text import format_count, format_percent
+from assets.progress import LineWriter
 from assets.selection.places import count_places
 from assets.selection.vectors import load_unit_vectors
-from assets.sources.base import LineWriter
+from assets.words.text import format_count, format_percent
 from db.selection.candidates import Candidates, NothingToSelect, compute_key_places
 from db.selection.chosen_table import PickedSamples
 from db.selection.exports import strip_folders

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from assets.reports.text import format_count
+from assets.words.text import format_count
 from db.selection.recipes import REST_QUOTA, Recipe, SelectionError
 from db.spelling import suggest_name
 from metrics_core.selection.strata import count_in_share, divide_places

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
-from assets.reports.text import format_count, join_names
+from assets.progress import LineWriter
 from assets.selection.pick import combine_values, pick_samples
 from assets.selection.places import count_places
 from assets.selection.vectors import embed_missing_texts
-from assets.sources.base import LineWriter
-from assets.thresholds.settings import KEPT_SHARES
+from assets.thresholds.shares import KEPT_SHARES
 from assets.trial.sentences import advise_size
+from assets.words.text import format_count, join_names
 from db.evidence.models import find_model_id
 from db.manifest.datasets import Dataset
 from db.selection.candidates import Candidates, list_texts_without_vector, load_candidates

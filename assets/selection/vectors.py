@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy.engine import Connection, Engine
 
-from assets.reports.text import format_count
+from assets.planning.timing import Clock, format_duration, measure_rate
+from assets.progress import LineWriter
 from assets.scores.base import Scorer
-from assets.sources.base import LineWriter
 from assets.sources.texts import TextVectors, embed_texts
-from assets.timing import Clock, format_duration, measure_rate
+from assets.words.text import format_count
 from db.evidence.embeddings import find_sample_key_of_text, load_vectors_by_digest
 from db.evidence.models import find_model_id
 from db.selection.recipes import SelectionError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from assets.reports.text import format_count, format_percent
+from assets.words.text import format_count, format_percent
 
 _WORTH_TELLING = 0.05
 _HOW = {"random": " (drawn by seed {seed})", "include": " (ties: include)", "exclude": " (ties: exclude)"}

@@ -1,1 +1,1 @@
-"""Sources: steps that ask a model for evidence about samples. Every source has its own Dagster asset and tables."""
+"""Sources: steps that ask a model for evidence about samples, each with its own tables; and the measured facts."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from assets.progress import LineWriter
 from db.evidence.frames import LoadVideos
 from db.evidence.models import find_model_id
 from db.manifest.datasets import Dataset
@@ -18,7 +19,6 @@ from db.scores.pending import PendingSample, load_samples, split_ids
 from metrics_core.protocols import ModelIdentity
 
 T = TypeVar("T")
-LineWriter = Callable[[str], None]
 # Samples loaded at a time.
 BATCH_SIZE = 256
 

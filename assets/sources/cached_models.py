@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
-from assets.sources.base import LineWriter
+from assets.progress import LineWriter
 from assets.sources.memo import ask_missing
 from assets.sources.texts import embed_texts
 from db.evidence.embeddings import list_missing_texts, load_text_vectors

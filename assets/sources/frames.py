@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import numpy as np
 from sqlalchemy.engine import Engine
 
-from assets.facts.rows import build_video_facts
 from assets.media.decoders import (
     choose_decoder_pool,
     count_cores,
@@ -21,8 +20,10 @@ from assets.media.decoders import (
     count_pixels,
 )
 from assets.media.files import IngestedFileUnreadable, hold_ingested_file
-from assets.reports.text import format_portion
-from assets.sources.base import Evidence, Examination, LineWriter, Order, Source
+from assets.progress import LineWriter
+from assets.sources.base import Evidence, Examination, Order, Source
+from assets.sources.video_facts import build_video_facts
+from assets.words.text import format_portion
 from db.evidence.facts import VideoFacts, find_unmeasured_videos, store_video_facts
 from db.evidence.frames import (
     LoadVideos,

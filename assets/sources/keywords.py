@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from sqlalchemy.engine import Engine
 
 from assets.models.chat import ChatSettings, ChatTally, CountingChatModel
-from assets.reports.text import format_portion
 from assets.sources.base import Evidence, Forecast, Order, Source
 from assets.sources.texts import TextVectors
+from assets.words.text import format_portion
 from db.evidence.frames import LoadVideos
 from db.evidence.keywords import load_keywords, store_keywords
 from db.evidence.models import register_model

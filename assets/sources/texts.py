@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
 from assets.models.chat import make_recording_encoder
-from assets.reports.text import format_count, format_portion
-from assets.sources.base import Evidence, Forecast, LineWriter, Order, Source
+from assets.progress import LineWriter
+from assets.sources.base import Evidence, Forecast, Order, Source
 from assets.sources.memo import ask_missing
+from assets.words.text import format_count, format_portion
 from db.evidence.embeddings import (
     NearestReference,
     StoredVectors,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assets.reports.text import format_count, format_name, format_percent, format_short
+from assets.words.text import format_count, format_name, format_percent, format_short
 from db.scores.stress import Stress, StressEffect
 from metrics_core.calibration.rated_search import FEWEST_VIDEOS
 from metrics_core.stress.rewrites import REWRITE_KINDS

@@ -12,10 +12,11 @@ from datetime import datetime, timezone
 import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
+from assets.progress import LineWriter
 from assets.scores.base import Outcome, Scorer
 from assets.scores.pending import RefusalCounts, find_scorer_id, format_refusals
 from assets.scores.run import score_without_database
-from assets.sources.base import BATCH_SIZE, LineWriter, NeedsDatabase
+from assets.sources.base import BATCH_SIZE, NeedsDatabase
 from assets.stress.records import ShownRewrite, StressResult
 from db.evidence.frames import make_video_loader
 from db.manifest.datasets import Dataset

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assets.reports.text import format_count
+from assets.words.text import format_count
 from db.selection.candidates import WHOLE_STRATUM
 from db.selection.recipes import SelectionError
 from db.selection.trial_rows import FrozenCaption, TrialCaptions, TrialVideo

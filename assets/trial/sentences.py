@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from assets.reports.text import format_count, format_percent, join_names
 from assets.trial.arms import ALL, COPY, NOISE_SHARE, NOISY
 from assets.trial.parts import BEST_RATED
+from assets.words.text import format_count, format_percent, join_names
 from db.selection.trials import ArmResult, Trial
 
 MEASURE_NAMES = {"mrr": "mean reciprocal rank"}

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from sqlalchemy.engine import Connection, Engine
 
+from assets.progress import LineWriter
 from assets.scores.base import Scorer
 from assets.selection.pick import pick_sizes
 from assets.selection.select import embed_for_recipe
 from assets.selection.vectors import find_text_encoder
-from assets.sources.base import BATCH_SIZE, LineWriter
+from assets.sources.base import BATCH_SIZE
 from assets.sources.frames import SampledFrames
 from assets.trial.arms import Arm, build_arms, build_controls, build_fixed_arm
 from assets.trial.own_trainer import OwnTrainer

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from assets.reports.text import format_count
 from assets.trial.arms import TrialRun
 from assets.trial.parts import TrialParts, compute_digest, format_digest
 from assets.trial.vectors import TrialVectors, build_trial_vectors
+from assets.words.text import format_count
 from db.selection.recipes import SelectionError
 from db.selection.trials import TrainedRun
 from metrics_core.trial import StudentSettings, TooFewRows, TrainingPairs, measure_retrieval, train_student

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 from sqlalchemy.engine import Connection, Engine, RowMapping
 
-from assets.leases import hold_datasets
-from assets.reports.text import format_count
+from assets.datasets.leases import hold_datasets
+from assets.progress import LineWriter
 from assets.scores.base import Scorer
-from assets.sources.base import LineWriter
 from assets.trial.arms import RANDOM, Arm, TrialRun
 from assets.trial.parts import TrialParts, compute_digest
 from assets.trial.setup import TrialRequest, TrialSetup, prepare_trial
 from assets.trial.trainer import Trainer
+from assets.words.text import format_count
 from db.manifest.datasets import Dataset, find_dataset
 from db.selection.recipes import SelectionError, convert_rule, parse_recipe
 from db.selection.stored_selections import require_selection

@@ -62,7 +62,7 @@ class ChatBench(Bench):
 
     def answerer(self, r: int = DEFAULT_R) -> ChatAnswerer:
         """The answerer that asks the model; r does not matter, since a model reads the whole text."""
-        from assets.qeva.settings import QEVASettings
+        from assets.metrics.qeva.settings import QEVASettings
 
         names = ("qeva_text_model", "qeva_text_url", "qeva_text_key_variable")
         variables = {name: f"REELSIEVE_{name.upper()}" for name in names}

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from assets.dataset_changes import report_dataset_changes
+from assets.datasets.changes import report_dataset_changes
 from orchestration.cli import (
     calibrate,
     compare,

@@ -12,8 +12,8 @@ from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
     from assets.agreement.comparison import Comparison, MovedSample
-    from assets.agreement.estimated_means import EstimatedMean
-    from assets.judge.repeated import JudgeSteadiness
+    from assets.metrics.judge.repeated import JudgeSteadiness
+    from assets.promise.estimated_means import EstimatedMean
     from db.manifest.datasets import Dataset
     from metrics_core.agreement import Estimate, PeopleComparison
     from orchestration.installation import Installation
@@ -36,7 +36,7 @@ def compare(
     from assets.agreement.compare import compare_scorers
     from assets.agreement.comparison import explain_comparison
     from assets.agreement.question_state import explain_questions
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
 
     stored_dataset = require_dataset(installation.engine, dataset)
     comparison, drawn_sentences = (
@@ -67,7 +67,7 @@ def compare(
 
 def _load_steadiness(installation: Installation, dataset: Dataset, comparison: Comparison) -> list[JudgeSteadiness]:
     """Load the variance of the answers of both scorers' judges, where they were asked several times about a text."""
-    from assets.judge.repeated import load_judge_steadiness
+    from assets.metrics.judge.repeated import load_judge_steadiness
 
     with installation.engine.connect() as connection:
         sides = (comparison.first.scorer, comparison.second.scorer)
@@ -76,7 +76,7 @@ def _load_steadiness(installation: Installation, dataset: Dataset, comparison: C
 
 def _load_means(installation: Installation, dataset: Dataset, comparison: Comparison) -> list[EstimatedMean]:
     """Load the means of ratings and of the judge over all captions, corrected by one scorer and by the other."""
-    from assets.agreement.estimated_means import estimate_means
+    from assets.promise.estimated_means import estimate_means
 
     with installation.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
         return estimate_means(connection, dataset, [comparison.first.scorer, comparison.second.scorer])
@@ -117,7 +117,7 @@ def _print_means(means: list[EstimatedMean]) -> None:
 def _print_scorers(comparison: Comparison) -> None:
     """Print both scorers, their settings that differ, and how many samples are compared."""
     from assets.agreement.comparison import format_missing_scores
-    from assets.reports.text import format_count
+    from assets.words.text import format_count
 
     sides = {"A": comparison.first, "B": comparison.second}
     for letter, side in sides.items():
@@ -162,7 +162,7 @@ def _print_movers(comparison: Comparison) -> None:
 
 def _print_people(comparison: Comparison) -> None:
     """Print how closely both scorers agree with people."""
-    from assets.reports.text import format_count
+    from assets.words.text import format_count
 
     for people in comparison.people:
         raters = format_count(people.n_raters, "rater")
@@ -205,7 +205,7 @@ def format_short_estimate(estimate: Estimate) -> str:
     """Return an estimate in three decimals without the leading zero, with its 95 % interval, such as `.412 [.380,
     .441]`. Only the value if there is no interval, and a dash if there is no value.
     """
-    from assets.reports.text import format_short
+    from assets.words.text import format_short
 
     if estimate.low is None or estimate.high is None:
         return format_short(estimate.value)

@@ -92,7 +92,7 @@ def _format_toml_default(field: FieldInfo) -> str:
 
 
 def _list_settings() -> list[dict[str, Any]]:
-    from assets.settings import read_settings
+    from assets.home.settings import read_settings
     from orchestration.settings import get_settings
     from orchestration.settings.groups import list_settings_groups
 
@@ -115,7 +115,7 @@ def _explain_origin(name: str, group: BaseSettings) -> str:
     """Return the origin of a value: "default", "environment", or the key with the name of its file, whose folder is
     printed below the table.
     """
-    from assets.settings import find_setting_place, format_variable_name
+    from assets.home.settings import find_setting_place, format_variable_name
 
     if file_place := find_setting_place(format_variable_name(name)):
         return file_place.removeprefix(f"{Path(file_place.partition(': ')[0]).parent}/")

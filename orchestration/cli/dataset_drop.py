@@ -27,7 +27,7 @@ def drop(
     The files of its manifest, its videos, reports and exports stay too. Without a terminal nothing is dropped unless
     --yes is given. With --metric only scores go that rs.import_scores stored; the last of them takes the column along.
     """
-    from assets.reports.text import format_count
+    from assets.words.text import format_count
     from orchestration import removal
 
     going, n_selections = removal.count_droppable_rows(installation, dataset, metric)

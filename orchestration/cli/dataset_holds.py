@@ -32,9 +32,9 @@ def show_holders(
     Copies of its file under other names count too, and all that a tar file or Lance table of this machine holds.
     Exports are files that Reelsieve does not keep track of: the passport of an export names its selection.
     """
+    from assets.home.settings import read_settings
     from assets.media.held_video import find_held_video
     from assets.media.settings import MediaSettings
-    from assets.settings import read_settings
     from db.selection.holders import list_holding_datasets, list_holding_selections
 
     held = find_held_video(name, read_settings(MediaSettings))

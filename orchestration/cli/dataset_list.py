@@ -57,7 +57,7 @@ def show_datasets(
 
 def _list_dataset_states(installation: Installation, name: str | None) -> list[dict[str, Any]]:
     """Return a row of counts for the dataset of this name, or without a name for every dataset."""
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
     from assets.scores.pending import count_pending_by_shard
     from db.manifest.datasets import list_datasets
     from db.reports.summary import load_dataset_summary

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @pass_installation
 def show_rejects(installation: Installation, dataset: DatasetName, as_json: AsJson = False) -> None:
     """List the rows that the last ingest of every file refused, with the reasons."""
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
     from db.manifest.rejects import list_rejects
 
     dataset_row = require_dataset(installation.engine, dataset)

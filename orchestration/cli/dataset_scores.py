@@ -50,8 +50,8 @@ def show_scores(
 
     A metric without any value is left out, with the reason.
     """
-    from assets.datasets import require_dataset
-    from assets.reports.labels import load_metric_label
+    from assets.datasets.lookup import require_dataset
+    from assets.words.labels import load_metric_label
     from db.scores.sample_scores import list_scores, load_active_scorers
 
     if components and not as_json:

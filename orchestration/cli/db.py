@@ -40,7 +40,7 @@ def start(
 
 
 def _set_listening(installation: Installation, is_wanted: bool) -> None:
-    from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
+    from assets.metrics.registry import METRIC_INPUTS, SOURCE_TABLES
     from db.schema.migrate import migrate as run_migrations
     from db.server.access import start_listening, stop_listening
 
@@ -86,7 +86,7 @@ def url(
 @pass_installation
 def migrate(installation: Installation, as_json: AsJson = False) -> None:
     """Create the databases if they are missing, and bring their tables to the newest revision."""
-    from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
+    from assets.metrics.registry import METRIC_INPUTS, SOURCE_TABLES
     from db.schema.migrate import migrate as run_migrations
 
     revision = run_migrations(installation.database_url, METRIC_INPUTS, SOURCE_TABLES)
@@ -121,7 +121,7 @@ def restore(
 
     Only rows are taken from it, into tables that Reelsieve makes: no code of a back-up is run.
     """
-    from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
+    from assets.metrics.registry import METRIC_INPUTS, SOURCE_TABLES
     from db.schema.migrate import REVISION
     from db.server.restore import restore_backup
     from orchestration.installation import create_dagster_tables

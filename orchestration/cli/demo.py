@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from assets.home import DEMO_DATASET
-from assets.home_files import keep_files_private
+from assets.home.files import keep_files_private
+from assets.home.folder import DEMO_DATASET
 from orchestration.cli.output import console, print_end, print_rows
 from orchestration.cli.pass_installation import pass_installation
 
@@ -26,7 +26,7 @@ KEPT_SHARE = 0.125
 @pass_installation
 def demo(installation: Installation) -> None:
     """Ingest, score and select a few drawn clips, and show the results. A second run scores nothing anew."""
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
     from assets.reports.answer_records import ReportAnswers
     from orchestration.conclusions import load_current_conclusions
     from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
@@ -83,7 +83,7 @@ def _calibrate(installation: Installation) -> bool:
 
     Returns whether they were chosen now.
     """
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
     from assets.scores.pending import store_scorer
     from db.scores.thresholds import load_label_thresholds
     from orchestration.launch import run_calibration
@@ -104,7 +104,7 @@ def _calibrate(installation: Installation) -> bool:
 
 
 def _show_systems(installation: Installation, dataset: Dataset, metrics: Sequence[str]) -> None:
-    from assets.reports.labels import load_metric_label
+    from assets.words.labels import load_metric_label
     from db.scores.store import find_active_scorer, load_values_by_system
 
     means: dict[str, dict[str, float]] = {}
@@ -122,7 +122,7 @@ def _show_systems(installation: Installation, dataset: Dataset, metrics: Sequenc
 
 
 def _show_best_and_worst(installation: Installation, dataset: Dataset, metric: str) -> None:
-    from assets.reports.tables import shorten_text
+    from assets.words.tables import shorten_text
     from db.scores.store import find_active_scorer, list_best_and_worst
 
     with installation.engine.connect() as connection:

@@ -27,9 +27,9 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Show why a sample has its scores: what the metrics compared, what decided, and the facts about text and video."""
-    from assets.datasets import require_dataset
-    from assets.reports.text import format_compact
+    from assets.datasets.lookup import require_dataset
     from assets.scores.explain import explain_score, load_facts_of_key
+    from assets.words.text import format_compact
     from orchestration.cli.metric_names import choose_dataset_metrics
 
     dataset_row = require_dataset(installation.engine, dataset)

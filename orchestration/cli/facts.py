@@ -20,8 +20,8 @@ def facts(installation: Installation, dataset: DatasetName, as_json: AsJson = Fa
     Only missing facts are measured, so the same command goes on after a stop. View sample_scores has a column for every
     fact. These numbers describe. A higher one is not better.
     """
-    from assets.datasets import require_dataset
-    from assets.reports.text import format_count
+    from assets.datasets.lookup import require_dataset
+    from assets.words.text import format_count
     from db.evidence.facts import compute_fact_spreads, list_measurement_errors
     from orchestration.launch import run_facts
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
-from assets.settings import SettingsError
+from assets.home.settings import SettingsError
 from db.server.embedded import create_home
 from db.server.urls import DatabaseUnavailable
 from orchestration.passwords import hide_passwords

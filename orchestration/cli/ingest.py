@@ -42,10 +42,10 @@ def ingest(
 
     The same folder again changes nothing.
     """
-    from assets.datasets import BadDatasetName, check_dataset_name
+    from assets.datasets.lookup import BadDatasetName, check_dataset_name
     from assets.ingest.manifest import explain_files, read_manifest_folder
     from assets.ingest.manifest_tables import list_field_names
-    from assets.reports.text import format_count
+    from assets.words.text import format_count
     from orchestration.launch import run_ingest
 
     try:

@@ -108,8 +108,8 @@ def format_media_roots(root: tuple[str, Path]) -> str:
     """Return the JSON for REELSIEVE_MEDIA_ROOTS, {name: folder}: the media roots of the settings, and this (name,
     folder) in addition.
     """
+    from assets.home.settings import read_settings
     from assets.media.settings import MediaSettings
-    from assets.settings import read_settings
 
     name, folder = root
     return json.dumps({**read_settings(MediaSettings).media_roots, name: str(folder)})
@@ -120,7 +120,7 @@ def print_findings(made: NewManifest) -> None:
     captions of the five largest systems, references and ratings.
     """
     from assets.new_manifest.rating_offers import list_rating_offers
-    from assets.reports.text import format_count
+    from assets.words.text import format_count
 
     systems, holdings, extracted = made.tables.systems, made.holdings, made.extractor
     console.print(f"found: {made.source_description}", markup=False, soft_wrap=True)

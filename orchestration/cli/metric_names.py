@@ -16,7 +16,7 @@ def choose_metrics(installation: Installation, chosen: list[str] | None) -> list
     """Return the chosen metrics and simple scores, without repeats. With None or an empty list return all usable
     metrics, which opens the database. Raises UsageError for an unknown name.
     """
-    from assets.scores.registry import METRICS
+    from assets.metrics.registry import METRICS
 
     return _check_metric_names(METRICS, chosen) if chosen else installation.usable_metrics
 

@@ -25,7 +25,7 @@ from assets.progress import throttle_lines
 from orchestration.cli.table_layout import lay_out_table, make_column, print_table_or_records
 
 if TYPE_CHECKING:
-    from assets.plan import Plan
+    from assets.planning.plan import Plan
     from assets.reports.answer_records import ReportAnswers
 
 

@@ -120,7 +120,7 @@ def rate(
 def _require_scale_ends(installation: Installation, name: str, aspect: str) -> None:
     """Raise UsageError for an aspect whose scale has no ends, since no answer to an attention check can be judged."""
     from assets.agreement.scales import load_scale
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
 
     dataset = require_dataset(installation.engine, name)
     with installation.engine.connect() as connection:
@@ -134,7 +134,7 @@ def _print_question(installation: Installation, name: str, aspect: str, text: st
     """Print what is known about a question so far; return the draws, which the pages use. Raises BadQuestion."""
     from assets.agreement.question_state import compute_question_state
     from assets.agreement.questions import DrawCache
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
 
     dataset, draws = require_dataset(installation.engine, name), DrawCache(installation.engine)
     drawn = draws.load(dataset, text, seed)
@@ -149,7 +149,7 @@ def _print_promise(installation: Installation, name: str, promise_id: int) -> st
     """Print how many answers a promise needs, and return the aspect that people rate for it. Raises SelectionError, and
     UsageError for a promise that a judge answers.
     """
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
     from assets.promise.select import load_promise_state
     from assets.promise.sentences import explain_countdown
     from assets.selection.vectors import find_text_encoder

@@ -34,7 +34,7 @@ def prepare_recipe(installation: Installation, options: Mapping[str, Any]) -> tu
     values by parameter name, of which `dataset`, `recipe` and the fields of a recipe count. Raises SelectionError as
     `parse_recipe_options` does, and what `require_dataset` raises.
     """
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
 
     rule = parse_recipe_options(options)
     dataset = require_dataset(installation.engine, options["dataset"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assets.home_files import keep_files_private
+from assets.home.files import keep_files_private
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, show_progress
 from orchestration.cli.pass_installation import pass_installation
 
@@ -26,7 +26,7 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write a page about a dataset: its systems, whether each metric agrees with people, and samples to look at."""
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
     from assets.reports.report import choose_report_folder, create_report
 
     stored_dataset = require_dataset(installation.engine, dataset)

@@ -91,7 +91,7 @@ def score(
     After a stop, run the same command again: nothing is computed twice. Commands that run at once, on this or other
     machines, share the shards among them.
     """
-    from assets.scores.registry import list_source_classes
+    from assets.metrics.registry import list_source_classes
     from orchestration.cluster.launch import run_scoring_on_ray
     from orchestration.forecasts import explain_unscorable_metrics, forecast_scoring, load_dataset_plan
     from orchestration.launch import run_facts, run_scoring
@@ -148,7 +148,7 @@ def _build_draw(
 
 def _take_draw(installation: Installation, dataset: str, metrics: list[str], draw: Draw) -> None:
     """Print what the samples of a draw will cost, and store the draw."""
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
     from assets.scores.draws import store_draw
     from orchestration.forecasts import forecast_scoring
 
@@ -166,7 +166,7 @@ def _format_forecast(row: Mapping[str, Any]) -> str:
     ...     "tokens out": 240, "money": 0.5})
     'judge: 2 drawn samples without a score; 2 requests at most to m, 3,000 tokens in, 240 out, price 0.5'
     """
-    from assets.reports.text import format_count
+    from assets.words.text import format_count
 
     samples = f"{row['metric']}: {format_count(row['pending'], 'drawn sample')} without a score"
     if not row["calls at most"]:
@@ -181,7 +181,7 @@ def _format_values(installation: Installation, dataset: str, metrics: list[str])
     """Return a sentence that counts a dataset's samples with a value by these metrics, of which a stored result may
     have none.
     """
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
     from db.scores.sample_scores import load_active_scorers
 
     stored = require_dataset(installation.engine, dataset)

@@ -36,7 +36,7 @@ def search(
     videos come with the manifest. The similarity orders the hits; it is
     not a score.
     """
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
     from assets.search import SearchSettings, search_captions, search_frames, search_like_video
 
     if (text is None) == (like is None) or (like is None and encoder) or (like and frames):
@@ -64,7 +64,7 @@ def search(
 
 def _format_hit(row: Mapping[str, Any], with_dataset: bool) -> dict[str, Any]:
     """Return the columns of a search hit that fit on a line or two."""
-    from assets.reports.tables import shorten_text
+    from assets.words.tables import shorten_text
 
     dataset = {"dataset": row["dataset"]} if with_dataset else {}
     if "text" not in row:

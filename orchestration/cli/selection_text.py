@@ -53,8 +53,8 @@ def explain_choice(numbers: Mapping[str, Any], recipe: Mapping[str, Any]) -> Ite
     """Yield sentences on ties, thresholds, near-duplicates and missing values of a selection; nothing where there are
     none. numbers: the columns of its row in table `selection`, and its thresholds under `cuts`. recipe: as plain data.
     """
-    from assets.reports.text import format_count
     from assets.selection.wording import explain_thresholds, explain_ties
+    from assets.words.text import format_count
 
     yield from explain_ties(numbers["n"], numbers["n_tied"], numbers["n_tied_left"], recipe)
     yield from explain_thresholds(numbers["cuts"])
@@ -84,7 +84,7 @@ def _print_numbers(
     end: str,
     n_others: int,
 ) -> None:
-    from assets.reports.text import format_count
+    from assets.words.text import format_count
 
     things = {"caption": "captions", "qa": "question-answer pairs"}.get(numbers["kind"], "samples")
     size = f"{numbers['n']} of {numbers['n_eligible']} {things} of {dataset}"
@@ -109,7 +109,7 @@ def _describe_choice(installation: Installation, rule: Recipe, cutoff: float) ->
 
 def _label(installation: Installation, rule: Recipe) -> str:
     """Return the label of what ranked the samples: a metric with its models, or the mean of several."""
-    from assets.reports.labels import load_metric_label
+    from assets.words.labels import load_metric_label
 
     with installation.engine.connect() as connection:
         labels = [load_metric_label(connection, name) for name in rule.by]

@@ -32,7 +32,7 @@ def print_selections(
     """List frozen selections with their size and recipe, the newest first."""
     if context.invoked_subcommand is not None:
         return
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
     from db.selection.recipes import convert_rule
     from db.selection.stored_selections import list_selections
 

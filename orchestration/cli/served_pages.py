@@ -28,7 +28,7 @@ def serve_pages(
     UnknownDataset, and RequestRefused if the port is taken.
     """
     check_port(port)
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
     from orchestration.look.serving import serve_look_pages
     from orchestration.web.access import TOKEN, open_page_keys
 

@@ -46,8 +46,8 @@ def stress(
 
 
 def _print(result: StressResult) -> None:
-    from assets.reports.text import format_count, format_short
     from assets.stress.sentences import explain_stress
+    from assets.words.text import format_count, format_short
 
     stress = result.stress
     for sentence in explain_stress(stress, stress.metric):
@@ -81,8 +81,8 @@ def _print(result: StressResult) -> None:
 
 def _build_row(effect: StressEffect) -> dict[str, Any]:
     """One kind of rewrite, in a row that fits 80 columns."""
-    from assets.reports.text import NO_VALUE, format_percent
     from assets.stress.sentences import format_change
+    from assets.words.text import NO_VALUE, format_percent
 
     has_sign = effect.best_look_alike is not None
     return {

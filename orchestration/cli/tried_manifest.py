@@ -11,16 +11,16 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assets.home_files import create_home_folder, keep_files_private
+from assets.home.files import create_home_folder, keep_files_private
 from orchestration.cli.init import MEDIA_ROOTS, choose_ratings, format_media_roots, print_findings, print_written_files
 from orchestration.cli.output import console, print_sentence, show_progress
 from orchestration.cli.refusals import UsageError
 
 if TYPE_CHECKING:
-    from assets.holdings import Holdings
     from assets.new_manifest.columns import ColumnNames
     from assets.new_manifest.make import NewManifest
     from assets.new_manifest.tool_names import Tool
+    from assets.planning.holdings import Holdings
     from orchestration.installation import Installation
 
 _DIGITS = 8
@@ -50,8 +50,8 @@ def find_or_make_manifest(
     source: a folder, or a file in it. column_names, tool: as in `create_manifest`. Raises NoManifest, ManifestError,
     and UsageError where there is a manifest already and columns are named.
     """
-    from assets.holdings import read_manifest_holdings
     from assets.new_manifest.make import require_source, suggest_dataset_name
+    from assets.planning.holdings import read_manifest_holdings
 
     path = require_source(source)
     folder = path if path.is_dir() else path.parent
@@ -79,7 +79,7 @@ def name_manifest_files(folder: Path) -> str:
     """Return the names of the files of the manifest in a folder, as an enumeration for a sentence."""
     from assets.ingest.manifest import list_table_files
     from assets.ingest.scales import SCALES_FILE
-    from assets.reports.text import join_names
+    from assets.words.text import join_names
 
     scales = [SCALES_FILE] if (folder / SCALES_FILE).is_file() else []
     return join_names([*(path.name for path in list_table_files(folder).values()), *scales])
@@ -137,9 +137,9 @@ def _create_manifest(
 
 def _find_new_root(folder: Path, manifest: Path) -> tuple[str, Path] | None:
     """Return the name and the folder of a media root that the videos need; None if the manifest's folder holds them."""
+    from assets.home.settings import read_settings
     from assets.media.settings import MediaSettings
     from assets.new_manifest.videos import PathNaming
-    from assets.settings import read_settings
 
     name = PathNaming.choose(folder, manifest, read_settings(MediaSettings).media_roots).new_root
     return None if name is None else (name, folder)

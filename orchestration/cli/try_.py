@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assets.home_files import keep_files_private
+from assets.home.files import keep_files_private
 from orchestration.cli.column_options import Columns, Ratings, parse_column_names
 from orchestration.cli.init import ToolOption
 from orchestration.cli.output import (
@@ -25,8 +25,8 @@ from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.tried_manifest import find_or_make_manifest, name_manifest_files
 
 if TYPE_CHECKING:
-    from assets.holdings import Holdings
-    from assets.plan import Plan
+    from assets.planning.holdings import Holdings
+    from assets.planning.plan import Plan
     from assets.reports.report_files import ReportFiles
     from orchestration.installation import Installation
 
@@ -93,7 +93,7 @@ def try_folder(
 
 def _print_time(installation: Installation, folder: Path, plan: Plan) -> None:
     """Print about how long everything takes, unless the dataset exists already."""
-    from assets.timing import estimate_time
+    from assets.planning.timing import estimate_time
     from db.manifest.datasets import list_datasets
 
     with installation.engine.connect() as connection:
@@ -108,7 +108,7 @@ def _print_time(installation: Installation, folder: Path, plan: Plan) -> None:
 
 def _check_name(installation: Installation, dataset: str, folder: Path, home: Path) -> None:
     """Raise UsageError for a name that cannot be used, or a dataset that has videos of another folder."""
-    from assets.datasets import BadDatasetName, check_dataset_name
+    from assets.datasets.lookup import BadDatasetName, check_dataset_name
     from db.manifest.datasets import find_first_video_uri
     from orchestration.cli.refusals import UsageError
 
@@ -124,7 +124,7 @@ def _check_name(installation: Installation, dataset: str, folder: Path, home: Pa
 
 def _ingest(installation: Installation, folder: Path, dataset: str) -> None:
     """Ingest the manifest, and print what is refused or damaged."""
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
     from db.manifest.rejects import list_rejects
     from db.reports.summary import list_unreadable_videos
     from orchestration.launch import run_ingest
@@ -155,8 +155,8 @@ def _require_videos(dataset: str, stored: Plan) -> None:
 
 
 def _count_undescribed_videos(installation: Installation, dataset: str) -> int:
-    from assets.datasets import require_dataset
-    from assets.facts.measure import count_unmeasured_videos
+    from assets.datasets.lookup import require_dataset
+    from assets.sources.facts import count_unmeasured_videos
     from metrics_core.facts.models import find_fact_models
 
     found = require_dataset(installation.engine, dataset)
@@ -165,7 +165,7 @@ def _count_undescribed_videos(installation: Installation, dataset: str) -> int:
 
 def _describe(installation: Installation, dataset: str, n_videos: int) -> None:
     """Measure the facts that are missing. n_videos: of how many videos they were, before any was scored."""
-    from assets.reports.text import format_count
+    from assets.words.text import format_count
     from orchestration.launch import run_facts
 
     _stage(3, "facts: captions and videos are measured")
@@ -179,8 +179,8 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
 
     stored: the plan of what is stored. named: the metrics of which the plan of the manifest has named what they lack.
     """
-    from assets.datasets import require_dataset
-    from assets.reports.text import format_count
+    from assets.datasets.lookup import require_dataset
+    from assets.words.text import format_count
     from db.scores.sample_scores import load_active_scorers
     from orchestration.forecasts import explain_unscorable_metrics
     from orchestration.launch import run_scoring
@@ -218,7 +218,7 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
 
 def _embed(installation: Installation, dataset: str) -> None:
     """Give every caption the vector by which it is placed on the map and searched, or print why not."""
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
     from assets.search import embed_captions
     from assets.selection.vectors import find_text_encoder
     from metrics_core.models.errors import ModelUnusable, PackageMissing
@@ -233,7 +233,7 @@ def _embed(installation: Installation, dataset: str) -> None:
 
 def _report(installation: Installation, dataset: str) -> ReportFiles:
     """Write the page of the dataset, and return its files and answers."""
-    from assets.datasets import require_dataset
+    from assets.datasets.lookup import require_dataset
     from assets.reports.report import choose_report_folder, create_report
 
     _stage(4, "report: one page about the dataset")
@@ -251,7 +251,7 @@ def _print_samples(
     """Print how many facts have a number for all samples, and the first samples with some of their values; in a dataset
     without samples the same of its videos.
     """
-    from assets.reports.text import format_count
+    from assets.words.text import format_count
     from db.evidence.facts import compute_fact_spreads, load_first_samples, load_first_videos
     from db.scores.sample_scores import TELLING_FACTS
 

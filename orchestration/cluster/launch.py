@@ -7,11 +7,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from assets.datasets import require_dataset
-from assets.progress import throttle_lines
-from assets.scores.registry import list_source_classes
-from assets.sources.base import LineWriter
-from assets.steps import Step
+from assets.datasets.lookup import require_dataset
+from assets.definitions.curation import Step
+from assets.metrics.registry import list_source_classes
+from assets.progress import LineWriter, throttle_lines
 from orchestration.cluster.pool_size import Machine, choose_pool_sizes
 from orchestration.cluster.session import check_ray_installed, connect_to_ray
 from orchestration.installation import Installation

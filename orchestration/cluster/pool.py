@@ -12,8 +12,9 @@ from typing import Any
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from assets.sources.base import LineWriter
-from assets.steps import Step, StepAbandoned
+from assets.definitions.curation import Step
+from assets.definitions.steps import StepAbandoned
+from assets.progress import LineWriter
 from db.manifest.datasets import Dataset
 from orchestration.cluster.pool_size import PoolSize
 from orchestration.cluster.worker import RayWorker

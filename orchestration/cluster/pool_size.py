@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from assets.scores.registry import list_source_classes
+from assets.metrics.registry import list_source_classes
 
 
 class ActorSizeError(ValueError):

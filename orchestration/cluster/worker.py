@@ -9,12 +9,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from assets.curation import Curation
-from assets.home_files import keep_files_private
+from assets.definitions.curation import Curation, Step
+from assets.definitions.steps import compute_step
+from assets.home.files import keep_files_private
+from assets.home.settings import format_variable_name
 from assets.media.decoders import MEMORY_SHARING, count_cores
 from assets.scores.pending import compute_scorer_fingerprint
-from assets.settings import format_variable_name
-from assets.steps import Step, compute_step
 from db.manifest.datasets import Dataset
 from db.schema import dataset
 from orchestration.installation import get_installation
@@ -61,7 +61,8 @@ class RayWorker:
 
     def compute_step(self, step: Step) -> list[tuple[str, Any]]:
         """Compute one step, store its results in the database, and return the list of (key, result) that
-        `assets.steps.compute_step` yields: the key is a metric for a source, and a partition key for scores.
+        `compute_step` of assets/definitions/steps.py yields: the key is a metric for a source, and a partition key for
+        scores.
         """
         with keep_files_private():
             return list(compute_step(self._curation, step, lambda _: None))

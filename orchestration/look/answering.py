@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assets.dataset_changes import DatasetChanged, report_dataset_changes
-from assets.datasets import UnknownDataset
+from assets.datasets.changes import DatasetChanged, report_dataset_changes
+from assets.datasets.lookup import UnknownDataset
 from assets.reports.page import make_template_environment
 from db.reports.sample_query import TIMEOUT_S
 from db.server.user_errors import explain_user_error

@@ -25,9 +25,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from assets.agreement.questions import DrawCache
-from assets.datasets import require_dataset
+from assets.datasets.lookup import require_dataset
 from assets.promise.cache import PromiseCache
-from assets.reports.marked_text import TextPiece, split_differences, split_sample_text
 from assets.sample_map import MapCache
 from assets.scores.base import Explanation, Scorer
 from assets.scores.explain import explain_score
@@ -38,6 +37,7 @@ from assets.selection.wording import explain_ties
 from assets.sources.base import MissingEvidence
 from assets.sources.frames import SampledFrames
 from assets.sources.texts import TextVectors
+from assets.words.marked_text import TextPiece, split_differences, split_sample_text
 from db.evidence.facts import load_facts, load_first_videos
 from db.manifest.datasets import Dataset, list_datasets
 from db.manifest.remarks import list_views

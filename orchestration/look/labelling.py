@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from assets.datasets import require_dataset
+from assets.datasets.lookup import require_dataset
 from db.manifest.labelling import (
     KeypointQuestion,
     LabelRater,

@@ -20,7 +20,7 @@ from assets.agreement.judged import LABELS_ASPECT
 from assets.agreement.progress import Progress, compute_progress
 from assets.agreement.question_state import compute_question_state
 from assets.agreement.questions import DrawCache, QuestionDraw
-from assets.datasets import require_dataset
+from assets.datasets.lookup import require_dataset
 from assets.ingest.hygiene import find_fault
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import RatingRow
@@ -28,7 +28,7 @@ from assets.ingest.scales import DEFAULT_SCALE, Scale, parse_scale
 from assets.promise.cache import PromiseCache
 from assets.promise.sentences import explain_countdown
 from assets.promise.state import PromiseState
-from assets.reports.marked_text import split_words
+from assets.words.marked_text import split_words
 from db.manifest.attention_checks import (
     AttentionCheck,
     count_questions,

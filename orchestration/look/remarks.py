@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from assets.datasets import require_dataset
+from assets.datasets.lookup import require_dataset
 from assets.ingest.hygiene import find_fault, format_value, is_blank_text
-from assets.reports.text import format_count
+from assets.words.text import format_count
 from db.manifest.datasets import Dataset
 from db.manifest.remarks import (
     Remark,

@@ -15,11 +15,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from assets.datasets import require_dataset
+from assets.datasets.lookup import require_dataset
 from assets.ingest.hygiene import format_value
-from assets.reports.text import format_count, format_page_cell, format_percent
 from assets.sample_map import MapCache, SampleMap, list_map_vectors
 from assets.scores.base import Scorer
+from assets.words.text import format_count, format_page_cell, format_percent
 from db.manifest.remarks import Remark, delete_added_tags, load_stored_time, store_remarks
 from db.reports.histograms import UNIQUE_COLUMNS, has_number_values, load_column_values
 from db.reports.sample_query import QueryContext, list_telling_columns

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from assets.datasets import require_dataset
+from assets.datasets.lookup import require_dataset
 from assets.ingest.hygiene import format_value
 from db.manifest.rating import CaptionToRate, find_caption
 from db.manifest.wrong_spans import delete_span, store_span

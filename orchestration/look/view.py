@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 from starlette.datastructures import QueryParams
 
 from assets.ingest.hygiene import is_storable
-from assets.reports.text import format_number
 from assets.sample_map import MapArea
+from assets.words.text import format_number
 from db.manifest.datasets import Dataset
 from db.reports.histograms import Histogram
 from db.reports.pages import NO_PLACE, PageEnd

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from assets.curation import Curation
-from assets.partitions import DATASET
-from assets.scores.registry import SCORERS, build_score_asset_name
+from assets.definitions.curation import Curation
+from assets.definitions.partitions import DATASET
+from assets.metrics.registry import SCORERS, build_score_asset_name
 from db.manifest.datasets import list_datasets
 from db.scores.quality import has_good_score
 from orchestration.attempts import find_due_attempt

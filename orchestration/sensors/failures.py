@@ -9,8 +9,8 @@ from typing import Any
 
 import dagster as dg
 
-from assets.partitions import format_tagged_partitions
-from assets.step_errors import StepRefused
+from assets.definitions.partitions import format_tagged_partitions
+from assets.definitions.step_errors import StepRefused
 from metrics_core.child_processes import build_user_environment, find_caller_folder
 from orchestration.passwords import hide_passwords
 from orchestration.settings import get_settings

@@ -7,9 +7,9 @@ import os
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
+from assets.home.settings import PREFIX, SettingsError, apply_settings_file, format_variable_name, read_settings
+from assets.metrics.registry import BROKEN_METRICS
 from assets.models.settings import DEVICE_VARIABLE
-from assets.scores.registry import BROKEN_METRICS
-from assets.settings import PREFIX, SettingsError, apply_settings_file, format_variable_name, read_settings
 from db.spelling import find_similar_name
 from metrics_core.child_processes import STARTED_IN
 from orchestration.settings.files import CONFIG_VARIABLE, read_settings_values

@@ -16,10 +16,10 @@ import tomli
 from platformdirs import user_config_path
 from pydantic.fields import FieldInfo
 
+from assets.home.settings import SettingsError, format_variable_name
 from assets.ingest.files import open_regular
+from assets.metrics.registry import BROKEN_METRICS
 from assets.models.profiles import PROFILE_SETTINGS, PROFILES
-from assets.scores.registry import BROKEN_METRICS
-from assets.settings import SettingsError, format_variable_name
 from db.spelling import suggest_name
 from metrics_core.child_processes import locate_path
 from orchestration.settings.groups import (

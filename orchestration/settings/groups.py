@@ -10,13 +10,13 @@ from pydantic import Field, SecretStr, create_model
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from assets.home import find_home, locate_home
+from assets.agreement.scales import RatingSettings
+from assets.home.folder import find_home, locate_home
+from assets.home.settings import PREFIX
 from assets.ingest.licences import OriginSettings
 from assets.media.settings import MediaSettings
+from assets.metrics.registry import SCORERS
 from assets.models.profiles import PROFILES
-from assets.scores.registry import SCORERS
-from assets.settings import PREFIX
-from assets.thresholds.settings import RatingSettings
 
 SETTINGS_FILE = "reelsieve.toml"
 PROFILE = "profile"

@@ -19,7 +19,7 @@ import uvicorn
 from dagster_webserver import cli as webserver
 from dagster_webserver.app import create_app_from_workspace_process_context
 
-from assets.home_files import create_home_folder, keep_files_private
+from assets.home.files import create_home_folder, keep_files_private
 from orchestration.installation import PROJECT_FOLDER, Installation
 from orchestration.look.serving import make_look_pages
 from orchestration.stopping import clean_up_after_kill

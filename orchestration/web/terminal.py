@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TextIO
 
-from assets.home_files import keep_files_private
+from assets.home.files import keep_files_private
 
 
 class LoggedTerminal:

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from assets.qeva.roles import QEVAModelFactory
-from assets.qeva.scorer import QEVAScorer
-from assets.qeva.settings import QEVASettings
+from assets.metrics.qeva.roles import QEVAModelFactory
+from assets.metrics.qeva.scorer import QEVAScorer
+from assets.metrics.qeva.settings import QEVASettings
 from metrics_core.models.chat.client import HttpChatModel
 from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.models.sentence_splitter import RuleSplitter

@@ -14,8 +14,8 @@ from typing import Any
 
 from sqlalchemy.engine import Engine
 
-from assets.file_state import FileState
-from assets.scores.registry import METRICS
+from assets.media.file_state import FileState
+from assets.metrics.registry import METRICS
 from db import schema
 from db.manifest.datasets import Dataset
 from db.manifest.remarks import Remark, store_remarks

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from assets.judge.scorer import JudgeScorer
-from assets.judge.settings import JudgeSettings
+from assets.metrics.judge.scorer import JudgeScorer
+from assets.metrics.judge.settings import JudgeSettings
 from metrics_core.models.server.spending import SpendingLimit
 from tests.assets.examiner import chat
 from tests.metrics_core.chat_server import Answer, Script, completion

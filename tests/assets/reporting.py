@@ -15,9 +15,9 @@ from sqlalchemy.engine import Engine
 
 from assets.agreement.judged import load_judged_samples
 from assets.agreement.table import StoredAgreementRow, store_agreement
+from assets.metrics.registry import METRIC_INPUTS
 from assets.reports.report import create_report
 from assets.scores.base import Explanation, Scorer
-from assets.scores.registry import METRIC_INPUTS
 from db import schema
 from db.manifest.datasets import Dataset
 from tests.db.builders import add_sample, add_video

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from markdown_it import MarkdownIt
 
-from assets.reports.labels import format_models
-from assets.scores.checks import format_check_sentences
+from assets.definitions.score_checks import format_check_sentences
 from assets.scores.sentences import format_mean, format_score_counts
+from assets.words.labels import format_models
 from db.scores.quality import MeanScore, ShardQuality, StatusCount
 
 FINE = ShardQuality(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from assets.scores.installed_metrics import ENTRY_POINTS, InstalledMetrics, import_installed_metrics
-from assets.vcs.scorer import VCSScorer, VCSShortScorer
+from assets.metrics.installed import ENTRY_POINTS, InstalledMetrics, import_installed_metrics
+from assets.metrics.vcs.scorer import VCSScorer, VCSShortScorer
 from tests.outside.letters import LetterScorer
 from tests.outside.words import words
 

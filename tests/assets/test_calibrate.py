@@ -12,9 +12,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.ecs.calibrate import TOTAL_NAME, Calibration, NoLabels, calibrate_thresholds, compute_confusions
-from assets.ecs.calibration_tables import build_evaluation_rows, build_threshold_rows
-from assets.ecs.scorer import ECSScorer
+from assets.metrics.ecs.calibrate import TOTAL_NAME, Calibration, NoLabels, calibrate_thresholds, compute_confusions
+from assets.metrics.ecs.calibration_tables import build_evaluation_rows, build_threshold_rows
+from assets.metrics.ecs.scorer import ECSScorer
 from assets.scores.pending import store_scorer
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE, LabelledVerdict
 from db.scores.thresholds import load_label_thresholds

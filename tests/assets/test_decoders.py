@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from assets.home.settings import SettingsError
 from assets.media.decoders import (
     choose_decoder_pool,
     count_cores,
@@ -16,7 +17,6 @@ from assets.media.decoders import (
     limit_decoders,
     read_free_memory,
 )
-from assets.settings import SettingsError
 from db.evidence.frames import StoredVideo
 from metrics_core.frames.memory import FACT_MODELS_BYTES, PROCESS_BYTES
 from metrics_core.frames.pool import DecoderPool

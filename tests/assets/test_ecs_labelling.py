@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import Engine
 
-from assets.ecs.calibrate import NoLabels, calibrate_thresholds
-from assets.ecs.labelling import LabellingResult, NoJudge
-from assets.ecs.scorer import ECSScorer, ECSSettings
+from assets.metrics.ecs.calibrate import NoLabels, calibrate_thresholds
+from assets.metrics.ecs.labelling import LabellingResult, NoJudge
+from assets.metrics.ecs.scorer import ECSScorer, ECSSettings
 from db.reports.agreement import list_judged_samples
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest
 from metrics_core.models.sentence_splitter import RuleSplitter
@@ -242,7 +242,7 @@ def test_a_limit_takes_the_same_captions_first(bench: Bench) -> None:
 
 
 def test_a_crash_keeps_the_labels_before_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assets.ecs.labelling.CAPTIONS_AT_A_TIME", 8)
+    monkeypatch.setattr("assets.metrics.ecs.labelling.CAPTIONS_AT_A_TIME", 8)
     chat = RuleChat(told)
 
     def dies(request: ChatRequest) -> dict[str, Any]:

@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
-from assets.ecs.verdicts import KeypointVerdicts
-from assets.scores.checks import evaluate_checks
+from assets.definitions.score_checks import evaluate_checks
+from assets.metrics.ecs.verdicts import KeypointVerdicts
 from assets.scores.pending import store_scorer
 from assets.sources.base import MissingEvidence
 from db.scores.quality import count_shard_scores

@@ -11,12 +11,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.agreement.estimated_means import (
-    EstimatedMean,
-    estimate_means,
-    load_estimated_means,
-    store_estimated_means,
-)
+from assets.promise.estimated_means import EstimatedMean, estimate_means, load_estimated_means, store_estimated_means
 from assets.promise.terms import JUDGE
 from assets.selection.select import make_selection
 from db.manifest.datasets import Dataset

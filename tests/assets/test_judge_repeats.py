@@ -13,13 +13,13 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.judge.answers import JudgeAnswers
-from assets.judge.repeated import load_judge_steadiness
-from assets.judge.scorer import JudgeScorer
+from assets.metrics.judge.answers import JudgeAnswers
+from assets.metrics.judge.repeated import load_judge_steadiness
+from assets.metrics.judge.scorer import JudgeScorer
+from assets.metrics.simple import WordsInCommonScorer
 from assets.reports.report import create_report
 from assets.scores.draws import CannotBeDrawn, check_drawable, forecast_draw, store_draw
 from assets.scores.pending import forecast_shard, list_incomplete_shards
-from assets.scores.simple import WordsInCommonScorer
 from db import schema
 from db.scores.scorers import list_scorers
 from db.selection.draws import Draw

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.judge.answers import JudgeAnswers
+from assets.metrics.judge.answers import JudgeAnswers
 from assets.reports.report import create_report
 from assets.scores.explain import explain_score
 from assets.scores.pending import forecast_shard

@@ -9,10 +9,10 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.agreement.assets import format_agreement
 from assets.agreement.judged import LABELS_ASPECT
 from assets.agreement.keypoints import KEYPOINTS_ASPECT, compute_keypoint_rows
 from assets.agreement.table import StoredAgreementRow
+from assets.definitions.agreement import format_agreement
 from assets.scores.pending import store_scorer
 from db import schema
 from db.scores.keypoint_decisions import KeypointDecision

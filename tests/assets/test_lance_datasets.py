@@ -16,17 +16,17 @@ import pytest
 import webdataset
 from sqlalchemy.engine import Engine
 
-from assets.holdings import measure_file_size
+from assets.home.settings import read_settings
 from assets.media.held_video import find_held_video
 from assets.media.settings import MediaSettings
 from assets.new_manifest.columns import ColumnNames
 from assets.new_manifest.findings import NoManifest
 from assets.new_manifest.make import NewManifest, create_manifest
+from assets.planning.holdings import measure_file_size
 from assets.reports.thumbnails import read_thumbnails
 from assets.search import search_like_video
 from assets.selection.export import export_selection
 from assets.selection.export_target import ExportFormat
-from assets.settings import read_settings
 from db.manifest.removal import drop_dataset
 from db.reports.samples import find_video
 from db.selection.holders import list_holding_datasets, list_holding_selections

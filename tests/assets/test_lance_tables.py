@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assets.home.settings import read_settings
 from assets.ingest.rejects import Code, Reject
 from assets.media.address import (
     AddressRefused,
@@ -32,7 +33,6 @@ from assets.media.files import IngestedFileUnreadable, hold_ingested_file
 from assets.media.lance_tables import check_size, read_row
 from assets.media.settings import MediaSettings
 from assets.media.tar_index import MAX_MEMBER_BYTES
-from assets.settings import read_settings
 from metrics_core.frames import DecodingWorker
 from tests.assets.manifests import write_clip
 from tests.assets.media_servers import BUCKET, S3Bucket, s3_store

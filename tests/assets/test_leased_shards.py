@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.engine import Engine
 
-from assets.leases import format_dataset_lease_name, lease_partitions
+from assets.datasets.leases import format_dataset_lease_name, lease_partitions
 from db.server.leases import LeaseLost, Leases
 
 

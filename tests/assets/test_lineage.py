@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from assets.lineage import build_score_lineage
-from assets.scores.registry import SCORERS
+from assets.definitions.lineage import build_score_lineage
+from assets.metrics.registry import SCORERS
 from db import schema
 from db.evidence.embeddings import text_sha256
 from db.scores.pending import load_samples

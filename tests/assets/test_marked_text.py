@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets.reports.marked_text import NOT_IN_OTHER, TextPiece, split_differences, split_words
+from assets.words.marked_text import NOT_IN_OTHER, TextPiece, split_differences, split_words
 
 TEXTS = st.text("ab A.é犬猫は_-\n", max_size=30)
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
+from assets.home.settings import SettingsError, read_settings
 from assets.ingest.run import ingest_folder
 from assets.media.address import (
     Address,
@@ -21,7 +22,6 @@ from assets.media.address import (
     parse_address,
 )
 from assets.media.settings import MediaSettings
-from assets.settings import SettingsError, read_settings
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from assets.file_state import FileState, IngestedFileChanged, require_ingested_file
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import VideoRow
 from assets.ingest.video_columns import inspect_video
+from assets.media.file_state import FileState, IngestedFileChanged, require_ingested_file
 
 CONTENT = b"as it was ingested"
 

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assets.home.settings import read_settings
 from assets.ingest.rejects import Code, Reject
 from assets.ingest.rows import VideoRow
 from assets.ingest.video_columns import MediaAccess, inspect_video, inspect_videos
@@ -32,7 +33,6 @@ from assets.media.files import IngestedFileUnreadable, hold_ingested_file, read_
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectStore
 from assets.media.tar_index import Member, TarIndex, read_tar_index
-from assets.settings import read_settings
 from metrics_core.frames import DecodingWorker
 from tests.assets.init_sources import shard
 from tests.assets.manifests import write_clip

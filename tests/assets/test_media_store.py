@@ -15,10 +15,10 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.evqa.scorer import EVQAScorer
-from assets.evqa.settings import EVQASettings
-from assets.home import DEMO_DATASET
+from assets.home.folder import DEMO_DATASET
 from assets.ingest.run import ingest_folder
+from assets.metrics.evqa.scorer import EVQAScorer
+from assets.metrics.evqa.settings import EVQASettings
 from assets.scores.run import score_shard
 from db.manifest.removal import drop_dataset
 from tests.assets.media_servers import BUCKET, Bucket, S3Bucket, google_store, s3_store

@@ -18,19 +18,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
-from assets.facts.measure import measure_videos
-from assets.holdings import measure_file_size, read_manifest_holdings
 from assets.ingest.rows import VideoRow
 from assets.ingest.run import ingest_folder
 from assets.media.files import hold_ingested_file
+from assets.metrics.qeva.video_material import FramesMaterial
 from assets.new_manifest.make import create_manifest
-from assets.qeva.video_material import FramesMaterial
+from assets.planning.holdings import measure_file_size, read_manifest_holdings
+from assets.planning.unstored_samples import inspect_unstored_video
 from assets.reports.thumbnails import read_thumbnails
 from assets.selection.export import export_selection
 from assets.selection.export_target import ExportFormat
 from assets.selection.formats.shard_keys import find_sample_key
+from assets.sources.facts import measure_videos
 from assets.sources.frames import SampledFrames
-from assets.unstored_samples import inspect_unstored_video
 from db.manifest.datasets import Dataset, find_dataset
 from db.manifest.removal import drop_dataset
 from db.reports.samples import find_video

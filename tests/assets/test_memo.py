@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
+from assets.metrics.vcs.scorer import VCSScorer, VCSSettings
 from assets.sources.memo import ask_missing
-from assets.vcs.scorer import VCSScorer, VCSSettings
 from db.evidence.embeddings import list_missing_texts, load_text_vectors, store_text_vectors
 from db.evidence.models import find_model_id
 from metrics_core.models.sentence_splitter import RuleSplitter

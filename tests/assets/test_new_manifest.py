@@ -17,7 +17,6 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.holdings import read_manifest_holdings
 from assets.ingest.manifest import list_table_files
 from assets.ingest.rejects import ManifestError
 from assets.ingest.run import ingest_folder
@@ -25,6 +24,7 @@ from assets.new_manifest.columns import ColumnNames, guess_columns
 from assets.new_manifest.findings import KEPT_FOR_FACTS, Findings, NoManifest
 from assets.new_manifest.make import create_manifest
 from assets.new_manifest.rating_offers import list_rating_offers
+from assets.planning.holdings import read_manifest_holdings
 from db import schema
 from tests.assets.init_sources import Files, left_out, put, read_video, rows, shard, texts
 from tests.assets.manifests import write_clip
@@ -84,7 +84,7 @@ def test_what_is_counted_while_a_manifest_is_written_is_what_its_tables_hold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The holdings of some first videos, which come in any order, with captions of one video in several places."""
-    monkeypatch.setattr("assets.holdings.FIRST_VIDEOS", 3)
+    monkeypatch.setattr("assets.planning.holdings.FIRST_VIDEOS", 3)
     lines = ["video,caption,reference,score"]
     lines += [f"{video},Caption {n}.,{'A ball.' if n % 2 else ''},{n % 5 + 1}" for n, video in enumerate("edgcbfcea")]
     made = create_manifest(

@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 from typer.testing import CliRunner
 
-from assets.evqa.scorer import EVQAScorer
-from assets.evqa.settings import EVQASettings
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
 from assets.ingest.run import ingest_folder
 from assets.ingest.validate import validate_row
+from assets.metrics.evqa.scorer import EVQAScorer
+from assets.metrics.evqa.settings import EVQASettings
+from assets.metrics.vcs.scorer import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from assets.scores.base import Scorer
 from assets.scores.run import score_shard
 from assets.sources.texts import TextVectors
-from assets.vcs.scorer import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from lab.adapters.omnidcbench.__main__ import main
 from lab.adapters.omnidcbench.convert import convert, covered_keypoints, match_clips
 from lab.adapters.omnidcbench.references import Keypoint, span_of

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.datasets import require_dataset
+from assets.datasets.lookup import require_dataset
 from assets.ingest.licences import check_licences
 from assets.ingest.origin import read_origin
 from assets.ingest.rejects import ManifestError, Reject

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import Engine
 
-from assets.holdings import Holdings, load_dataset_holdings, read_manifest_holdings
-from assets.home import DEMO_DATASET
-from assets.plan import Plan, build_plan, list_scorer_inputs
+from assets.home.folder import DEMO_DATASET
+from assets.metrics.registry import METRICS, SCORERS
+from assets.metrics.vcs.scorer import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
+from assets.planning.holdings import Holdings, load_dataset_holdings, read_manifest_holdings
+from assets.planning.plan import Plan, build_plan, list_scorer_inputs
 from assets.scores.base import Refusing, Scorer
 from assets.scores.pending import count_refusals
-from assets.scores.registry import METRICS, SCORERS
-from assets.vcs.scorer import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from metrics_core.models.sentence_splitter import RuleSplitter
 from orchestration.settings import get_settings
 from tests.assets.examiner import qeva
@@ -162,7 +162,7 @@ def test_a_mixture_is_promised_and_what_it_lacks_is_the_commonest_reason(
 def test_more_videos_than_are_looked_at_are_said(
     scorers: dict[str, Scorer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("assets.holdings.FIRST_VIDEOS", 2)
+    monkeypatch.setattr("assets.planning.holdings.FIRST_VIDEOS", 2)
     captions = [row for video in "cba" for row in (in_whole(video, 4), candidate(f"{video}1", video, TOLD))]
     held_here = held(tmp_path, videos=["c", "b", "a"], captions=captions)
     assert [sample.key for sample in held_here.first_samples] == ["b1", "a1"]

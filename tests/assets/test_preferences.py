@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.agreement.assets import format_agreement
 from assets.agreement.compare import compare_scorers
 from assets.agreement.progress import CEILING_NAME, compute_progress
+from assets.definitions.agreement import format_agreement
 from db.manifest.datasets import Dataset
 from db.manifest.rating import Rater, store_answer
 from db.reports.samples import load_judgements

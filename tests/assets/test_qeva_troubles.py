@@ -9,10 +9,10 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.qeva import video_material
-from assets.qeva.answers import AnswerSource
-from assets.qeva.questions import QuestionSource, QuestionWriter
-from assets.qeva.scorer import QEVAScorer
+from assets.metrics.qeva import video_material
+from assets.metrics.qeva.answers import AnswerSource
+from assets.metrics.qeva.questions import QuestionSource, QuestionWriter
+from assets.metrics.qeva.scorer import QEVAScorer
 from assets.scores.explain import explain_score
 from assets.scores.pending import forecast_shard, list_samples_to_score
 from db import schema

@@ -10,7 +10,6 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.agreement.estimated_means import _choose_half_width
 from assets.agreement.judged import load_judged_samples
 from assets.agreement.scales import load_scale
 from assets.ingest.rejects import ManifestError, Reject
@@ -19,8 +18,9 @@ from assets.ingest.run import ingest_folder
 from assets.ingest.scales import DEFAULT_SCALE, SCALES_FILE, Scale, parse_scale, read_scales
 from assets.ingest.validate import validate_row
 from assets.ingest.workers import read_checked_rows
+from assets.promise.estimated_means import _choose_half_width
 from assets.promise.terms import PromiseTerms, check_scale
-from assets.reports.labels import load_ratings_note
+from assets.words.labels import load_ratings_note
 from db.manifest.datasets import find_dataset
 from db.selection.recipes import SelectionError, parse_recipe
 from tests.assets.manifests import Row, candidate, write_lines, write_manifest

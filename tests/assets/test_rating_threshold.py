@@ -14,15 +14,15 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.agreement.judged import LABELS_ASPECT
-from assets.curation import Curation
-from assets.reports.text import format_number
-from assets.scores.registry import METRIC_INPUTS, SCORERS
+from assets.agreement.scales import RatingSettings
+from assets.definitions.curation import Curation
+from assets.definitions.thresholds import rating_threshold
+from assets.home.settings import SettingsError, read_settings
+from assets.metrics.registry import METRIC_INPUTS, SCORERS
 from assets.selection.export import export_selection
 from assets.selection.select import make_selection
-from assets.settings import SettingsError, read_settings
-from assets.thresholds.assets import rating_threshold
 from assets.thresholds.ratings import METHOD_RATINGS, RatingThreshold, explain_rating_threshold
-from assets.thresholds.settings import RatingSettings
+from assets.words.text import format_number
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views

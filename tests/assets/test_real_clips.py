@@ -10,13 +10,13 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from assets.definitions.score_checks import evaluate_checks
 from assets.ingest.report import IngestReport
 from assets.ingest.run import ingest_folder
-from assets.scores.checks import evaluate_checks
+from assets.metrics.vcs.scorer import VCSScorer, VCSSettings
 from assets.scores.pending import store_scorer
 from assets.scores.run import ShardScores, score_shard
 from assets.sources.texts import TextVectors
-from assets.vcs.scorer import VCSScorer, VCSSettings
 from db.manifest.datasets import Dataset
 from db.scores.quality import count_shard_scores
 from tests.assets.verifying import Counts, dataset_of, make_kind

@@ -19,12 +19,12 @@ import webdataset
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
+from assets.metrics.vcs.scorer import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from assets.scores.run import score_shard
 from assets.selection.export import export_selection
 from assets.selection.export_target import ExportFormat
 from assets.selection.select import make_selection
 from assets.sources.texts import TextVectors
-from assets.vcs.scorer import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from db.manifest.datasets import Dataset
 from db.selection.freeze import Selection
 from db.selection.recipes import SelectionError, parse_recipe

@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.facts.measure import measure_texts
 from assets.selection.select import make_selection
+from assets.sources.facts import measure_texts
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views

@@ -19,7 +19,7 @@ from assets.reports.sample_choice import list_extreme_samples
 from assets.reports.samples import compute_ranks
 from assets.reports.systems import VIDEOS, compute_system_tables
 from assets.reports.thresholds import compute_share_threshold_rows
-from assets.thresholds.settings import KEPT_SHARES
+from assets.thresholds.shares import KEPT_SHARES
 from db.reports.judgements import Judgements
 from db.reports.summary import QUANTILES
 from db.scores.score_arrays import ScoreArrays

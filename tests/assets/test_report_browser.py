@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.facts.measure import measure_texts
 from assets.scores.base import Explanation
+from assets.sources.facts import measure_texts
 from db import schema
 from db.evidence.facts import VideoFacts, store_video_facts
 from tests.assets.manifests import write_clip

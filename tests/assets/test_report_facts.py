@@ -12,9 +12,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.facts.measure import measure_texts
 from assets.reports.dataset_facts import load_dataset_facts
 from assets.selection.select import make_selection
+from assets.sources.facts import measure_texts
 from db import schema
 from db.evidence.facts import VideoFacts, store_video_facts
 from db.manifest.datasets import Dataset, find_dataset

@@ -14,9 +14,9 @@ from scipy import stats
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
+from assets.metrics.vcs.scorer import VCSShortScorer, VCSShortSettings
 from assets.scores.run import score_shard
 from assets.sources.texts import TextVectors
-from assets.vcs.scorer import VCSShortScorer, VCSShortSettings
 from lab.adapters.vatex_eval import convert
 from metrics_core.agreement import compute_words_in_common
 from tests.assets.reporting import MadeReport, report_on

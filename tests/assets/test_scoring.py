@@ -13,9 +13,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 from typing_extensions import Never
 
+from assets.definitions.score_checks import MIN_SCORES_TO_VARY, RANGE_TOLERANCE, evaluate_checks
 from assets.ingest.run import ingest_folder
+from assets.metrics.vcs.scorer import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from assets.scores.base import Scorer
-from assets.scores.checks import MIN_SCORES_TO_VARY, RANGE_TOLERANCE, evaluate_checks
 from assets.scores.pending import (
     count_pending_by_shard,
     forecast_shard,
@@ -26,7 +27,6 @@ from assets.scores.pending import (
 from assets.scores.run import score_shard
 from assets.sources.base import BATCH_SIZE, Evidence, MissingEvidence
 from assets.sources.texts import TextVectors
-from assets.vcs.scorer import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from db.evidence.embeddings import StoredVectors
 from db.manifest.datasets import Dataset
 from db.schema.inputs import REFERENCES, ReferenceText

@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.curation import Curation
-from assets.scores.registry import METRIC_INPUTS, SCORERS
-from assets.thresholds.assets import ALIKE_CHECK, threshold
+from assets.definitions.curation import Curation
+from assets.definitions.thresholds import ALIKE_CHECK, threshold
+from assets.metrics.registry import METRIC_INPUTS, SCORERS
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.score_arrays import load_score_arrays

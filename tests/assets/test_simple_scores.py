@@ -16,14 +16,14 @@ from sqlalchemy.engine import Engine
 from assets.agreement.compare import compare_scorers
 from assets.agreement.judged import COMMON_WORDS, COSINE, LENGTH, load_judged_samples
 from assets.agreement.questions import BadQuestion, draw_for_question, parse_question
-from assets.facts.measure import measure_texts
+from assets.metrics.registry import METRIC_INPUTS, METRICS, SCORERS, list_accompanying_scores, list_scoring_assets
+from assets.metrics.simple import CosineScorer, WordsInCommonScorer
 from assets.scores.base import Outcome
 from assets.scores.explain import explain_score
-from assets.scores.registry import METRIC_INPUTS, METRICS, SCORERS, list_accompanying_scores, list_scoring_assets
 from assets.scores.run import score_without_database
-from assets.scores.simple import CosineScorer, WordsInCommonScorer
 from assets.selection.select import make_selection
 from assets.sources.base import MissingEvidence
+from assets.sources.facts import measure_texts
 from assets.thresholds.ratings import store_rating_thresholds
 from db import schema
 from db.evidence.embeddings import text_sha256

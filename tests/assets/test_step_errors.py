@@ -7,8 +7,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.datasets import UnknownDataset
-from assets.step_errors import explain_failure
+from assets.datasets.lookup import UnknownDataset
+from assets.definitions.step_errors import explain_failure
 
 Fail = Callable[[], None]
 
@@ -103,7 +103,7 @@ def test_a_mistake_of_a_user_is_one_sentence(
     failure = find_failure(run(fail))
     assert failure.error.message.strip().endswith(f": {sentence}")
     cause = failure.error.cause
-    assert cause.message == f"assets.step_errors.StepRefused: {sentence}\n"
+    assert cause.message == f"assets.definitions.step_errors.StepRefused: {sentence}\n"
     assert (cause.stack, cause.cause, cause.context) == ([], None, None)
     # With this source Dagster's page leaves out the outer traceback, as this text does.
     assert failure.error_source.value == "USER_CODE_ERROR"

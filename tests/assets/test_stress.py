@@ -12,12 +12,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from assets.metrics.vcs.scorer import VCSShortScorer, VCSShortSettings
 from assets.scores.base import Outcome
 from assets.scores.run import score_shard
 from assets.stress.records import StressResult
 from assets.stress.sentences import explain_effect, explain_hole, explain_stress, list_holes, summarise_stress
 from assets.stress.stress import NothingToStress, stress_metric
-from assets.vcs.scorer import VCSShortScorer, VCSShortSettings
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.inputs import REFERENCES, SEGMENTS, TEXT

@@ -9,11 +9,11 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.holdings import read_manifest_holdings
 from assets.ingest.run import ingest_folder
 from assets.new_manifest.columns import ColumnNames
 from assets.new_manifest.findings import NoManifest
 from assets.new_manifest.make import create_manifest
+from assets.planning.holdings import read_manifest_holdings
 from tests.assets.init_sources import left_out, put, rows
 from tests.assets.manifests import write_lines
 

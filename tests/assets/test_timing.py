@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import Engine
 
-from assets.holdings import read_manifest_holdings
-from assets.qeva.scorer import QEVAScorer
-from assets.qeva.settings import QEVASettings
-from assets.timing import START_S, MeasuredRate, estimate_time, measure_rate
-from assets.vcs.scorer import VCSShortScorer, VCSShortSettings
+from assets.metrics.qeva.scorer import QEVAScorer
+from assets.metrics.qeva.settings import QEVASettings
+from assets.metrics.vcs.scorer import VCSShortScorer, VCSShortSettings
+from assets.planning.holdings import read_manifest_holdings
+from assets.planning.timing import START_S, MeasuredRate, estimate_time, measure_rate
 from db.evidence.embeddings import store_text_vectors
 from db.evidence.models import register_model
 from tests.assets.manifests import candidate, reference, write_clip, write_manifest

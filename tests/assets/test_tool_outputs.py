@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
-from assets.datasets import require_dataset
+from assets.datasets.lookup import require_dataset
 from assets.ingest.rows import RawRow, VideoRow
 from assets.ingest.run import ingest_folder
 from assets.ingest.validate import validate_row

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
-from assets.ecs.scorer import ECSScorer
-from assets.ecs.verdicts import CAPTIONS_PER_QUEUE
+from assets.metrics.ecs.scorer import ECSScorer
+from assets.metrics.ecs.verdicts import CAPTIONS_PER_QUEUE
 from assets.scores.pending import store_scorer
 from assets.sources.cached_models import CachingVerifier
 from assets.sources.memo import CHUNK

@@ -12,9 +12,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.facts.measure import measure_texts, measure_videos
 from assets.ingest.run import ingest_folder
 from assets.selection.select import make_selection
+from assets.sources.facts import measure_texts, measure_videos
 from db.evidence.facts import (
     VideoFacts,
     list_measurement_errors,

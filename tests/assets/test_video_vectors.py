@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.datasets import require_dataset
+from assets.datasets.lookup import require_dataset
 from assets.ingest.resolve import DatabaseRow, resolve_vectors
 from assets.ingest.rows import VectorRow
 from assets.ingest.run import ingest_folder

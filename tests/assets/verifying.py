@@ -14,13 +14,13 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
-from assets.ecs.scorer import ECSScorer, ECSSettings
-from assets.ecs.verdicts import EARLY_EXIT, KeypointVerdicts
 from assets.ingest.run import ingest_folder
+from assets.metrics.ecs.scorer import ECSScorer, ECSSettings
+from assets.metrics.ecs.verdicts import EARLY_EXIT, KeypointVerdicts
+from assets.metrics.simple import CosineScorer, WordsInCommonScorer
 from assets.scores.base import Scorer
 from assets.scores.pending import list_samples_to_score, make_evidence, store_scorer
 from assets.scores.run import score_shard
-from assets.scores.simple import CosineScorer, WordsInCommonScorer
 from assets.sources.base import Order, Source, sort_source_classes
 from assets.sources.texts import TextVectors
 from db.manifest.datasets import Dataset, find_dataset

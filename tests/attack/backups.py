@@ -12,7 +12,7 @@ from pathlib import Path
 import typer
 from sqlalchemy.engine import URL
 
-from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
+from assets.metrics.registry import METRIC_INPUTS, SOURCE_TABLES
 from db.schema.migrate import REVISION, migrate
 from db.selection.recipes import parse_recipe
 from db.server.backup import BackupError, write_backup

@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 from sqlalchemy.engine import Engine
 
-from assets.scores.registry import METRIC_INPUTS
+from assets.metrics.registry import METRIC_INPUTS
 from db.schema.migrate import migrate
 from db.server.embedded import start_embedded
 from db.server.engine import open_engine

@@ -25,7 +25,7 @@ import sqlalchemy as sa
 import typer
 from sqlalchemy.engine import Engine
 
-from assets.qeva.scorer import QEVAScorer
+from assets.metrics.qeva.scorer import QEVAScorer
 from db.schema import METADATA
 from metrics_core.models.chat.bookkeeping import ReplyCache
 from metrics_core.models.chat.client import HttpChatModel

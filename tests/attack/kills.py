@@ -29,7 +29,7 @@ from typing import Any
 import psycopg
 import typer
 
-from assets.steps import MIN_SHARDS
+from assets.definitions.steps import MIN_SHARDS
 from tests.attack.campaign import Campaign, Seed
 from tests.attack.differences import difference
 from tests.db.marks import wrong_marks

@@ -18,7 +18,7 @@ import typer
 from sqlalchemy.engine import URL, Engine
 
 import db.server.reader
-from assets.scores.registry import METRIC_INPUTS
+from assets.metrics.registry import METRIC_INPUTS
 from db.manifest.datasets import Dataset
 from db.manifest.store import open_ingest_store
 from db.schema import scorer

@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import typer
 
-from assets.settings import apply_settings_file
+from assets.home.settings import apply_settings_file
 from orchestration.settings.groups import list_setting_fields
 from tests.attack.campaign import Campaign, Seed, limited
 from tests.command_line import Done, run_command

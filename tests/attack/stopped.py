@@ -21,11 +21,11 @@ import typer
 from numpy.typing import NDArray
 from sqlalchemy.engine import URL, Engine, make_url
 
+from assets.metrics.registry import METRIC_INPUTS
+from assets.metrics.vcs.scorer import VCSScorer, VCSSettings
 from assets.scores.base import Outcome
-from assets.scores.registry import METRIC_INPUTS
 from assets.scores.run import score_shard
 from assets.sources.base import MissingEvidence
-from assets.vcs.scorer import VCSScorer, VCSSettings
 from db.schema.migrate import migrate
 from db.server.embedded import start_embedded
 from db.server.engine import open_engine

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
-from assets.vcs.scorer import VCSScorer, VCSSettings
+from assets.metrics.vcs.scorer import VCSScorer, VCSSettings
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.vcs.references import compute_text_similarities
 from tests.assets.manifests import candidate, reference, write_manifest

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.scores.registry import METRIC_INPUTS
+from assets.metrics.registry import METRIC_INPUTS
 from db import schema
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset, find_or_create_dataset

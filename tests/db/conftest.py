@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL
 
-from assets.scores.registry import METRIC_INPUTS
+from assets.metrics.registry import METRIC_INPUTS
 from db.schema.migrate import migrate
 from db.server.embedded import start_embedded, stop_embedded
 from db.server.engine import open_engine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from assets.scores.registry import METRIC_INPUTS
+from assets.metrics.registry import METRIC_INPUTS
 from db.schema.inputs import build_digest_sql
 
 MARKS = """

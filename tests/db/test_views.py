@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
-from assets.scores.registry import METRIC_INPUTS
+from assets.metrics.registry import METRIC_INPUTS
 from db import schema
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE, VERDICT_INPUTS, VerdictRow, VerdictSet, store_verdict_sets
 from db.manifest.datasets import Dataset

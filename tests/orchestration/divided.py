@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import URL
 
-from assets.steps import MIN_SHARDS
+from assets.definitions.steps import MIN_SHARDS
 from tests.orchestration.survival import concluded, connect, rows, scored
 
 N_VIDEOS, N_SHARDS = 30, 3 * MIN_SHARDS

@@ -22,9 +22,10 @@ import uvicorn
 from markupsafe import Markup
 from sqlalchemy.engine import Engine
 
-from assets.scores.base import Explanation, Mark
+from assets.scores.base import Explanation
 from assets.sources.frames import SampledFrames
 from assets.sources.texts import TextVectors
+from assets.words.marked_text import Mark
 from db import schema
 from db.evidence.embeddings import store_text_vectors, text_sha256
 from db.evidence.facts import store_text_facts

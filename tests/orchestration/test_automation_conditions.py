@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
-from assets.partitions import DATASETS, SHARDS
+from assets.definitions.partitions import DATASETS, SHARDS
 
 GRID = dg.MultiPartitionsDefinition({"dataset": DATASETS, "shard": dg.DynamicPartitionsDefinition(name="number")})
 WHEN_READY = dg.AutomationCondition.eager()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.scores.installed_metrics import ENTRY_POINTS
+from assets.metrics.installed import ENTRY_POINTS
 from db.server.embedded import stop_embedded
 from tests.command_line import Done
 from tests.conftest import PROJECT

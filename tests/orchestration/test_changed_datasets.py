@@ -10,10 +10,10 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from assets.dataset_changes import DatasetChanged, report_dataset_changes
-from assets.datasets import require_dataset
-from assets.leases import hold_datasets
-from assets.partitions import build_range_tags
+from assets.datasets.changes import DatasetChanged, report_dataset_changes
+from assets.datasets.leases import hold_datasets
+from assets.datasets.lookup import require_dataset
+from assets.definitions.partitions import build_range_tags
 from db.manifest.datasets import Dataset
 from db.manifest.removal import drop_dataset
 from db.schema import video

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
-from assets.scores.registry import METRICS
+from assets.metrics.registry import METRICS
 from db.server.urls import DAGSTER, build_sibling_url
 from orchestration.installation import get_installation
 from tests.assets.exporting import files_of_at_most

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import dagster as dg
 import pytest
 
-from assets.partitions import build_range_tags
+from assets.definitions.partitions import build_range_tags
 from orchestration.dead_runs import LEASED, close_dead_runs
 from orchestration.installation import get_installation
 from orchestration.runs import get_definitions

@@ -17,10 +17,10 @@ import pytest
 import sqlalchemy as sa
 from dagster_postgres import PostgresEventLogStorage
 
-from assets.partitions import build_range_tags, list_tagged_partitions
-from assets.reports.tables import escape_markdown
-from assets.results import CheckFailed
-from assets.scores.registry import METRICS, SCORERS, list_scoring_assets
+from assets.definitions.partitions import build_range_tags, list_tagged_partitions
+from assets.definitions.results import CheckFailed
+from assets.metrics.registry import METRICS, SCORERS, list_scoring_assets
+from assets.words.tables import escape_markdown
 from db.manifest.datasets import Dataset
 from db.server.engine import open_engine
 from db.server.urls import DAGSTER, build_sibling_url

@@ -15,7 +15,7 @@ import psycopg2
 import pytest
 import sqlalchemy as sa
 
-from assets.datasets import UnknownDataset
+from assets.datasets.lookup import UnknownDataset
 from db.server.user_errors import explain_user_error
 from metrics_core.models.errors import PackageMissing
 from orchestration.cli.errors import FAULT, MISTAKE, USAGE, report_error

@@ -18,13 +18,13 @@ from unittest.mock import patch
 import dagster as dg
 import pytest
 
+from assets.definitions.evidence import source_assets
+from assets.definitions.model_pool import build_pool_name
+from assets.definitions.one_dataset import build_dataset_assets
+from assets.definitions.partitions import build_range_tags
 from assets.ingest.run import ingest_folder
+from assets.metrics.registry import METRICS
 from assets.models.settings import DEVICE_VARIABLE
-from assets.one_dataset import build_dataset_assets
-from assets.partitions import build_range_tags
-from assets.scores.registry import METRICS
-from assets.sources.assets import source_assets
-from assets.sources.pool import build_pool_name
 from db.selection.recipes import parse_recipe
 from orchestration.dead_runs import build_run_tags
 from orchestration.installation import get_installation
@@ -105,7 +105,7 @@ def find_sentence(done: dg.ExecuteInProcessResult) -> str:
     """The sentence of the only failed step, whose event must have no traceback that Dagster's page shows."""
     (failed,) = [event.step_failure_data for event in done.all_events if event.is_step_failure]
     name, _, sentence = failed.error.cause.message.partition(": ")
-    assert (name, failed.error.cause.stack) == ("assets.step_errors.StepRefused", [])
+    assert (name, failed.error.cause.stack) == ("assets.definitions.step_errors.StepRefused", [])
     assert 'File "' not in failed.error_display_string
     return sentence.strip()
 

@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.sources.pool import build_pool_name
+from assets.definitions.model_pool import build_pool_name
 from orchestration.definitions import defs
 
 GRAPH = Path(__file__).with_name("graph.json")
@@ -24,7 +24,7 @@ HEAVY = {"torch", "transformers", "sentence_transformers", "open_clip", "av", "d
 
 LOAD_DEFINITIONS = """
 import sys
-from assets.sources.pool import build_pool_name
+from assets.definitions.model_pool import build_pool_name
 from orchestration.definitions import defs
 loaded = defs()
 loaded.get_repository_def().load_all_definitions()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from assets.home import find_home, locate_home
-from assets.settings import SettingsError, apply_settings_file
+from assets.home.folder import find_home, locate_home
+from assets.home.settings import SettingsError, apply_settings_file
 from db.server.embedded import stop_embedded
 from db.server.processes import is_embedded_running, list_running_homes
 from orchestration.second_server import explain_second_server
@@ -54,7 +54,7 @@ def test_an_account_without_a_folder_for_data_needs_a_name(account: Path, monkey
     def fail(_: str) -> Path:
         raise RuntimeError
 
-    monkeypatch.setattr("assets.home.user_data_path", fail)
+    monkeypatch.setattr("assets.home.folder.user_data_path", fail)
     done = run_command("dataset", "list")
     assert (done.returncode, done.stderr) == (
         1,

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 import reelsieve as rs
 from assets.agreement.judged import load_judged_snapshot
-from assets.datasets import require_dataset
+from assets.datasets.lookup import require_dataset
 from assets.reports.report import compute_report
 from db.manifest.datasets import find_dataset
 from db.manifest.removal import drop_dataset

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from assets.datasets import require_dataset
+from assets.datasets.lookup import require_dataset
 from db.schema import preference, rating, rating_scale
 from orchestration.installation import get_installation
 from orchestration.launch import run_ingest

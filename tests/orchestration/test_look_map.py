@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets.datasets import require_dataset
+from assets.datasets.lookup import require_dataset
 from assets.sample_map import MapArea, MapCache, MapUnknown, list_map_vectors
 from db.evidence.embeddings import store_text_vectors, text_sha256
 from db.evidence.models import register_model

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.datasets import require_dataset
+from assets.datasets.lookup import require_dataset
 from db.evidence.embeddings import text_sha256
 from db.manifest.rating import Rater, find_next_caption, store_rating
 from orchestration.installation import get_installation

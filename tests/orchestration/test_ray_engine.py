@@ -18,8 +18,8 @@ from unittest.mock import patch
 import psutil
 import pytest
 
-from assets.datasets import RunShard, require_dataset
-from assets.steps import Step
+from assets.datasets.lookup import RunShard, require_dataset
+from assets.definitions.curation import Step
 from orchestration.cluster.pool_size import PoolSize
 from orchestration.cluster.session import connect_to_ray
 from orchestration.installation import get_installation

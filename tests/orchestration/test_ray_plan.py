@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assets.scores.registry import SCORERS
+from assets.metrics.registry import SCORERS
 from assets.sources.base import walk_sources
 from orchestration.cluster.pool_size import ActorSizeError, Machine, PoolSize, choose_pool_sizes
 

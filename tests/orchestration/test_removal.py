@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from assets.partitions import DATASETS, SHARDS, build_range_tags
+from assets.definitions.partitions import DATASETS, SHARDS, build_range_tags
 from db import schema
 from db.manifest.datasets import find_dataset
 from orchestration.installation import get_installation

@@ -6,7 +6,7 @@ import dagster as dg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets.partitions import build_range_tags, list_tagged_partitions
+from assets.definitions.partitions import build_range_tags, list_tagged_partitions
 from orchestration.requests import group_shards_into_runs, list_busy_datasets
 
 KNOWN = [f"{dataset}:{shard:04d}" for dataset in ("a", "b") for shard in range(12)]

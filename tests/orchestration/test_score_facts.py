@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from assets.home import DEMO_DATASET
+from assets.home.folder import DEMO_DATASET
+from assets.home.settings import read_settings
 from assets.media.decoders import MEMORY_SHARING, choose_decoder_pool, count_cores, read_free_memory
 from assets.media.settings import MediaSettings
-from assets.settings import read_settings
 from orchestration.cluster.worker import RayWorker
 from orchestration.installation import get_installation
 from orchestration.launch import run_facts, run_ingest

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from assets.scores.registry import METRICS
+from assets.metrics.registry import METRICS
 from orchestration.cli.output import print_rows
 from orchestration.cli.score_table import build_score_table
 from orchestration.installation import get_installation

@@ -13,8 +13,8 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from assets.datasets import BadDatasetName, require_dataset
-from assets.partitions import build_range_tags
+from assets.datasets.lookup import BadDatasetName, require_dataset
+from assets.definitions.partitions import build_range_tags
 from db.selection.recipes import SizeMissing
 from db.server.engine import open_engine
 from db.server.urls import DAGSTER, build_sibling_url

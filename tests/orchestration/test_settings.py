@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
+from assets.home.settings import apply_settings_file
 from assets.models.profiles import PROFILES
-from assets.settings import apply_settings_file
 from metrics_core.child_processes import STARTED_IN
 from orchestration.settings import get_settings, list_known_variables
 from orchestration.settings.groups import list_setting_fields

@@ -13,12 +13,13 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from assets.leases import format_lease_name
-from assets.partitions import PARTITION
-from assets.results import CheckFailed
-from assets.scores.registry import list_scoring_assets
-from assets.sources.base import LineWriter
-from assets.steps import Step, StepAbandoned, compute_step
+from assets.datasets.leases import format_lease_name
+from assets.definitions.curation import Step
+from assets.definitions.partitions import PARTITION
+from assets.definitions.results import CheckFailed
+from assets.definitions.steps import StepAbandoned, compute_step
+from assets.metrics.registry import list_scoring_assets
+from assets.progress import LineWriter
 from db.server.leases import Leases
 from orchestration.forecasts import forecast_scoring
 from orchestration.installation import get_installation

@@ -24,7 +24,7 @@ import psutil
 import pytest
 import typer
 
-from assets.leases import format_lease_name
+from assets.datasets.leases import format_lease_name
 from db.server.leases import hold_lease
 from db.server.processes import START_LOCK
 from db.server.urls import DAGSTER, build_sibling_url

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from assets.leases import format_dataset_lease_name
+from assets.datasets.leases import format_dataset_lease_name
 from db.manifest.datasets import find_dataset
 from db.manifest.removal import drop_dataset
 from db.schema import stress_result

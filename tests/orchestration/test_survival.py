@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy.engine import URL
 
 from assets.ingest.write import BATCH_SIZE
-from assets.scores.registry import list_scoring_assets
+from assets.metrics.registry import list_scoring_assets
 from db.server.embedded import stop_embedded
 from db.server.urls import DAGSTER, build_sibling_url
 from db.server.user_errors import explain_user_error

@@ -18,8 +18,8 @@ from unittest.mock import patch
 import pytest
 
 from assets.ingest.rejects import CODES
+from assets.metrics.registry import METRICS
 from assets.reports.answer_records import ReportAnswers
-from assets.scores.registry import METRICS
 from db.scores.sample_scores import FACT_COLUMNS
 from metrics_core.facts.models import find_fact_models
 from orchestration.cli.tried_manifest import find_or_make_manifest

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import reelsieve as rs
-from assets.lineage import build_score_lineage
-from assets.scores.registry import SCORERS
+from assets.definitions.lineage import build_score_lineage
+from assets.metrics.registry import SCORERS
 from orchestration.runs import get_definitions
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 import reelsieve as rs
-from assets.partitions import DATASETS
+from assets.definitions.partitions import DATASETS
 from orchestration.definitions import build_dataset_definitions
 from reelsieve.dagster import definitions
 

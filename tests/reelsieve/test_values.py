@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.engine import Engine
 
 import reelsieve as rs
-from assets.scores.registry import SCORERS
+from assets.metrics.registry import SCORERS
 from demo import encoder
 from reelsieve.samples import name_keywords
 from tests.assets.judging import answering

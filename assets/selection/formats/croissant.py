@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from assets.reports.text import format_count
+from assets.words.text import format_count
 from db.selection.exports import ExportColumn, ExportKind
 from metrics_core.frames import compute_content_sha256
 

@@ -1,0 +1,51 @@
+"""The home folder of this account, and the name of the demo's dataset."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from platformdirs import user_data_path
+
+from metrics_core.child_processes import locate_path
+
+# The dataset of the demo's drawn videos, and its folder in the home. Models that only know these videos score every
+# dataset of this name.
+DEMO_DATASET = "demo"
+
+
+def find_home() -> Path:
+    """Return the path of the home folder that commands use unless another one is named: `reelsieve` in this account's
+    folder for data. It may not exist. Raises SettingsError for an account without such a folder.
+    """
+    with suppress(RuntimeError):
+        path = user_data_path("reelsieve")
+        if path.is_absolute():
+            return path
+    raise _build_error("this account has no folder for data: name a home by --home or REELSIEVE_HOME")
+
+
+def locate_home(named: str | os.PathLike[str]) -> Path:
+    """Return a home folder that the person named as an absolute path without links. It may not exist. Raises
+    SettingsError for a home of another account.
+    """
+    me = os.geteuid()
+    try:
+        home = locate_path(named).resolve()
+        # Root may have made it for this account, such as a volume of a container. Root's server has its own account.
+        is_mine = home.stat().st_uid in (me, 0) and (me == 0 or (home / "postgres").stat().st_uid == me)
+    except (FileNotFoundError, NotADirectoryError):
+        is_mine = True
+    except (PermissionError, RuntimeError):  # the second for ~ of an unknown account
+        home, is_mine = Path(named), False
+    if not is_mine:
+        raise _build_error(f"home folder {home} is not this account's: name one that is, by --home or REELSIEVE_HOME")
+    return home
+
+
+def _build_error(sentence: str) -> ValueError:
+    # Imported late: it imports pydantic, and commands that need no home start without it.
+    from assets.home.settings import SettingsError
+
+    return SettingsError(sentence)

@@ -1,0 +1,227 @@
+"""The scorer of ECS: the share of a video's keypoints that a caption entails, or SodaM's F1 if both have times."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, Field
+from sqlalchemy.engine import Connection
+
+from assets.metrics.ecs.explanation import explain_ecs
+from assets.metrics.ecs.labelling import KeypointLabeller
+from assets.metrics.ecs.verdicts import KeypointVerdicts
+from assets.metrics.ecs.verification import KeypointPremises, KeypointVerification, MissingTimes, is_verifiable
+from assets.metrics.ecs.verifiers import find_default_threshold, find_pair_threshold, make_verifier
+from assets.models.chat import KEY_VARIABLE_DESCRIPTION, PRECISION_DESCRIPTION, URL_DESCRIPTION, Precision
+from assets.models.settings import SplitterSettings, TextEncoderSettings
+from assets.scores.base import Explanation, Outcome
+from assets.sources.base import Evidence, Source
+from assets.sources.texts import TextVectors
+from db.evidence.verdicts import VERDICT_INPUTS, VerdictRow, VerdictSet
+from db.schema.inputs import KEYPOINTS, SEGMENTS, THRESHOLDS, Input
+from db.scores.pending import PendingSample
+from metrics_core.ecs import ECSResult, KeypointVerdict, Thresholds, compute_flat_score, compute_sodam_score
+from metrics_core.models.chat.protocol import ChatModel
+from metrics_core.protocols import EntailmentModel, SentenceSplitter, TextEncoder, find_weigher
+
+
+class ECSSettings(TextEncoderSettings, SplitterSettings):
+    """Settings of ECS. They are those of text encoder and sentence splitter, verifier, mode, threshold and judge."""
+
+    ecs_verifier: str = Field(default="offline", description="folder or hub id of an NLI model, `offline` or `lexical`")
+    ecs_verifier_precision: Precision = Field(default="fp32", description=PRECISION_DESCRIPTION)
+    ecs_sentences: Annotated[int, Field(ge=1)] | Literal["all"] = Field(
+        default=8, description="sentences verified per keypoint, the nearest first, or `all`"
+    )
+    ecs_mode: Literal["auto", "flat_micro", "flat_macro", "sodam"] = Field(
+        default="auto", description="`auto`: `sodam` where both sides have times, else `flat_micro`"
+    )
+    ecs_threshold: float | None = Field(
+        default=None,
+        ge=0.0,
+        le=1.0,
+        description="threshold of dimensions without a calibrated one; default: the verifier's",
+    )
+    ecs_judge_model: str = Field(default="", description="chat model that labels keypoints for calibration")
+    ecs_judge_url: str = Field(default="vllm", description=URL_DESCRIPTION)
+    ecs_judge_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
+
+    def make_judge(self) -> ChatModel | None:
+        """Make the chat model that the settings name as judge of keypoints; None if they name none. Asks nothing."""
+        if not self.ecs_judge_model:
+            return None
+        return self.make_chat_model(self.ecs_judge_model, self.ecs_judge_url, self.ecs_judge_key_variable)
+
+
+class ECSScorer:
+    """Scores captions by Entailment-Checklist Scoring: the share of a video's keypoints that a caption covers, or
+    SodaM's F1 if caption and reference have times. It compares stored verdicts on keypoints with thresholds, without a
+    model. A sample that is no caption, or whose video has no keypoints, gets a status.
+
+    labeller: makes labels by the judge for calibration; no score depends on it.
+    """
+
+    metric: ClassVar[str] = "ecs"
+    code_version: ClassVar[str] = "1"
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    inputs: ClassVar[Collection[Input[Any]]] = (*VERDICT_INPUTS, THRESHOLDS)
+    rests_on: ClassVar[tuple[type[Source[Any]], ...]] = (KeypointVerdicts,)
+    settings: ClassVar[type[BaseModel]] = ECSSettings
+
+    def __init__(
+        self,
+        settings: ECSSettings,
+        encoder: TextEncoder,
+        splitter: SentenceSplitter,
+        model: EntailmentModel,
+        judge: ChatModel | None = None,
+    ) -> None:
+        threshold = settings.ecs_threshold
+        self.verification = KeypointVerification(
+            model,
+            splitter,
+            None if settings.ecs_sentences == "all" else settings.ecs_sentences,
+            settings.ecs_mode,
+            find_default_threshold(settings.ecs_verifier) if threshold is None else threshold,
+        )
+        self.vectors = TextVectors(encoder, self.verification.list_texts, VERDICT_INPUTS)
+        self.verdicts = KeypointVerdicts(self.verification, self.vectors)
+        self.sources: tuple[Source[Any], ...] = (self.verdicts,)
+        self.labeller = KeypointLabeller(judge, settings, self.verification)
+        self._proof_threshold = find_pair_threshold(settings.ecs_verifier)
+
+    @classmethod
+    def from_settings(cls, settings: ECSSettings) -> ECSScorer:
+        """Make the scorer with the models of the settings, which load when they are first used."""
+        return cls(
+            settings,
+            settings.make_text_encoder(),
+            settings.make_splitter(),
+            make_verifier(settings.ecs_verifier, settings.ecs_verifier_precision),
+            settings.make_judge(),
+        )
+
+    def models(self) -> dict[str, Any]:
+        """Return the identities of the models as dicts, by role: verifier and sentence_splitter. text_encoder, which
+        chooses sentences, is among them unless all sentences are verified. whole_text is among them if the verifier
+        weighs the whole text.
+        """
+        checklist = self.verification
+        retrieval = {} if checklist.n_sentences is None else {"text_encoder": self.vectors.encoder.identity.as_dict()}
+        weigher = find_weigher(checklist.model)
+        whole_text = {} if weigher is None else {"whole_text": weigher.identity.as_dict()}
+        return {
+            **retrieval,
+            **whole_text,
+            "verifier": checklist.model.identity.as_dict(),
+            "sentence_splitter": checklist.splitter.identity.as_dict(),
+        }
+
+    def params(self) -> dict[str, Any]:
+        """Return the number of sentences per keypoint, the mode and the default threshold, by name. Calibrated
+        thresholds are data, not parameters.
+        """
+        return {
+            "sentences": self.verification.n_sentences or "all",
+            "mode": self.verification.mode,
+            "default_threshold": self.verification.default_threshold,
+        }
+
+    def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
+        """Return one outcome for every sample, in order, from its stored verdicts and the dataset's thresholds.
+        Components have the counts of covered keypoints by dimension. A sample that is no caption, has no keypoints or
+        could not be verified gets a status and a reason.
+        """
+        return [self._score_one(sample, evidence[self.verdicts].get(sample.sample_id)) for sample in samples]
+
+    def explain(
+        self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
+    ) -> Explanation:
+        """Return lines about how many keypoints are covered, and a row for every keypoint: the decision, and the
+        sentence or words that decided. Reads view keypoint_verdicts. components: those stored with the score.
+        """
+        return explain_ecs(connection, sample, components, self.verification, self._proof_threshold)
+
+    def refusal(self, sample: PendingSample) -> Outcome | None:
+        """Return the outcome, with status and reason, of a sample that has no value whatever models answer; else None.
+        Such a sample is no caption, has no keypoints, or lacks the times that the mode needs.
+        """
+        if refused := self._find_obstacle(sample):
+            return refused
+        try:
+            self.verification.choose_premises(sample)
+        except MissingTimes as error:
+            return Outcome(None, "unverifiable", str(error))
+        return None
+
+    def _find_obstacle(self, sample: PendingSample) -> Outcome | None:
+        """Return the outcome of a sample that is no caption, or whose video has no keypoints; else None."""
+        if is_verifiable(sample):
+            return None
+        if sample.kind != "caption":
+            why = "ECS compares captions with keypoints; this is a question-answer pair"
+            return Outcome(None, "not_applicable", why)
+        return Outcome(None, "no_keypoints", "the video has no keypoint to cover")
+
+    def _score_one(self, sample: PendingSample, verdict_set: VerdictSet | None) -> Outcome:
+        if refused := self._find_obstacle(sample):
+            return refused
+        assert verdict_set is not None
+        if verdict_set.status != "ok":
+            return Outcome(None, verdict_set.status, verdict_set.error)
+        thresholds = Thresholds(sample[THRESHOLDS], self.verification.default_threshold)
+        rows = {row.keypoint_id: row for row in verdict_set.verdicts}
+        try:
+            verdicts = [
+                _build_verdict(rows[keypoint.keypoint_id]).apply_threshold(
+                    thresholds.require_threshold(keypoint.dimension)
+                )
+                for keypoint in sample[KEYPOINTS]
+            ]
+        except ValueError as error:
+            return Outcome(None, "failed", str(error))
+        result = _compute_result(sample, self.verification.choose_premises(sample), verdicts, verdict_set.n_sentences)
+        return Outcome(result.score, components=_build_components(sample, verdict_set, result, thresholds))
+
+
+def _build_verdict(row: VerdictRow) -> KeypointVerdict:
+    return KeypointVerdict(row.probability, row.sentence_index, None, row.is_lower_bound)
+
+
+def _compute_result(
+    sample: PendingSample, premises: KeypointPremises, verdicts: Sequence[KeypointVerdict], n_sentences: int
+) -> ECSResult:
+    dimensions = [keypoint.dimension for keypoint in sample[KEYPOINTS]]
+    if premises.mode != "sodam":
+        return compute_flat_score(dimensions, verdicts, mode=premises.mode)
+    assert premises.alignment is not None
+    members: list[list[int]] = [[] for _ in range(premises.n_segments)]
+    for place, keypoint in enumerate(sample[KEYPOINTS]):
+        assert keypoint.segment_index is not None
+        members[keypoint.segment_index].append(place)
+    return compute_sodam_score(
+        premises.alignment,
+        [[dimensions[i] for i in places] for places in members],
+        [[verdicts[i] for i in places] for places in members],
+        n_sentences=n_sentences,
+    )
+
+
+def _build_components(
+    sample: PendingSample, verdict_set: VerdictSet, result: ECSResult, thresholds: Thresholds
+) -> dict[str, Any]:
+    aligned = result.sodam_result
+    times = {} if aligned is None else {"precision": aligned.precision, "recall": aligned.recall}
+    return {
+        "mode": result.mode,
+        "outcome": result.status,
+        "by_dimension": dict(result.by_dimension),
+        "covered": {name: covered for name, (covered, _) in result.covered_counts.items()},
+        "keypoints": {name: total for name, (_, total) in result.covered_counts.items()},
+        "thresholds": {name: thresholds.require_threshold(name) for name in result.covered_counts},
+        "calibrated": sorted(name for name in result.covered_counts if name in sample[THRESHOLDS]),
+        "n_sentences": verdict_set.n_sentences,
+        **times,
+        **({"parse_error": sample[SEGMENTS].parse_error} if sample[SEGMENTS].parse_error else {}),
+    }

@@ -1,0 +1,1 @@
+"""Words for people: numbers, counts, names, tables and marked text, for pages and messages."""

@@ -1,0 +1,144 @@
+"""Names of metrics and models for people, which mention a stand-in for a real model, and notes on ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from assets.models.settings import DEMO_ENCODER, HUMAN_NOTES
+from assets.words.text import format_name, join_names
+from db.manifest.rating_scales import load_turned_aspects
+from db.reports.summary import count_excluded_ratings, count_old_ratings, has_synthetic_ratings
+from db.scores.store import list_active_models
+
+# Stand-ins for models that a metric needs, with the remedy.
+STAND_INS: Mapping[str, str] = {
+    DEMO_ENCODER: "it only works on the demo: for other videos set REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT",
+    HUMAN_NOTES: "no model sees the video: for a score without references set REELSIEVE_QEVA_VIDEO_MODEL",
+}
+# This many first characters identify a revision.
+REVISION_LENGTH = 12
+
+
+def list_stand_ins(connection: Connection, metric: str) -> list[str]:
+    """Return the stand-ins for real models that a metric's active scorer uses, by model id (such as `demo encoder`).
+    Empty if it uses none, or has no active scorer.
+    """
+    return filter_stand_ins(list_active_models(connection, metric))
+
+
+def filter_stand_ins(models: Iterable[str]) -> list[str]:
+    """Return those of the given model ids that are stand-ins for real models, in the given order."""
+    return [model for model in models if model in STAND_INS]
+
+
+def load_metric_label(connection: Connection, metric: str) -> str:
+    """Load the label of a metric: its name, followed by the stand-ins for real models that its active scorer uses, as
+    in `evqa (demo encoder)`. Only the name if there are none.
+    """
+    return format_metric_label(metric, list_stand_ins(connection, metric))
+
+
+def format_metric_name(label: str) -> str:
+    """Return a metric's name, or its label, as people write it: the letters and digits before the first other character
+    in capitals.
+
+    >>> format_metric_name("vcs_short"), format_metric_name("evqa (demo encoder)")
+    ('VCS_short', 'EVQA (demo encoder)')
+    """
+    for end, character in enumerate(label):
+        if not character.isalnum():
+            return label[:end].upper() + label[end:]
+    return label.upper()
+
+
+def format_metric_label(metric: str, names: Iterable[str]) -> str:
+    """Return a metric's name, followed in brackets by `names`, the stand-ins for real models that it uses, if any.
+
+    >>> format_metric_label("evqa", ["demo encoder"]), format_metric_label("vcs", [])
+    ('evqa (demo encoder)', 'vcs')
+    """
+    joined = ", ".join(names)
+    return f"{metric} ({joined})" if joined else metric
+
+
+def format_models(models: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return models as text: role, id and the first 12 characters of the revision, separated by semicolons, with a note
+    on any stand-in. models: by role, with `model_id` and, if known, `revision`.
+
+    >>> format_models({"text_encoder": {"model_id": "minilm", "revision": "sha256:0123456789abcdef0123"}})
+    'text encoder minilm (revision 0123456789ab)'
+    """
+    return "; ".join(f"{format_name(role)} {format_model(model)}" for role, model in models.items())
+
+
+def format_model(model: Mapping[str, Any]) -> str:
+    """Return a model's `model_id` and the first 12 characters of its `revision` as text, with a note if it is a
+    stand-in for a real model. A revision that is not given is `unknown`.
+    """
+    name, revision = model["model_id"], str(model.get("revision", "unknown")).removeprefix("sha256:")[:REVISION_LENGTH]
+    caution = f", a stand-in: {STAND_INS[name].partition(':')[0]}" if name in STAND_INS else ""
+    return f"{name} (revision {revision}{caution})"
+
+
+def load_ratings_note(connection: Connection, dataset_id: int) -> dict[str, str]:
+    """Load notes for a page that shows a dataset's ratings, as texts by title: whether they are synthetic, of which
+    aspects the lowest is best, how many are left out, and how many are of older texts. Empty where no note is needed.
+    """
+    note = {}
+    if has_synthetic_ratings(connection, dataset_id):
+        note["ratings"] = "synthetic: made by a program, not by people"
+    if turned := load_turned_aspects(connection, dataset_id):
+        note["lowest is best"] = explain_turned_aspects(turned)
+    if n := count_excluded_ratings(connection, dataset_id):
+        note["ratings left out"] = explain_drawn_ratings(n)
+    if n := count_old_ratings(connection, dataset_id):
+        note["old ratings"] = explain_old_ratings(n)
+    return note
+
+
+def explain_turned_aspects(turned: Mapping[str, float]) -> str:
+    """Return a sentence without a full stop on the aspects of which the lowest number is best: statistics use the given
+    number minus the rating.
+
+    >>> explain_turned_aspects({"errors": 20.0, "z": 0.0})
+    'statistics use 20 minus the rating of errors and 0 minus the rating of z, since the lowest is best'
+    """
+    parts = [f"{total:g} minus the rating of {aspect}" for aspect, total in turned.items()]
+    return f"statistics use {join_names(parts)}, since the lowest is best"
+
+
+def format_goodness(aspect: str, turned: Mapping[str, float]) -> str:
+    """Return the name of what statistics take for the ratings of an aspect. turned: as from `load_turned_aspects`.
+
+    >>> format_goodness("errors", {"errors": 20.0}), format_goodness("overall", {"errors": 20.0})
+    ('20 − errors', 'overall')
+    """
+    return f"{turned[aspect]:g} − {aspect}" if aspect in turned else aspect
+
+
+def explain_old_ratings(n: int) -> str:
+    """Return a sentence without a full stop: n ratings do not count, since their texts have changed, and which command
+    asks for them again.
+
+    >>> explain_old_ratings(1)
+    '1 rating does not count, since its text has changed: reelsieve rate asks for it again'
+    """
+    does, its = ("rating does", "its text has") if n == 1 else ("ratings do", "their texts have")
+    return f"{n:,} {does} not count, since {its} changed: reelsieve rate asks for {'it' if n == 1 else 'them'} again"
+
+
+def explain_drawn_ratings(n: int) -> str:
+    """Return a sentence without a full stop: n ratings are left out of statistics, since they were drawn to settle a
+    question, and which command uses them.
+
+    >>> explain_drawn_ratings(1)
+    '1 rating is left out, since it was drawn to settle a question and is no random sample: reelsieve compare uses it'
+    """
+    if n == 1:
+        subject, verb, them = "1 rating is left out, since it was", "is", "it"
+    else:
+        subject, verb, them = f"{n:,} ratings are left out, since they were", "are", "them"
+    return f"{subject} drawn to settle a question and {verb} no random sample: reelsieve compare uses {them}"
