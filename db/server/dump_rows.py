@@ -1,36 +1,46 @@
-"""Put the rows of a dump file into existing tables. The file is read as text: no statement in it is ever run."""
+"""The rows of a database in a ZIP file: of every table what COPY prints, and only COPY .. FROM STDIN ever reads it. So
+no statement in a file is run, whoever made it.
+"""
 
 from __future__ import annotations
 
-import re
-import subprocess
-import tempfile
-from collections import deque
+import io
+import json
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import psycopg
 from psycopg import sql
 from typing_extensions import LiteralString
 
-from db.server.backup import BackupError, build_program_error, find_program
-
-# Lines of the script that pg_restore makes of a dump: the head of a table's rows, their end, a sequence's number.
-_HEAD = re.compile(r"COPY (.+?)(?: \((.*)\))? +FROM stdin;\n")
-_END = b"\\.\n"
-_NUMBER = re.compile(r"SELECT pg_catalog\.setval\('public\.(\w+)', (\d+), (true|false)\);\n")
-# A table of ours; its name is quoted where it is a word of SQL.
-_TABLE = re.compile(r'public\."?(\w+)"?')
+# The member of a file with the columns of its tables and the numbers of its sequences, and the most bytes it may have.
+_CONTENT = "content.json"
+_CONTENT_BYTES = 1 << 24
+# Faster than zlib's usual 6, for a somewhat larger file.
+_COMPRESSION = 1
 # The table with the schema's revision. Its row is made with the tables.
 _VERSION = "alembic_version"
 _BLOCK = 1 << 18
+# By these, numbers and times are printed in full and mean the same on any server, no row is hidden, time has no limit.
+_SETTINGS = {
+    **dict.fromkeys(("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"), "0"),
+    "client_encoding": "UTF8",
+    "datestyle": "ISO",
+    "intervalstyle": "postgres",
+    "extra_float_digits": "3",
+    "row_security": "off",
+}
 _PUBLIC = "relnamespace = 'public'::regnamespace"
 _COLUMNS = f"""
-SELECT c.relname, array_agg(a.attname::text) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-WHERE {_PUBLIC} AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped GROUP BY 1
+SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+WHERE {_PUBLIC} AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped
+  AND a.attgenerated = '' GROUP BY 1 ORDER BY 1
 """
+# Those that no row has used yet have no last value.
+_SEQUENCES = "SELECT sequencename, last_value FROM pg_sequences WHERE schemaname = 'public'"
 # Constraints and indexes that are made anew after the rows: statements that drop them, in this order, and those that
 # make them. Foreign keys need the others.
 _MADE_BEHIND = f"""
@@ -46,43 +56,109 @@ ORDER BY 3
 """
 
 
-class _TornFile(BackupError):
-    """Raised for a file that ends within a table."""
+class BackupError(ValueError):
+    """Raised for a back-up that cannot be written, read or restored; the message gives the reason and the remedy."""
+
+    plain = True
+
+
+def write_rows(connection: psycopg.Connection[Any], file: Path) -> None:
+    """Write the rows of all tables in schema public to a new file, as of one moment, in a transaction that the caller
+    ends. The connection must not be in one yet. Raises psycopg.Error, and OSError if the file cannot be written.
+    """
+    connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    tables = _prepare(connection)
+    if tables:
+        # Their columns stay as they are meanwhile.
+        connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(_format_tables(tables)))
+    with ZipFile(file, "x", ZIP_DEFLATED, compresslevel=_COMPRESSION) as archive:
+        for table, columns in tables.items():
+            with (
+                archive.open(table, "w", force_zip64=True) as member,
+                io.BufferedWriter(member, _BLOCK) as rows,
+                connection.cursor().copy(_format_copy(table, columns, "TO STDOUT")) as copy,
+            ):
+                for row in copy:
+                    rows.write(row)
+        sequences = dict(connection.execute(_SEQUENCES.encode()).fetchall())
+        archive.writestr(_CONTENT, json.dumps({"tables": tables, "sequences": sequences}))
 
 
 def replace_rows(
     connection: psycopg.Connection[Any], file: Path, revision: str | None = None
 ) -> tuple[set[str], list[str]]:
-    """Replace the rows of all tables in schema public by those of the dump file, and return (names of the tables
-    filled, names of tables in the file that do not exist here). A table that the file does not have is emptied. No
-    trigger fires, so the rows are stored as they were.
+    """Replace the rows of all tables in schema public by those of a file, and return (names of the tables filled, names
+    of tables in the file that do not exist here). A table that the file does not have is emptied. No trigger fires, so
+    the rows are stored as they were.
 
     revision: what the file must have in table alembic_version, whose row stays as it is; None for anything. Raises
     BackupError for a damaged or unexpected file, and psycopg.Error if rows do not fit into the tables. Does not commit.
     """
-    tables: dict[str, list[str]] = dict(connection.execute(_COLUMNS.encode()).fetchall())
+    known = _prepare(connection)
     filled, left_out = set[str](), list[str]()
-    with _drop_keys_meanwhile(connection, tables), _open_script(file) as script:
-        for line in script:
-            text = line.decode(errors="replace")
-            if number := _NUMBER.fullmatch(text):
-                _set_sequence(connection, number)
-            elif head := _HEAD.fullmatch(text):
-                known = _TABLE.fullmatch(head[1])
-                table = known[1] if known else head[1]
-                if table in filled:
-                    raise BackupError(f"{file} has table {table} twice: give an intact back-up")
-                rows = _read_rows(file, script)
-                if table not in tables:
-                    left_out.append(table)
-                    deque(rows, maxlen=0)
-                    continue
-                filled.add(table)
-                if table == _VERSION:
-                    _check_revision(file, b"".join(rows).decode(errors="replace").strip(), revision)
-                else:
-                    _copy(connection, table, _check_columns(file, table, head[2] or "", tables[table]), rows)
+    with _report_damage(file):
+        archive = ZipFile(file)
+    with archive, _drop_keys_meanwhile(connection, known):
+        tables, sequences = _read_content(archive, file)
+        for table, columns in tables.items():
+            if table not in known:
+                left_out.append(table if table.isprintable() else ascii(table))
+                continue
+            filled.add(table)
+            rows = _read_member(archive, file, table)
+            if table == _VERSION:
+                _check_revision(file, b"".join(rows).decode(errors="replace").strip(), revision)
+                continue
+            for name in set(columns) - set(known[table]):
+                raise BackupError(
+                    f"{file} has a column {name!r} that table {table} does not have here: give an intact back-up"
+                )
+            with connection.cursor().copy(_format_copy(table, columns, "FROM STDIN")) as copy:
+                for block in rows:
+                    copy.write(block)
+        for name, _ in connection.execute(_SEQUENCES.encode()).fetchall():
+            if (number := sequences.get(name)) is not None:
+                connection.execute("SELECT setval(format('public.%%I', %s::text)::regclass, %s)", [name, number])
     return filled, left_out
+
+
+def _prepare(connection: psycopg.Connection[Any]) -> dict[str, list[str]]:
+    """Set what COPY depends on until the transaction ends, and return the columns of every table in schema public."""
+    for name, value in _SETTINGS.items():
+        connection.execute("SELECT set_config(%s, %s, true)", [name, value])
+    return dict(connection.execute(_COLUMNS.encode()).fetchall())
+
+
+def _format_tables(tables: Collection[str]) -> sql.Composed:
+    return sql.SQL(", ").join(sql.Identifier("public", table) for table in tables)
+
+
+def _format_copy(table: str, columns: Collection[str], direction: LiteralString) -> sql.Composed:
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    return sql.SQL("COPY {} ({}) {}").format(sql.Identifier("public", table), names, sql.SQL(direction))
+
+
+@contextmanager
+def _report_damage(file: Path) -> Iterator[None]:
+    """Raise BackupError for whatever goes wrong: a file that somebody changed makes its readers fail in any way."""
+    try:
+        yield
+    except Exception as error:
+        raise BackupError(f"{file} is damaged: give an intact back-up") from error
+
+
+def _read_content(archive: ZipFile, file: Path) -> tuple[dict[str, list[str]], dict[str, int]]:
+    """Return (columns by table, numbers by sequence)."""
+    with _report_damage(file), archive.open(_CONTENT) as member:
+        content = json.loads(member.read(_CONTENT_BYTES))
+        tables = {str(table): [str(name) for name in columns] for table, columns in content["tables"].items()}
+        return tables, {name: int(number) for name, number in content["sequences"].items() if number is not None}
+
+
+def _read_member(archive: ZipFile, file: Path, name: str) -> Iterator[bytes]:
+    with _report_damage(file), archive.open(name) as member:
+        while block := member.read(_BLOCK):
+            yield block
 
 
 @contextmanager
@@ -91,7 +167,7 @@ def _drop_keys_meanwhile(connection: psycopg.Connection[Any], tables: Collection
     faster.
     """
     made = connection.execute(_MADE_BEHIND.encode()).fetchall()
-    names = sql.SQL(", ").join(sql.Identifier("public", table) for table in tables if table != _VERSION)
+    names = _format_tables([table for table in tables if table != _VERSION])
     _set_triggers(connection, tables, "DISABLE")
     for drop, _make, _ in made:
         connection.execute(drop)
@@ -107,71 +183,6 @@ def _set_triggers(connection: psycopg.Connection[Any], tables: Collection[str], 
     for table in tables:
         query = sql.SQL(f"ALTER TABLE {{}} {state} TRIGGER USER").format(sql.Identifier("public", table))
         connection.execute(query)
-
-
-@contextmanager
-def _open_script(file: Path) -> Iterator[IO[bytes]]:
-    """Yield the script that pg_restore makes of a dump as a stream of lines. It only reads the file, without a
-    server.
-    """
-    command = [find_program("pg_restore"), "--data-only", "--file=-", str(file)]
-    with (
-        tempfile.TemporaryFile() as errors,
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors) as process,
-    ):
-        assert process.stdout is not None
-        try:
-            yield process.stdout
-        except _TornFile:
-            # The reason that pg_restore gives is better.
-            if process.wait() == 0:
-                raise
-        except BaseException:
-            process.kill()
-            raise
-        if process.wait():
-            errors.seek(0)
-            raise build_program_error("pg_restore", errors.read().decode(errors="replace")) from None
-
-
-def _read_rows(file: Path, script: IO[bytes]) -> Iterator[bytes]:
-    """Yield lines up to the end of the table's rows."""
-    for line in script:
-        if line == _END:
-            return
-        yield line
-    raise _TornFile(f"{file} ends in the middle of a table: give a complete back-up")
-
-
-def _copy(connection: psycopg.Connection[Any], table: str, columns: Collection[str], rows: Iterator[bytes]) -> None:
-    names = sql.SQL(", ").join(map(sql.Identifier, columns))
-    statement = sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier("public", table), names)
-    with connection.cursor().copy(statement) as copy:
-        block = bytearray()
-        for row in rows:
-            block += row
-            if len(block) >= _BLOCK:
-                copy.write(block)
-                block = bytearray()
-        copy.write(block)
-
-
-def _check_columns(file: Path, table: str, listed: str, known: Collection[str]) -> list[str]:
-    columns = [name.strip('"') for name in listed.split(", ")]
-    for name in columns:
-        if name not in known:
-            raise BackupError(
-                f"{file} has a column {name!r} that table {table} does not have here: give an intact back-up"
-            )
-    return columns
-
-
-def _set_sequence(connection: psycopg.Connection[Any], match: re.Match[str]) -> None:
-    """Let a sequence continue where it was; one that does not exist here is skipped."""
-    query = (
-        "SELECT setval(oid, %s::numeric::bigint, %s) FROM pg_class WHERE relname = %s AND relkind = 'S' AND " + _PUBLIC
-    )
-    connection.execute(query.encode(), [match[2], match[3] == "true", match[1]])
 
 
 def _check_revision(file: Path, stored: str, revision: str | None) -> None:

@@ -19,8 +19,8 @@ from sqlalchemy.engine import URL, Connection
 
 from db.schema.marks import MetricInputs
 from db.schema.migrate import create_tables, list_revisions, revoke_public_access, upgrade_schema
-from db.server.backup import BackupError, ReportProgress, build_dump_path, check_backup, list_databases
-from db.server.dump_rows import replace_rows
+from db.server.backup import ReportProgress, build_dump_path, check_backup, list_databases
+from db.server.dump_rows import BackupError, replace_rows
 from db.server.engine import open_connection, open_engine
 from db.server.urls import CURATION, DAGSTER, DatabaseUnavailable, build_sibling_url
 
@@ -159,9 +159,6 @@ def _restore_dagster(url: URL, file: Path, make_dagster: Callable[[URL], None]) 
 
 
 def _fill(connection: Connection, file: Path, revision: str | None = None) -> tuple[set[str], list[str]]:
-    for limit in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
-        connection.exec_driver_sql(f"SET LOCAL {limit} = 0")
-    connection.exec_driver_sql("SET LOCAL client_encoding = 'UTF8'")
     raw: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]  # psycopg engine
     return replace_rows(raw, file, revision)
 

@@ -15,7 +15,8 @@ from sqlalchemy.engine import URL
 from assets.metrics.registry import METRIC_INPUTS, SOURCE_TABLES
 from db.schema.migrate import REVISION, migrate
 from db.selection.recipes import parse_recipe
-from db.server.backup import BackupError, write_backup
+from db.server.backup import write_backup
+from db.server.dump_rows import BackupError
 from db.server.embedded import start_embedded
 from db.server.engine import open_connection, open_engine
 from db.server.restore import restore_backup

@@ -5,25 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
+from zipfile import ZipFile
 
 from sqlalchemy.engine import URL
 
-from db.server.backup import find_program
+from db.server.dump_rows import write_rows
 from db.server.engine import open_connection
 from db.server.urls import CURATION, DAGSTER, build_sibling_url
 
 # What a restore must make of it. "either": refuse it, or restore what was backed up. "forged": the hashes are right, so
 # rows may be others, but nothing else.
 Outcome = Literal["refused", "whole", "either", "forged"]
-PASSPORT, FILES = "backup.json", (f"{CURATION}.dump", f"{DAGSTER}.dump")
-_HEAD = re.compile(rb"COPY public\.\w+ \([^)]*\) FROM stdin;\n")
+PASSPORT, FILES = "backup.json", (f"{CURATION}.zip", f"{DAGSTER}.zip")
 
 _HARMLESS = "CREATE FUNCTION run() RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN true; END $$"
 _PROGRAM = "BEGIN COPY (SELECT 1) TO PROGRAM 'touch {canary}';"
@@ -163,8 +161,8 @@ class Forger:
 
     def _passport(self, folder: Path) -> Outcome:
         text = (folder / PASSPORT).read_text()
-        others = ["[" * 100_000, "", "{}", "[]", "\0", '{"format": 2}', text.replace('"files"', '"file"')]
-        others += [text[: self._random.randrange(len(text))], text.replace("sha", ""), text.replace("2", "3", 1)]
+        others = ["[" * 100_000, "", "{}", "[]", "\0", '{"format": 3}', text.replace('"files"', '"file"')]
+        others += [text[: self._random.randrange(len(text))], text.replace("sha", ""), text.replace("3", "2", 1)]
         (folder / PASSPORT).write_text(self._random.choice(others))
         return "refused"
 
@@ -182,17 +180,28 @@ class Forger:
 
     def _cut_with_hash(self, folder: Path) -> Outcome:
         file = folder / self._random.choice(FILES)
-        # Its last bytes are a list of places that nobody needs.
-        os.truncate(file, self._random.randrange(file.stat().st_size * 9 // 10))
+        os.truncate(file, self._random.randrange(file.stat().st_size))
         return self._mended(folder, "refused")
 
     def _program(self, folder: Path) -> Outcome:
         file = folder / FILES[0]
-        content = file.read_bytes()
-        head = max(_HEAD.findall(content), key=len)
-        other = f"COPY public.dataset (name) FROM PROGRAM 'touch {self.canary}';".encode()
-        file.write_bytes(content.replace(head, other.ljust(len(head) - 1) + b"\n"))
-        return self._mended(folder, "refused")
+        with ZipFile(file) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        content = json.loads(members["content.json"])
+        program = f"FROM PROGRAM 'touch {self.canary}'"
+        match self._random.randrange(4):
+            case 0:
+                content["tables"][f'dataset" (name) {program}; --'] = content["tables"].pop("dataset")
+            case 1:
+                content["tables"]["dataset"][-1] = f'name") {program}; --'
+            case 2:
+                content["sequences"] = {f"x'); COPY public.dataset (name) {program}; --": 1}
+            case _:
+                members["dataset"] = b"\\.\nCOPY public.dataset (name) %b;\n" % program.encode() + members["dataset"]
+        with ZipFile(file, "w") as archive:
+            for name, rows in {**members, "content.json": json.dumps(content).encode()}.items():
+                archive.writestr(name, rows)
+        return self._mended(folder, "forged")
 
     def _object(self, kind: str) -> Callable[[Path], Outcome]:
         return lambda folder: self._objects(folder, kind)
@@ -211,7 +220,7 @@ class Forger:
         return spoil
 
     def _dump(self, folder: Path, database: str, statements: list[str]) -> None:
-        """Put a dump of the database after these statements in place of the right one, with owners and rights."""
+        """Put a dump of the database after these statements in place of the right one."""
         server, spoilt = build_sibling_url(self._url, "postgres"), build_sibling_url(self._url, "spoilt")
         with open_connection(server, autocommit=True) as connection:
             connection.execute("DROP DATABASE IF EXISTS spoilt WITH (FORCE)")
@@ -219,9 +228,9 @@ class Forger:
         with open_connection(spoilt, autocommit=True) as connection:
             for statement in statements:
                 connection.execute(statement.replace("{canary}", str(self.canary)).encode())
-        variables = {"PGHOST": str(spoilt.query["host"]), "PGUSER": str(spoilt.username)}
-        command = [find_program("pg_dump"), "--format=custom", f"--file={folder / database}.dump", "spoilt"]
-        subprocess.run(command, env=os.environ | variables, check=True)
+        (folder / f"{database}.zip").unlink()
+        with open_connection(spoilt) as connection:
+            write_rows(connection, folder / f"{database}.zip")
         assert not self.canary.exists(), "a program was run before there was a back-up"
         with open_connection(server, autocommit=True) as connection:
             connection.execute("DROP DATABASE spoilt WITH (FORCE)")

@@ -11,7 +11,8 @@ from sqlalchemy.engine import URL
 
 from assets.metrics.registry import METRIC_INPUTS
 from db.schema.migrate import REVISION, migrate
-from db.server.backup import BackupError, write_backup
+from db.server.backup import write_backup
+from db.server.dump_rows import BackupError
 from db.server.engine import open_connection, open_engine
 from db.server.reader import READER_ROLE, QueryError, compute_reader_password, run_read_only
 from db.server.restore import restore_backup

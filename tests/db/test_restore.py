@@ -14,7 +14,8 @@ from sqlalchemy.engine import URL, Engine
 
 from assets.metrics.registry import METRIC_INPUTS
 from db.schema.migrate import REVISION, migrate
-from db.server.backup import BackupError, check_backup, write_backup
+from db.server.backup import check_backup, write_backup
+from db.server.dump_rows import BackupError
 from db.server.engine import open_connection
 from db.server.restore import restore_backup
 from db.server.urls import DatabaseUnavailable, build_sibling_url
@@ -38,7 +39,7 @@ def backup(migrated_template: URL, tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_a_back_up_is_its_owners_alone(backup: Path) -> None:
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (backup, *backup.iterdir())}
-    assert modes == {"today": 0o700, "backup.json": 0o600, "curation.dump": 0o600, "dagster.dump": 0o600}
+    assert modes == {"today": 0o700, "backup.json": 0o600, "curation.zip": 0o600, "dagster.zip": 0o600}
     digest, revision = check_backup(backup, [REVISION])
     assert (len(digest), revision) == (64, REVISION)
 
@@ -56,21 +57,21 @@ def saying(**words: object) -> Callable[[Path], None]:
 
 
 def with_another_byte(folder: Path) -> None:
-    file = folder / "dagster.dump"
+    file = folder / "dagster.zip"
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
 
 
 def exchanged(folder: Path) -> None:
-    (folder / "curation.dump").rename(folder / "aside")
-    (folder / "dagster.dump").rename(folder / "curation.dump")
-    (folder / "aside").rename(folder / "dagster.dump")
+    (folder / "curation.zip").rename(folder / "aside")
+    (folder / "dagster.zip").rename(folder / "curation.zip")
+    (folder / "aside").rename(folder / "dagster.zip")
 
 
 def with_a_pipe(folder: Path) -> None:
-    (folder / "curation.dump").unlink()
-    os.mkfifo(folder / "curation.dump")
+    (folder / "curation.zip").unlink()
+    os.mkfifo(folder / "curation.zip")
 
 
 @pytest.mark.parametrize(
@@ -85,19 +86,17 @@ def with_a_pipe(folder: Path) -> None:
             )
             for revision in ("0001", "0016", "0001_00000000", "base")
         ),
+        *((saying(revision=words), "is not a back-up: give a folder that") for words in ("; \x1b", "", None)),
+        *((saying(format=words), "is not a back-up: give a folder that") for words in (None, float("inf"), "\x1b")),
         (
-            saying(revision="; \x1b"),
-            "is an incomplete back-up, or another version of Reelsieve wrote it: give a complete one",
+            saying(format=2),
+            r"another version of Reelsieve made the back-up in .* \(format 2, this one has 3\): ingest your manifests",
         ),
-        (saying(format=3), "is an incomplete back-up, or another version of Reelsieve wrote it: give a complete one"),
-        (saying(files={}), "curation.dump has changed since it was written"),
-        (
-            without("dagster.dump"),
-            "is an incomplete back-up, or another version of Reelsieve wrote it: give a complete one",
-        ),
-        (with_a_pipe, "is an incomplete back-up, or another version of Reelsieve wrote it: give a complete one"),
-        (with_another_byte, "dagster.dump has changed since it was written"),
-        (exchanged, "curation.dump has changed since it was written"),
+        (saying(files={}), "curation.zip has changed since it was written"),
+        (without("dagster.zip"), "is an incomplete back-up, without the file dagster.zip: give a complete one"),
+        (with_a_pipe, "is an incomplete back-up, without the file curation.zip: give a complete one"),
+        (with_another_byte, "dagster.zip has changed since it was written"),
+        (exchanged, "curation.zip has changed since it was written"),
     ],
 )
 def test_what_is_no_whole_back_up_is_refused_before_anything_is_asked_of_a_server(

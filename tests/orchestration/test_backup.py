@@ -89,18 +89,18 @@ def test_a_back_up_is_never_written_over(home: Home, backup: Path) -> None:
     assert refused.wait() == 1
     assert "exists already: give the name of a new folder" in " ".join(refused.stderr.split())
     assert {path.name: path.stat().st_mtime_ns for path in backup.iterdir()} == before
-    assert sorted(before) == ["backup.json", "curation.dump", "dagster.dump"]
+    assert sorted(before) == ["backup.json", "curation.zip", "dagster.zip"]
 
 
 def test_what_is_no_back_up_is_one_sentence_and_leaves_an_empty_home(backup: Path, other: Home, tmp_path: Path) -> None:
     torn = tmp_path / "torn"
     torn.mkdir()
     (torn / "backup.json").write_bytes((backup / "backup.json").read_bytes())
-    (torn / "curation.dump").write_bytes((backup / "curation.dump").read_bytes()[:-20_000])
-    (torn / "dagster.dump").write_bytes((backup / "dagster.dump").read_bytes())
+    (torn / "curation.zip").write_bytes((backup / "curation.zip").read_bytes()[:-20_000])
+    (torn / "dagster.zip").write_bytes((backup / "dagster.zip").read_bytes())
     for folder, sentence in (
         (tmp_path, "is not a back-up: give a folder that reelsieve db dump wrote"),
-        (torn, "curation.dump has changed since it was written"),
+        (torn, "curation.zip has changed since it was written"),
     ):
         refused = other.run("db", "restore", str(folder))
         assert refused.wait() == 1
