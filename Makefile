@@ -90,9 +90,8 @@ attack: develop
 # A benchmark prints a table and writes benchmarks/results/NAME.json; all together take more than an hour on two cores.
 # near_duplicates, recipes and ray_engine take long as well, and are run by their own commands: see CONTRIBUTING.
 # The VCS authors' package is no dependency of this project, so it is timed against ours in its own environment.
-BENCHMARKS := vcs decoding evqa overhead memory ingest sodam vatex_eval ecs_agreement ecs_ablation qeva_matchers \
-              qeva_demo qeva_anet qeva_platform agreement vatex_platform rating_cuts report export schedule million \
-              throughput
+BENCHMARKS := vcs decoding sodam vatex_eval ecs_agreement ecs_ablation qeva_matchers qeva_demo qeva_anet agreement \
+              vatex_platform rating_cuts report export schedule million throughput
 OFFICIAL   := .venv-bench
 
 bench: develop

@@ -30,11 +30,10 @@ from assets.ingest.run import ingest_folder, try_ingest
 from assets.metrics.registry import METRIC_INPUTS, METRICS
 from assets.scores.pending import count_pending_by_shard, update_active_scorer_if_complete
 from assets.selection.select import choose_samples
-from benchmarks.ingest import copy_all
 from benchmarks.installation import read_server_pid, temporary_engine, write_rows
 from benchmarks.measure import RESULTS, Spread, save_with_load
 from benchmarks.million_fill import MODELS, NAME, Filled, fill, score_all
-from benchmarks.million_plans import SlowStatements, forget, row_sizes, stored_rows
+from benchmarks.million_plans import SlowStatements, copy_all, forget, row_sizes, stored_rows
 from benchmarks.server_cost import sum_server_cpu
 from db.evidence.verdicts import list_unfinished_shards
 from db.manifest.datasets import find_dataset

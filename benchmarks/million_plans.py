@@ -9,9 +9,12 @@ from types import TracebackType
 from typing import Any
 
 import sqlalchemy as sa
+from psycopg import sql
 from sqlalchemy.engine import Engine
 
-from benchmarks.ingest import written
+from db.schema import METADATA
+from db.server.bulk import copy_rows
+from db.server.engine import open_psycopg_transaction
 
 Rows = Mapping[str, Sequence[tuple[Any, ...]]]
 SCALES = (10_000_000, 100_000_000)
@@ -91,6 +94,18 @@ def stored_rows(engine: Engine, dataset: str) -> Rows:
             rows = connection.execute(sa.text(query.format(name)), {"name": dataset}).mappings().all()
         found[name] = [tuple(row[column.name] for column in written(name)) for row in rows]
     return found
+
+
+def copy_all(engine: Engine, rows: Rows) -> None:
+    """A binary COPY of rows into each of the tables, in one transaction."""
+    with open_psycopg_transaction(engine) as connection:
+        for name, values in rows.items():
+            copy_rows(connection, sql.Identifier(name), written(name), values)
+
+
+def written(name: str) -> list[sa.Column[Any]]:
+    """The columns of a table that Postgres does not make itself."""
+    return [column for column in METADATA.tables[name].columns if column.computed is None]
 
 
 def forget(engine: Engine, dataset: str) -> None:

@@ -14,16 +14,24 @@ import argparse
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evqa import pipeline_calls
+from assets.media.decoders import count_cores, count_cores_per_encoder
 from benchmarks.measure import RESULTS, Spread, alternate, save, seconds, spread
+from metrics_core.evqa import evqa_from_prepared_frames, prepare_frames
+from metrics_core.frames import DecodingWorker
+from metrics_core.frames.features import FrameEncoder, FrameFeatures, VideoToEncode, compute_frame_features
+from metrics_core.frames.pool import DecoderPool
+from metrics_core.keywords import RuleKeywords, extract_keywords
+from metrics_core.models.clip_encoder import OpenClipEncoder
 
 RUNS = 5
 N_CLIPS = 15
+CLIP_SECONDS = 12
+TEXT = "A man in a red coat lifts a heavy box. Two dogs run over the wet lawn while a child watches them."
 WANTED = {"cpu": 0.95, "cuda": 0.6}
 
 
@@ -127,6 +135,28 @@ def shares(settings: Any, device: str) -> dict[str, Any]:
         print(f"{name:<20}{loop.n:>7}  {Spread.of(rates)!s:<24}{Spread.of(of_model)}", flush=True)
         found[name] = {"n": loop.n, "a_second": spread(rates), "share": spread(of_model), "wanted": WANTED[device]}
     return found
+
+
+def pipeline_calls(encoder: OpenClipEncoder, paths: Sequence[Path]) -> dict[str, Callable[[], object]]:
+    """From clips to scores, and the encoder alone on the same frames."""
+    frames = FrameEncoder(encoder, every=30)
+    keywords = extract_keywords(TEXT, RuleKeywords()).cleaned
+    with DecodingWorker() as worker:
+        images = [encoder.preprocess(pixels) for path in paths for pixels in worker.read_frames(path, every=30).pixels]
+
+    def score() -> list[float | None]:
+        scores = []
+        whole, *units = encoder.encode_texts([TEXT, *keywords])
+        for _, encoded in compute_frame_features(
+            frames,
+            [VideoToEncode(path, path, CLIP_SECONDS) for path in paths],
+            DecoderPool(count_cores_per_encoder(count_cores())),
+        ):
+            assert isinstance(encoded, FrameFeatures)
+            scores.append(evqa_from_prepared_frames(prepare_frames(encoded.features), units, whole).score)
+        return scores
+
+    return {"encoder": lambda: encoder.encode_preprocessed(images), "pipeline": score}
 
 
 def file_to_score(settings: Any, folder: Path) -> dict[str, Any]:

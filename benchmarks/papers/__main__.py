@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import util
 from pathlib import Path
 
 from benchmarks.measure import DATA
 from benchmarks.papers.data import PAGE as DATA_PAGE
 from benchmarks.papers.data import explain_changed, explain_missing, find_changed, find_missing
 from benchmarks.papers.page import as_json, as_markdown, read_tables
-from benchmarks.papers.recipes import Recipe, complaints
+from benchmarks.papers.recipes import Recipe
 from benchmarks.papers.records import Made, Table, table_of
 from benchmarks.papers.stages import PROJECT, Stages, write
 from benchmarks.papers.tables import RECIPES
 
 KEPT, PAGE, ROWS = PROJECT / "build" / "papers", PROJECT / "docs" / "papers.md", PROJECT / "docs" / "papers.json"
+NEEDED = {"nltk": "nltk", "rouge-score": "rouge_score"}
+"""The packages of the extra `papers`, with the names that Python imports."""
 
 
 def run(
@@ -63,6 +66,14 @@ def make(recipe: Recipe, stages: Stages) -> tuple[Table, Made]:
     return table_of(kept["result"]), Made(
         round(kept["seconds"], 1), kept["date"], kept["commit"], round(kept["load_average"], 1)
     )
+
+
+def complaints(recipes: Sequence[Recipe]) -> list[str]:
+    """The packages and data that recipes lack, one plain sentence each with the remedy."""
+    packages = sorted({name for recipe in recipes for name in recipe.packages})
+    absent = [name for name in packages if util.find_spec(NEEDED.get(name, name).replace("-", "_")) is None]
+    lacking = [sentence for each in recipes if (sentence := explain_missing(each.name, each.data))]
+    return [*(f"The package {name} is missing: run `make develop`." for name in absent), *lacking]
 
 
 def choose_recipes(names: Sequence[str]) -> list[Recipe]:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata, util
+from importlib import metadata
 from typing import Any
 
 from benchmarks.measure import DATA, TEXT_ENCODER
-from benchmarks.papers.data import explain_missing
 from benchmarks.papers.records import Table
 from benchmarks.papers.stages import PROJECT, Stages, digest_of_files
 from metrics_core.models.text_encoder import SentenceTransformerEncoder, make_text_encoder
-
-NEEDED = {"nltk": "nltk", "rouge-score": "rouge_score"}
-"""The packages of the extra `papers`, with the names that Python imports."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +48,3 @@ def follows_from(
 def text_encoder() -> SentenceTransformerEncoder:
     """The text encoder that REELSIEVE_TEXT_ENCODER names, else the bundled one."""
     return make_text_encoder(TEXT_ENCODER)
-
-
-def complaints(recipes: Sequence[Recipe]) -> list[str]:
-    """The packages and data that recipes lack, one plain sentence each with the remedy."""
-    packages = sorted({name for recipe in recipes for name in recipe.packages})
-    absent = [name for name in packages if util.find_spec(NEEDED.get(name, name).replace("-", "_")) is None]
-    lacking = [sentence for each in recipes if (sentence := explain_missing(each.name, each.data))]
-    return [*(f"The package {name} is missing: run `make develop`." for name in absent), *lacking]

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from benchmarks.ecs_data import Caption, DataSet, Fold, dense_captions
-from benchmarks.papers.__main__ import run
+from benchmarks.papers.__main__ import complaints, run
 from benchmarks.papers.corruption import SENTENCES, length_ratio, vcs_of
 from benchmarks.papers.corruption import Values as Variants
 from benchmarks.papers.data import explain_missing, list_states, list_verdicts, read_sums
@@ -38,7 +38,7 @@ from benchmarks.papers.mpii import Base, Variant
 from benchmarks.papers.page import read_tables
 from benchmarks.papers.qeva import correlations
 from benchmarks.papers.qeva_scores import HALVED, WRONG, Values, shortened_and_extended
-from benchmarks.papers.recipes import Recipe, complaints
+from benchmarks.papers.recipes import Recipe
 from benchmarks.papers.records import Comparison, Row, Table, standing, strongest, table_of
 from benchmarks.papers.stages import PROJECT, Stages
 from benchmarks.papers.tables import RECIPES
