@@ -1,5 +1,5 @@
-"""The rows of a database in a ZIP file: of every table what COPY prints, and only COPY .. FROM STDIN ever reads it. So
-no statement in a file is run, whoever made it.
+"""The rows of a database in a ZIP file: of every table what COPY prints, and only COPY .. FROM STDIN ever reads it, so
+that no statement in a file is run.
 """
 
 from __future__ import annotations
