@@ -20,7 +20,7 @@ from assets.reports.systems import MOST_SYSTEMS, choose_shown_means
 from assets.trial.sentences import MEASURE_NAMES, explain_trial
 from assets.words.labels import format_goodness
 from assets.words.text import (
-    escape_for_page,
+    escape_controls,
     format_compact,
     format_count,
     format_name,
@@ -243,7 +243,7 @@ def make_template_environment(templates: Path = TEMPLATES) -> Environment:
 
 def _escape_text(value: Any) -> Any:
     """Return a value that a template prints; in plain text, characters that a browser would obey are made visible."""
-    return value if isinstance(value, Markup) or not isinstance(value, str) else escape_for_page(value)
+    return value if isinstance(value, Markup) or not isinstance(value, str) else escape_controls(value)
 
 
 def format_reference_count(count: ReferenceCount) -> str:

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
 from xml.etree import ElementTree
 
-from assets.words.text import escape_for_page
+from assets.words.text import escape_controls
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,7 +74,7 @@ def render_svg(figure: Figure, name: str, description: str) -> str:
     root.set("viewBox", f"0 0 {width:g} {height:g}")
     root.set("style", f"width: {width * 4 / 3:.0f}px")
     root.set("role", "img")
-    root.set("aria-label", escape_for_page(description))
+    root.set("aria-label", escape_controls(description))
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _XLINK)
     return ElementTree.tostring(root, encoding="unicode")

@@ -10,7 +10,7 @@ import numpy as np
 from assets.reports.answer_records import TrafficLight
 from assets.reports.records import ScatterPoints
 from assets.reports.svg import render_svg, use_page_style
-from assets.words.text import escape_for_page
+from assets.words.text import escape_controls
 from db.reports.summary import Spread
 from metrics_core.agreement.baseline_comparison import Coefficient
 
@@ -189,7 +189,7 @@ def _move_inside(place: float, label: str, letter: float, limits: tuple[float, f
 
 def _shorten(name: str) -> str:
     """Return a name on one line, at most 26 characters long, with control characters made visible."""
-    line = escape_for_page(" ".join(name.split()))
+    line = escape_controls(" ".join(name.split()))
     return line if len(line) <= NAME_LENGTH else f"{line[: NAME_LENGTH - 1]}…"
 
 

@@ -6,19 +6,20 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# Control characters except tab and line feed, separators of lines and paragraphs, marks that turn the direction of
-# writing, halves of surrogate pairs, and what XML forbids.
-_OBEYED = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
-)
+# Control characters except tab, line feed and carriage return, and halves of surrogate pairs, as a part of a regular
+# expression: no manifest may hold them.
+CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff"
+# These, separators of lines and paragraphs, marks that turn the direction of writing, and what XML forbids.
+_OBEYED = re.compile(rf"[{CONTROLS}\r\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]")
 NO_VALUE = "–"
 
 
-def escape_for_page(text: str) -> str:
-    """Return a text with control characters and the like, which a browser would obey or drop, written as `\\uXXXX`.
+def escape_controls(text: str) -> str:
+    """Return the text with a JSON escape for every character that a terminal or browser would obey or drop instead of
+    showing it. Tabs and line feeds stay.
 
-    >>> escape_for_page("a\\x1b[2Jb")
-    'a\\\\u001b[2Jb'
+    >>> print(escape_controls("a\\x1b[2Jb \\u202ec"))
+    a\\u001b[2Jb \\u202ec
     """
     return _OBEYED.sub(lambda match: rf"\u{ord(match[0]):04x}", text)
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.output import AsJson, console, escape_controls, print_json, print_rows, print_sentence
+from assets.words.text import escape_controls
+from orchestration.cli.output import AsJson, console, print_json, print_rows, print_sentence
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.selection_text import explain_choice
 

@@ -14,10 +14,10 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
+from assets.words.text import escape_controls
 from db.server.urls import format_psycopg2_url
 from orchestration.cli.output import (
     console,
-    escape_controls,
     hide_connection_attempts,
     make_plain_text,
     print_error,

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.selection.recipe_file import read_recipe
+from assets.words.text import escape_controls
 from db.selection.recipes import parse_recipe
-from orchestration.cli.output import escape_controls
 from orchestration.cli.selections import format_recipe_file
 
 # Words of any length, with all that YAML, a terminal and a console could take for something else.

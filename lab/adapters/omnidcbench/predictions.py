@@ -15,6 +15,7 @@ from assets.ingest.files import convert_os_errors
 from assets.ingest.hygiene import format_value
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.strict_json import parse_json, parse_json_object
+from assets.words.text import CONTROLS
 from lab.adapters.omnidcbench.references import DIMENSIONS, STORYLINE, span_of, text_of
 from lab.adapters.tables import Row
 
@@ -24,7 +25,7 @@ MAX_RAW = 20_000
 
 _FENCED = re.compile(r"```[a-zA-Z]*(.*?)(?:```|\Z)", re.DOTALL)
 _CLIP_PATH = re.compile(r'"clip_path"\s*:\s*("(?:[^"\\]|\\.)*")')
-_NOT_STORABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+_NOT_STORABLE = re.compile(f"[{CONTROLS}]")
 
 
 class Output(NamedTuple):
