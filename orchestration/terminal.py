@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any, TextIO
 
 import dagster as dg
-from rich.markup import escape
 
 from assets.metrics.installed import BrokenMetric
 from orchestration.cli.output import SafeConsole
@@ -24,12 +23,14 @@ _OUTAGES = (
 
 def print_line(speaker: str, message: str) -> None:
     """Print one line on standard error: the name of the speaker, such as an asset or "note", and the message."""
-    console.print(f"[dim]{speaker}:[/dim] {escape(message)}")
+    line = make_plain_text(f"{speaker}: {message}")
+    line.stylize("dim", 0, len(speaker) + 1)
+    console.print(line)
 
 
 def print_warning(sentence: str) -> None:
     """Print a sentence on standard error in bold red, after the word "warning"."""
-    console.print(f"[bold red]warning: {escape(sentence)}[/bold red]", soft_wrap=True)
+    console.print(f"warning: {sentence}", style="bold red")
 
 
 def warn_of_broken_metrics(metrics: Iterable[BrokenMetric]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+from orchestration.cli.output import AsJson, DatasetName, print_json, print_rows, print_sentence
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import UsageError
 
@@ -66,20 +66,20 @@ def calibrate(
         print_json({"dataset": dataset, **report})
         return
     if report["judged"]:
-        console.print(_explain_judged(report), markup=False)
-    console.print(f"[bold]thresholds for the best {objective.value}, with their 95 % intervals[/bold]")
+        print_sentence(_explain_judged(report))
+    print_sentence(f"thresholds for the best {objective.value}, with their 95 % intervals", style="bold")
     print_rows([_format_threshold(row) for row in report["thresholds"]], empty="no dimension has labels")
-    console.print("\n[bold]how good they are on the labels of the other videos[/bold]")
+    print_sentence("\nhow good they are on the labels of the other videos", style="bold")
     print_rows(
         [_format_evaluation(row) for row in report["evaluation"]],
         empty="how good the thresholds are was not measured: they were chosen on all labels",
     )
     if report["evaluation"]:
-        console.print(
+        print_sentence(
             "majority: accuracy of always giving the more frequent answer; always yes: F1 of always answering yes",
             style="dim",
         )
-    console.print(f"\nthe scores of {dataset} use these thresholds now", markup=False)
+    print_sentence(f"\nthe scores of {dataset} use these thresholds now")
 
 
 def _explain_judged(report: Mapping[str, Any]) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+from orchestration.cli.output import AsJson, DatasetName, print_json, print_rows, print_sentence
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
@@ -51,18 +50,18 @@ def compare(
         print_json({"dataset": dataset, **comparison.as_dict(), **further})
         return
     for sentence in explain_comparison(comparison):
-        console.print(sentence, markup=False)
-    console.print()
+        print_sentence(sentence)
+    print_sentence("")
     _print_scorers(comparison)
     _print_scores(comparison)
     _print_movers(comparison)
     _print_people(comparison)
     for sentence in drawn_sentences:
-        console.print(f"drawn for a question: {sentence}", markup=False)
+        print_sentence(f"drawn for a question: {sentence}")
     _print_means(means)
     for judge in judges:
         for sentence in judge.sentences:
-            console.print(sentence, markup=False)
+            print_sentence(sentence)
 
 
 def _load_steadiness(installation: Installation, dataset: Dataset, comparison: Comparison) -> list[JudgeSteadiness]:
@@ -88,7 +87,7 @@ def _print_means(means: list[EstimatedMean]) -> None:
 
     if not means:
         return
-    console.print("\n[bold]means of all captions[/bold], from the n with an answer that count as drawn")
+    print_sentence("\nmeans of all captions, from the n with an answer that count as drawn", style="bold")
     rows = []
     for mean in means:
         estimate, name = mean.estimate, mean.group_name
@@ -106,7 +105,7 @@ def _print_means(means: list[EstimatedMean]) -> None:
         )
     print_rows(rows, empty="")
     widths = dict.fromkeys(f"{mean.half_width:g}" for mean in means)
-    console.print(
+    print_sentence(
         "by: what corrects the mean; gain: times as many answers that a plain mean would need; more: answers until "
         f"the interval is {' or '.join(widths)} on either side; an interval is of these captions; it does not compare "
         "systems",
@@ -123,20 +122,19 @@ def _print_scorers(comparison: Comparison) -> None:
     for letter, side in sides.items():
         models = ", ".join(str(model["model_id"]) for model in side.scorer.models.values())
         line = f"{side.scorer.name} ({side.scorer.status}){f' by {models}' if models else ''}"
-        console.print(f"[bold]{letter}[/bold]  {escape(line)}")
+        print_sentence(f"{letter}  {line}")
     if comparison.is_same_metric:
         rows = [
             {"differs": name, "A": _text(first), "B": _text(second)} for name, first, second in comparison.differences
         ]
         print_rows(rows, empty="")
-    console.print(
+    print_sentence(
         f"\n{format_count(comparison.scores.n, 'sample')} of {format_count(comparison.scores.n_videos, 'video')} "
-        f"compared, {comparison.n_left_out} left out",
-        markup=False,
+        f"compared, {comparison.n_left_out} left out"
     )
     for letter, side in sides.items():
         if side.missing_by_status:
-            console.print(f"  {letter} has no value for {format_missing_scores(side)}", markup=False)
+            print_sentence(f"  {letter} has no value for {format_missing_scores(side)}")
 
 
 def _print_scores(comparison: Comparison) -> None:
@@ -146,17 +144,17 @@ def _print_scores(comparison: Comparison) -> None:
     ]
     if comparison.is_same_metric:
         rows.append(_build_estimate_row("mean of B - A", comparison.scores.mean_difference))
-    console.print()
+    print_sentence("")
     print_rows([{"A and B": row.pop("name"), **row} for row in rows], empty="")
     if comparison.scores.n_videos > 1:
-        console.print("low, high: 95 % interval over videos", style="dim")
+        print_sentence("low, high: 95 % interval over videos", style="dim")
 
 
 def _print_movers(comparison: Comparison) -> None:
     """Print the samples whose rank differs most between the scorers."""
     for title, moved in (("higher by B than by A", comparison.up), ("lower by B than by A", comparison.down)):
         if moved:
-            console.print(f"\n[bold]ranked {title}[/bold], in percentile points")
+            print_sentence(f"\nranked {title}, in percentile points", style="bold")
             print_rows([_build_mover_row(sample) for sample in moved], empty="")
 
 
@@ -166,11 +164,11 @@ def _print_people(comparison: Comparison) -> None:
 
     for people in comparison.people:
         raters = format_count(people.n_raters, "rater")
-        console.print(f"\n[bold]{escape(people.aspect)}[/bold]: {people.n} samples, {raters}", soft_wrap=True)
+        print_sentence(f"\n{people.aspect}: {people.n} samples, {raters}", style="bold")
         print_rows([_build_people_row(people, name) for name in STATISTICS], empty="")
     for choices in comparison.choices:
         raters = format_count(choices.n_raters, "rater")
-        console.print(f"\n[bold]{escape(choices.aspect)}[/bold], side by side: {choices.n} answers, {raters}")
+        print_sentence(f"\n{choices.aspect}, side by side: {choices.n} answers, {raters}", style="bold")
         columns = {"A": choices.first, "B": choices.second, "B - A": choices.difference}
         shares = {letter: format_short_estimate(estimate) for letter, estimate in columns.items()}
         print_rows([{"with people": "same preference", **shares}], empty="")

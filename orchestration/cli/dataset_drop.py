@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+from orchestration.cli.output import AsJson, DatasetName, print_json, print_rows, print_sentence
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
@@ -34,11 +34,10 @@ def drop(
     meant = f"the imported scores of {metric} from dataset {dataset}" if metric else f"dataset {dataset}"
     if not as_json:
         print_rows([{"goes": what, "rows": n} for what, n in going.items()], empty=f"nothing is in {meant}")
-        console.print(f"stays: {format_count(n_selections, 'frozen selection')}, and all files", markup=False)
+        print_sentence(f"stays: {format_count(n_selections, 'frozen selection')}, and all files")
         if n_selections:
-            console.print(
-                "export the selections first: later exports lack references, durations and fields of the manifest",
-                markup=False,
+            print_sentence(
+                "export the selections first: later exports lack references, durations and fields of the manifest"
             )
     is_wanted = yes or (not as_json and sys.stdin.isatty() and typer.confirm(f"drop {meant}?"))
     if is_wanted and metric:
@@ -48,4 +47,4 @@ def drop(
     if as_json:
         print_json({"dataset": dataset, "dropped": is_wanted, "goes": going, "selections_stay": n_selections})
     else:
-        console.print("dropped" if is_wanted else "nothing was dropped; --yes drops it")
+        print_sentence("dropped" if is_wanted else "nothing was dropped; --yes drops it")

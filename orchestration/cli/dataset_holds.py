@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.output import AsJson, console, print_json, print_rows
+from orchestration.cli.output import AsJson, print_json, print_rows, print_sentence
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
@@ -54,4 +54,4 @@ def show_holders(
     ]
     print_rows(shown, empty="no selection holds it")
     if selections:
-        console.print("exports of these selections hold it too: their passports have the numbers of the selections")
+        print_sentence("exports of these selections hold it too: their passports have the numbers of the selections")

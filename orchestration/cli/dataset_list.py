@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.output import AsJson, Wide, console, print_json, print_plan, print_rows
+from orchestration.cli.output import AsJson, Wide, print_json, print_plan, print_rows, print_sentence
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ def show_datasets(
     print_rows(rows if wide else shown, empty=empty, kept=None if wide else ("dataset", "to score"))
     if dataset is None:
         if rows:
-            console.print("reelsieve dataset list NAME shows the plan of one dataset")
+            print_sentence("reelsieve dataset list NAME shows the plan of one dataset")
         return
     for row, counts in zip(rows, pending, strict=True):
         of_metrics = ", ".join(f"{metric} {n}" for metric, n in counts.items())
-        console.print(f"samples to score: {of_metrics or 'none'}", markup=False)
+        print_sentence(f"samples to score: {of_metrics or 'none'}")
         print_plan(load_dataset_plan(installation, row["dataset"]))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestration.cli.metric_names import choose_dataset_metrics
-from orchestration.cli.output import AsJson, DatasetName, Wide, console, print_json, print_rows
+from orchestration.cli.output import AsJson, DatasetName, Wide, console, print_json, print_rows, print_sentence
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import UsageError
 from orchestration.cli.score_table import build_score_table, explain_left_out_metrics, explain_marks
@@ -80,13 +80,13 @@ def show_scores(
         *explain_marks(rows, labels),
         *explain_left_out_metrics(rows, [metric for metric in metrics if metric not in shown]),
     ):
-        console.print(line, markup=False)
+        print_sentence(line)
     if captions:
-        console.print(
+        print_sentence(
             "only captions are listed: values of question-answer pairs are on another scale; --kind qa lists them"
         )
     if len(rows) == limit:
-        console.print(f"these are the first {limit} samples; --limit shows more, --json all")
+        print_sentence(f"these are the first {limit} samples; --limit shows more, --json all")
 
 
 def _load_best_captions(

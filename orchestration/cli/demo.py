@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from assets.home.files import keep_files_private
 from assets.home.folder import DEMO_DATASET
-from orchestration.cli.output import console, print_end, print_rows
+from orchestration.cli.output import print_end, print_rows
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ def demo(installation: Installation) -> None:
         copy_dataset(folder)
     _stage(2, "ingest: every row is checked, and every clip decoded")
     report = run_ingest(installation, folder, DATASET, None, None)
-    console.print(f"ingested: {_format_counts(report.accepted)}; unchanged: {_format_counts(report.unchanged)}")
+    print_sentence(f"ingested: {_format_counts(report.accepted)}; unchanged: {_format_counts(report.unchanged)}")
     metrics = installation.usable_metrics
     _stage(3, f"score captions and questions with {', '.join(metrics)}: this takes longest")
     written = sum(sum(counts.values()) for _, counts in run_scoring(installation, DATASET, metrics))
     done = f"{written} results (a score, or a status and its reason)" if written else "nothing was left to score"
-    console.print(f"scored: {done}")
+    print_sentence(f"scored: {done}")
     _stage(4, "calibrate the thresholds of ecs on labels")
     has_calibrated = _calibrate(installation)
     _stage(5, "conclude: agreement with ratings, report; freeze the best eighth")
@@ -52,7 +52,7 @@ def demo(installation: Installation) -> None:
     recipe = {"by": metrics[0], "keep": KEPT_SHARE, "stale": "leave_out"}
     results = stored or {**run_conclusions(installation, DATASET), **run_subset(installation, DATASET, recipe)}
     if stored:
-        console.print("concluded: the stored conclusions are up to date")
+        print_sentence("concluded: the stored conclusions are up to date")
     _show_systems(installation, dataset, metrics)
     _show_best_and_worst(installation, dataset, metrics[0])
     subset = results["training_subset"]
@@ -60,22 +60,20 @@ def demo(installation: Installation) -> None:
         "SELECT system, avg(vcs) AS vcs, avg(evqa) AS evqa, min(evqa_models) AS evqa_by FROM sample_scores "
         "GROUP BY 1 ORDER BY 2 DESC NULLS LAST"
     )
-    console.print(
+    print_sentence(
         f"\ntraining subset: the best eighth, {subset['dagster/row_count']} samples, "
         f"{metrics[0]} at least {subset['cutoff']:.4f}: {subset['path']}"
         f"\nwhy this score:  reelsieve explain clip_001__sys_shuffled --dataset demo --metric vcs"
         f"\nlineage:         reelsieve ui   (opens on 127.0.0.1:3000)"
-        f'\nquery:           reelsieve sql "{query}"',
-        soft_wrap=True,
-        markup=False,
+        f'\nquery:           reelsieve sql "{query}"'
     )
-    console.print(
+    print_sentence(
         "The videos, captions and ratings of the demo are synthetic: made by a program, rated by a rule. "
         "The demo encoder only works on these videos.\n"
     )
     page = Path(results["dataset_report"]["path"])
     print_end(ReportAnswers.read(page.with_name("report.json")), page, DATASET, has_captions=True)
-    console.print(f"done in {time.monotonic() - started:.0f} s")
+    print_sentence(f"done in {time.monotonic() - started:.0f} s")
 
 
 def _calibrate(installation: Installation) -> bool:
@@ -91,14 +89,13 @@ def _calibrate(installation: Installation) -> bool:
     scorer_id = store_scorer(installation.engine, installation.curation.scorers["ecs"])
     with installation.engine.connect() as connection:
         if load_label_thresholds(connection, scorer_id, require_dataset(installation.engine, DATASET).dataset_id):
-            console.print("calibrated: the thresholds of ecs were chosen by an earlier run")
+            print_sentence("calibrated: the thresholds of ecs were chosen by an earlier run")
             return False
     *_, total = run_calibration(installation, DATASET, "f1", "calibration")["evaluation"]
-    console.print(
+    print_sentence(
         f"calibrated: thresholds of ecs chosen on a fifth of the videos; with them ecs is right on "
         f"{total['accuracy']:.1%} of the {total['labels']} labels of the others (always the same answer: "
-        f"{total['majority']:.1%})",
-        soft_wrap=True,
+        f"{total['majority']:.1%})"
     )
     return True
 
@@ -115,7 +112,7 @@ def _show_systems(installation: Installation, dataset: Dataset, metrics: Sequenc
             by_system = {} if scorer_id is None else load_values_by_system(connection, scorer_id, dataset.dataset_id)
             for system, values in by_system.items():
                 means.setdefault(system, {})[labels[metric]] = fmean(values)
-    console.print("\n[bold]mean scores of the systems' captions[/bold]")
+    print_sentence("\nmean scores of the systems' captions", style="bold")
     best_first = sorted(means, key=lambda system: -means[system].get(labels[metrics[0]], -1.0))
     rows = [{"system": s, **{label: means[s].get(label) for label in labels.values()}} for s in best_first]
     print_rows(rows, empty="no sample has a score")
@@ -128,7 +125,7 @@ def _show_best_and_worst(installation: Installation, dataset: Dataset, metric: s
     with installation.engine.connect() as connection:
         scorer_id = find_active_scorer(connection, metric)
         samples = list_best_and_worst(connection, scorer_id, dataset.dataset_id, "caption", 4) if scorer_id else []
-    console.print(f"\n[bold]the 4 best and 4 worst captions by {metric}[/bold]")
+    print_sentence(f"\nthe 4 best and 4 worst captions by {metric}", style="bold")
     rows = [
         {"sample": sample.key, "system": sample.system, metric: sample.value, "text": shorten_text(sample.text, 60)}
         for sample in samples
@@ -146,18 +143,18 @@ def copy_dataset(folder: Path) -> None:
     hashes = (FOLDER / HASHES).read_bytes()
     marker = folder / HASHES
     if marker.is_file() and marker.read_bytes() == hashes:
-        console.print(f"demo dataset: {folder} (copied before)", soft_wrap=True, markup=False)
+        print_sentence(f"demo dataset: {folder} (copied before)")
         return
     (folder / "videos").mkdir(parents=True, exist_ok=True)
     for line in hashes.decode().splitlines():
         name = line.partition("  ")[2]
         shutil.copyfile(FOLDER / name, folder / name)
     marker.write_bytes(hashes)
-    console.print(f"copied: {folder / 'videos' / 'clip_000.mp4'} is the first", soft_wrap=True, markup=False)
+    print_sentence(f"copied: {folder / 'videos' / 'clip_000.mp4'} is the first")
 
 
 def _stage(number: int, what: str) -> None:
-    console.print(f"[bold]{number} of 5[/bold] {what}", soft_wrap=True)
+    print_sentence(f"{number} of 5 {what}", style="bold")
 
 
 def _format_counts(counts: dict[str, int]) -> str:

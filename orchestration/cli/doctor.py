@@ -6,9 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
-from orchestration.cli.output import AsJson, console, print_json, print_rows
+from orchestration.cli.output import AsJson, print_json, print_rows, print_sentence
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
@@ -34,8 +33,8 @@ def doctor(
         print_json([finding.as_dict() for finding in findings])
     else:
         for finding in findings:
-            mark = "[green]ok[/green]     " if finding.ok else "[red]missing[/red]"
-            console.print(f"{mark} {finding.what}: {escape(finding.detail)}", soft_wrap=True)
+            mark, style = ("ok", "") if finding.ok else ("missing", "red")
+            print_sentence(f"{mark:<7} {finding.what}: {finding.detail}", style=style)
     if not all(finding.ok for finding in findings):
         raise typer.Exit(1)
 
@@ -50,10 +49,10 @@ def _models(as_json: bool) -> None:
     if as_json:
         print_json({"profile": profile, "models": [asdict(model) for model in models]})
     else:
-        console.print(f"profile: {profile}", markup=False)
+        print_sentence(f"profile: {profile}")
         print_rows([model.format_row() for model in models], empty="no model", right={"GB"})
         for model in models:
             if model.remedy:
-                console.print(f"{model.setting}: {model.remedy}", markup=False, soft_wrap=True)
+                print_sentence(f"{model.setting}: {model.remedy}")
     if any(model.missing for model in models):
         raise typer.Exit(1)

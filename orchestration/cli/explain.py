@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+from orchestration.cli.output import AsJson, DatasetName, print_json, print_rows, print_sentence
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import RequestRefused
 
@@ -48,14 +47,14 @@ def explain(
     if as_json:
         print_json([{**score.as_dict(), "facts": facts} for score in scores])
         return
-    console.print(f"[bold]{escape(scores[0].sample)}[/bold] by {escape(scores[0].system)}")
-    console.print(scores[0].text, style="dim", markup=False)
+    print_sentence(f"{scores[0].sample} by {scores[0].system}", style="bold")
+    print_sentence(scores[0].text, style="dim")
     for score in scores if has_scores else ():
         _print(score)
     if facts:
         shown = ", ".join(f"{name} {format_compact(value)}" for name, value in facts.items())
-        console.print("\n[bold]facts[/bold]")
-        console.print(shown, markup=False)
+        print_sentence("\nfacts", style="bold")
+        print_sentence(shown)
 
 
 def _print(score: ExplainedScore) -> None:
@@ -63,8 +62,8 @@ def _print(score: ExplainedScore) -> None:
     if score.value is not None:
         value = f"{score.value:.4f}"
     models = f" ({', '.join(score.models)})" if score.models else ""
-    console.print(f"\n[bold]{score.metric} {value}[/bold]{escape(models)}")
+    print_sentence(f"\n{score.metric} {value}{models}", style="bold")
     for line in [*filter(None, [score.error]), *score.explanation.lines]:
-        console.print(line, markup=False)
+        print_sentence(line)
     if score.explanation.rows:
         print_rows(score.explanation.rows, empty="")

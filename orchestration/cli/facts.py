@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+from orchestration.cli.output import AsJson, DatasetName, print_json, print_rows, print_sentence
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
@@ -35,4 +35,4 @@ def facts(installation: Installation, dataset: DatasetName, as_json: AsJson = Fa
         return
     print_rows(rows, empty="")
     if errors:
-        console.print(f"{format_count(len(errors), 'video')} could not be measured, such as {errors[0]}", markup=False)
+        print_sentence(f"{format_count(len(errors), 'video')} could not be measured, such as {errors[0]}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orchestration.cli.column_options import Columns, parse_columns
-from orchestration.cli.output import AsJson, DatasetName, console, print_error, print_json, print_rows
+from orchestration.cli.output import AsJson, DatasetName, print_error, print_json, print_rows, print_sentence
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import UsageError
 
@@ -65,7 +65,7 @@ def ingest(
         return
     _print_tables(report)
     if report.rejected:
-        console.print(
+        print_sentence(
             f"{format_count(report.rejected, 'row')} refused: reelsieve dataset rejects {dataset} lists reasons"
         )
 
@@ -86,7 +86,7 @@ def _run_trial(
         return
     _print_tables(report)
     print_rows(refused, empty="no row would be refused")
-    console.print("nothing was changed: the same command without --dry-run ingests")
+    print_sentence("nothing was changed: the same command without --dry-run ingests")
 
 
 def _print_tables(report: IngestReport) -> None:

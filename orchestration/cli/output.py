@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from assets.reports.text import escape_controls
 from rich.console import Console
-from rich.markup import escape
 from rich.status import Status
 from rich.text import Text
 
@@ -32,22 +32,9 @@ if TYPE_CHECKING:
 Wide = Annotated[bool, typer.Option("--wide", help="Show all columns, also those that the terminal has no room for.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 DatasetName = Annotated[str, typer.Option("--dataset", "-d", help="Name of the dataset.")]
-# Control characters except tab and line feed, separators of lines and paragraphs, marks that turn the direction of
-# writing, and halves of surrogate pairs, which no stream can encode.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 # Decimals that are shown of numbers with a fraction; from so many digits on they are shown as powers of ten.
 _DECIMALS, _DIGITS = 4, 12
 _WHITE_SPACE = re.compile(r"[ \t\r\n]+")
-
-
-def escape_controls(text: str) -> str:
-    """Return the text with a JSON escape for every character that a terminal would obey instead of show. Tabs and line
-    feeds stay.
-
-    >>> print(escape_controls("a\\x1b[2Jb \\u202ec"))
-    a\\u001b[2Jb \\u202ec
-    """
-    return _CONTROLS.sub(lambda match: rf"\u{ord(match[0]):04x}", text)
 
 
 def make_plain_text(text: str) -> Text:
@@ -58,13 +45,13 @@ def make_plain_text(text: str) -> Text:
 
 
 class SafeConsole(Console):
-    """A rich console that escapes every character of a printed text that a terminal would obey. stderr: print on
-    standard error instead of standard output.
+    """A rich console that prints a text as it is, without markup, on one line, and escapes every character that a
+    terminal would obey. stderr: print on standard error instead of standard output.
     """
 
     def __init__(self, *, stderr: bool = False) -> None:
-        # No emoji: ":dog:" in a caption is printed as it is.
-        super().__init__(stderr=stderr, highlight=False, emoji=False)
+        # Text of a dataset is printed as it is, also "[red]" and ":dog:".
+        super().__init__(stderr=stderr, highlight=False, emoji=False, markup=False, soft_wrap=True)
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return rich's rendering of the text, with every character escaped that a terminal would obey. Rich calls it
@@ -102,7 +89,7 @@ def show_progress() -> Iterator[Progress]:
     """
     with SafeConsole(stderr=True).status("") as status:
         if status.console.is_terminal:
-            yield Progress(status, lambda line: status.update(escape_controls(escape(line))))
+            yield Progress(status, lambda line: status.update(make_plain_text(line)))
         else:
             yield Progress(status, throttle_lines(lambda line: typer.echo(escape_controls(line), err=True)))
 
@@ -134,7 +121,7 @@ def print_rows(
     line names them. None shows all columns.
     """
     if not rows:
-        console.print(empty, markup=False, soft_wrap=True)
+        console.print(empty)
         return
     names = list(rows[0])
     cells = {name: [format_cell(row[name]) for row in rows] for name in names}
@@ -152,7 +139,7 @@ def print_rows(
         left_out.insert(0, droppable[-1])
     print_table_or_records(shown, lines, console)
     if left_out:
-        console.print(f"--wide also shows {', '.join(left_out)}", markup=False)
+        print_sentence(f"--wide also shows {', '.join(left_out)}")
 
 
 def print_plan(plan: Plan) -> None:
@@ -169,12 +156,14 @@ def print_end(answers: ReportAnswers, page: Path, dataset: str, *, has_captions:
     rate = [f"reelsieve rate {name} --aspect overall"] if has_captions else []
     commands = (f"reelsieve look {name}", *rate, f"reelsieve report --dataset {name}")
     for what, line in (*answers.format_lines(), ("page", str(page)), *(("next", command) for command in commands)):
-        console.print(f"{what}: {line}", soft_wrap=True, markup=False)
+        console.print(f"{what}: {line}")
 
 
-def print_sentence(sentence: str) -> None:
-    """Print a sentence on standard output: folded between words on a terminal, else on one line."""
-    console.print(sentence, markup=False, soft_wrap=not console.is_terminal)
+def print_sentence(sentence: str, *, style: str = "") -> None:
+    """Print a sentence on standard output: folded between words on a terminal, else on one line. style: how a terminal
+    shows it, such as bold.
+    """
+    console.print(sentence, style=style, soft_wrap=not console.is_terminal)
 
 
 def hide_connection_attempts() -> None:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.output import AsJson, DatasetName, console, print_error, print_json, print_rows, show_progress
+from orchestration.cli.output import (
+    AsJson,
+    DatasetName,
+    print_error,
+    print_json,
+    print_rows,
+    print_sentence,
+    show_progress,
+)
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.recipe_options import (
     AtLeast,
@@ -103,9 +111,9 @@ def _print_promise(state: PromiseState, made: PromisedSelection | None, *, as_js
         print_json({**frozen, "promise_id": attempt.promise_id, "attempt": attempt.attempt, "sets": rows})
         return
     if made is not None:
-        console.print(explain_promise(made.promise, made.selection.n), markup=False, soft_wrap=True)
+        print_sentence(explain_promise(made.promise, made.selection.n))
     further = f", one of {attempt.attempt} attempts on these answers" if attempt.attempt > 1 else ""
-    console.print(f"promise {attempt.promise_id}{further}; its sets, strictest first:", markup=False)
+    print_sentence(f"promise {attempt.promise_id}{further}; its sets, strictest first:")
     print_rows(rows, empty="no set")
     if made is not None and state.n_confirmed < len(state.states):
-        console.print(explain_need(state, state.n_confirmed), markup=False, soft_wrap=True)
+        print_sentence(explain_need(state, state.n_confirmed))

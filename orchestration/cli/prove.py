@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.output import AsJson, console, print_json, print_rows, show_progress
+from orchestration.cli.output import AsJson, console, print_json, print_rows, print_sentence, show_progress
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ def prove(
         print_json(describe_trial(trial))
     else:
         for sentence in explain_trial(trial):
-            console.print(sentence, markup=False, soft_wrap=True)
+            print_sentence(sentence)
         console.print()
         print_rows(list_arm_rows(trial), empty="")
         if curves := list_curve_rows(trial):
-            console.print("\nMean reciprocal rank of the validation videos by step", markup=False)
+            print_sentence("\nMean reciprocal rank of the validation videos by step")
             print_rows(curves, empty="")
     if trial.arms[0].value is None:
         raise typer.Exit(1)

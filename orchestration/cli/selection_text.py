@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from orchestration.cli.output import console, print_json, print_rows
+from orchestration.cli.output import print_json, print_rows, print_sentence
 
 if TYPE_CHECKING:
     from db.selection.freeze import Selection, SelectionSummary
@@ -28,7 +28,7 @@ def print_selection(
         return
     known = "" if chosen.is_new else " (made before, unchanged)"
     _print_numbers(installation, f"selection {chosen.selection_id}:", numbers, dataset, rule, known, chosen.n_others)
-    console.print(f"write it with: reelsieve export {chosen.selection_id} --to FILE.parquet", markup=False)
+    print_sentence(f"write it with: reelsieve export {chosen.selection_id} --to FILE.parquet")
 
 
 def print_preview(installation: Installation, seen: Preview, rule: Recipe, dataset: str, *, as_json: bool) -> None:
@@ -42,7 +42,7 @@ def print_preview(installation: Installation, seen: Preview, rule: Recipe, datas
         return
     _print_numbers(installation, "would take", numbers, dataset, rule, "; nothing is frozen", seen.summary.n_others)
     print_rows(systems, empty="no system")
-    console.print(
+    print_sentence(
         "means of the n chosen samples with a value, and of equally many random samples; margin: 1.96 standard errors "
         "of the random mean"
     )
@@ -88,14 +88,14 @@ def _print_numbers(
 
     things = {"caption": "captions", "qa": "question-answer pairs"}.get(numbers["kind"], "samples")
     size = f"{numbers['n']} of {numbers['n_eligible']} {things} of {dataset}"
-    console.print(f"{beginning} {size}, {_describe_choice(installation, rule, numbers['cutoff'])}{end}", markup=False)
+    print_sentence(f"{beginning} {size}, {_describe_choice(installation, rule, numbers['cutoff'])}{end}")
     if n_others:
-        console.print(
+        print_sentence(
             f"only captions are taken: {format_count(n_others, 'question-answer pair')} left out, since their scale "
             "differs; --kind qa takes them"
         )
     for line in explain_choice(numbers, rule.spec()):
-        console.print(line, markup=False)
+        print_sentence(line)
 
 
 def _describe_choice(installation: Installation, rule: Recipe, cutoff: float) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assets.words.text import escape_controls
-from orchestration.cli.output import AsJson, console, print_json, print_rows, print_sentence
+from orchestration.cli.output import AsJson, print_json, print_rows, print_sentence
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.selection_text import explain_choice
 
@@ -100,7 +100,7 @@ def diff(
         print_json({"differences": [asdict(row) for row in differences]})
         return
     counts = Counter(row.change for row in differences)
-    console.print(f"from selection {first} to {second}: {counts['went out']} went out, {counts['came in']} came in")
+    print_sentence(f"from selection {first} to {second}: {counts['went out']} went out, {counts['came in']} came in")
     for change in ("went out", "came in"):
         _print_change(change, [row for row in differences if row.change == change])
 
@@ -115,7 +115,7 @@ def _print_change(change: str, rows: Sequence[Difference]) -> None:
             shown = [{**cells, "value": row.value_then} for cells, row in zip(shown, alike, strict=False)]
         print_rows(shown, empty="")
         if len(alike) > _SHOWN:
-            console.print(f"and {len(alike) - _SHOWN} more: --json lists all of them")
+            print_sentence(f"and {len(alike) - _SHOWN} more: --json lists all of them")
 
 
 def format_recipe_file(selection: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ def print_answer(answer: QueryResult) -> None:
     """Print a query's answer on standard output as a table or records, or `no rows` for an empty one."""
     columns = [make_column(make_plain_text(column.name), is_number=column.is_number) for column in answer.columns]
     if not print_table_or_records(columns, ([format_cell(value) for value in row] for row in answer.rows), console):
-        console.print("no rows")
+        print_sentence("no rows")
 
 
 def print_csv(answer: QueryResult) -> None:

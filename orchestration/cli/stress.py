@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from orchestration.cli.metric_names import choose_metrics
-from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows, show_progress
+from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows, print_sentence, show_progress
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def _print(result: StressResult) -> None:
 
     stress = result.stress
     for sentence in explain_stress(stress, stress.metric):
-        console.print(sentence, markup=False, soft_wrap=True)
+        print_sentence(sentence)
     console.print()
     print_rows(
         [_build_row(effect) for effect in stress.effects], empty="", right=("change", "rank", "rise", "best 1/8", "all")
@@ -68,15 +67,15 @@ def _print(result: StressResult) -> None:
     if stress.n_unscored:
         notes.append(f"{format_count(stress.n_unscored, 'caption')} left out that got no value again")
     for note in notes:
-        console.print(escape(note), style="dim", soft_wrap=True)
+        print_sentence(note, style="dim")
     shown_sample = None
     for each in result.shown:
         if each.sample != shown_sample:
-            console.print(f"\n[bold]{escape(each.sample)}[/bold] {format_short(each.before)}", soft_wrap=True)
-            console.print(each.text, style="dim", markup=False, soft_wrap=True)
+            print_sentence(f"\n{each.sample} {format_short(each.before)}", style="bold")
+            print_sentence(each.text, style="dim")
             shown_sample = each.sample
         after = each.status if each.after is None else format_short(each.after)
-        console.print(f"{each.kind} {after}: {each.rewrite}", markup=False, soft_wrap=True)
+        print_sentence(f"{each.kind} {after}: {each.rewrite}")
 
 
 def _build_row(effect: StressEffect) -> dict[str, Any]:

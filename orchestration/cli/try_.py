@@ -14,7 +14,6 @@ from orchestration.cli.column_options import Columns, Ratings, parse_column_name
 from orchestration.cli.init import ToolOption
 from orchestration.cli.output import (
     Wide,
-    console,
     print_end,
     print_plan,
     print_rows,
@@ -83,12 +82,12 @@ def try_folder(
     files = _report(installation, name)
     _print_samples(installation, name, stored.holdings, scored, wide=wide)
     if manifest.export_command and plan.holdings.files:
-        console.print(f"later commands need: {manifest.export_command}", markup=False, soft_wrap=True)
+        print_sentence(f"later commands need: {manifest.export_command}")
     if not stored.holdings.samples:
         own = f"put clip.txt next to clip.mp4, remove {name_manifest_files(manifest.folder)}, and try it again"
-        console.print(f"captions: there are none; {own}", markup=False, soft_wrap=True)
+        print_sentence(f"captions: there are none; {own}")
     print_end(files.answers, files.page, name, has_captions=stored.holdings.samples > 0)
-    console.print(f"done in {time.monotonic() - started:.0f} s")
+    print_sentence(f"done in {time.monotonic() - started:.0f} s")
 
 
 def _print_time(installation: Installation, folder: Path, plan: Plan) -> None:
@@ -171,7 +170,7 @@ def _describe(installation: Installation, dataset: str, n_videos: int) -> None:
     _stage(3, "facts: captions and videos are measured")
     n_texts = run_facts(installation, dataset)["text_fact"]
     texts, videos = format_count(n_texts, "text"), format_count(n_videos, "video")
-    console.print(f"measured: {texts}, {videos} by this run")
+    print_sentence(f"measured: {texts}, {videos} by this run")
 
 
 def _score(installation: Installation, dataset: str, stored: Plan, named: Collection[str]) -> list[str]:
@@ -207,7 +206,7 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
             f"{format_count(n_results, 'result')}: {format_count(n_scores, 'score')}, {n_results - n_scores} without a "
             "score"
         )
-        console.print(f"scored: {results} (reelsieve dataset scores shows why); {n_written} of them by this run")
+        print_sentence(f"scored: {results} (reelsieve dataset scores shows why); {n_written} of them by this run")
     defined = [metric for metric in metrics if metric in scorers and scorers[metric].n_defined]
     for metric in metrics:
         if metric not in defined:
@@ -265,20 +264,20 @@ def _print_samples(
     n_full = sum(spread.n == n and spread.least is not None for spread in spreads)
     facts_shown = f"{format_count(n_full, 'fact')} {'has' if n_full == 1 else 'have'} a number"
     of_all = f"all {format_count(n, counted)}" if n > 1 else f"the {counted}"
-    console.print(f"\n{facts_shown} for {of_all}; reelsieve facts shows them\n")
+    print_sentence(f"\n{facts_shown} for {of_all}; reelsieve facts shows them\n")
     shown = [{name: row[name] for name in (counted, *columns)} for row in rows]
     print_rows(shown, empty="", kept=None if wide else (counted,))
     if n > SHOWN and holdings.samples:
-        console.print(f"these are the first {SHOWN} samples; view sample_scores has all samples and columns")
+        print_sentence(f"these are the first {SHOWN} samples; view sample_scores has all samples and columns")
 
 
 def _print_some(what: str, sentences: list[str]) -> None:
     """Print the first sentences, and how many more there are."""
     for sentence in sentences[:NAMED]:
-        console.print(f"{what}: {sentence}", markup=False, soft_wrap=True)
+        print_sentence(f"{what}: {sentence}")
     if (more := len(sentences) - NAMED) > 0:
-        console.print(f"{what}: {more} more", markup=False)
+        print_sentence(f"{what}: {more} more")
 
 
 def _stage(number: int, what: str) -> None:
-    console.print(f"[bold]{number} of 4[/bold] {what}", soft_wrap=True)
+    print_sentence(f"{number} of 4 {what}", style="bold")
