@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from assets.reports.text import escape_controls
 from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
 from assets.progress import throttle_lines
+from assets.words.text import escape_controls
 from orchestration.cli.table_layout import lay_out_table, make_column, print_table_or_records
 
 if TYPE_CHECKING:

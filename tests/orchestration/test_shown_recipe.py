@@ -9,7 +9,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets.reports.text import escape_controls
 from assets.selection.recipe_file import read_recipe
 from assets.words.text import escape_controls
 from db.selection.recipes import parse_recipe
