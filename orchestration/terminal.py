@@ -9,7 +9,7 @@ from typing import Any, TextIO
 import dagster as dg
 
 from assets.metrics.installed import BrokenMetric
-from orchestration.cli.output import SafeConsole
+from orchestration.cli.output import SafeConsole, make_plain_text
 
 LOGGER_NAME = "terminal"
 console = SafeConsole(stderr=True)

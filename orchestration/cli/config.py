@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from orchestration.cli.output import AsJson, print_json, print_rows, print_sentence
+from orchestration.cli.output import AsJson, console, print_json, print_rows, print_sentence
 from orchestration.cli.refusals import RequestRefused
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def show_settings(context: typer.Context, as_json: AsJson = False) -> None:
     print_rows(chosen, empty="every setting has its default")
     path = find_settings_file()
     shown = path if path and os.path.isfile(path) else "none; reelsieve config init writes one"
-    print_sentence(f"file: {shown}")
+    console.print(f"file: {shown}")
     print_sentence(f"{len(rows) - len(chosen)} settings have their defaults: --json lists them")
 
 
@@ -56,7 +56,7 @@ def write_default_settings() -> None:
             file.write(format_default_settings())
     except OSError as error:
         raise RequestRefused(f"{path} cannot be written ({error.strerror}): name another file by --config") from None
-    print_sentence(f"written: {path}; take the # from a line to change its setting")
+    console.print(f"written: {path}; take the # from a line to change its setting")
 
 
 def format_default_settings() -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.output import AsJson, print_error, print_json, print_rows, print_sentence, show_progress
+from orchestration.cli.output import AsJson, console, print_error, print_json, print_rows, print_sentence, show_progress
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import RequestRefused
 
@@ -170,7 +170,7 @@ def _print_answer(value: dict[str, Any], sentence: str, as_json: bool) -> None:
     if as_json:
         print_json(value)
     else:
-        print_sentence(sentence)
+        console.print(sentence)
 
 
 def _refuse_foreign_server(installation: Installation, verb: str) -> None:

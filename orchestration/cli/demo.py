@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from assets.home.files import keep_files_private
 from assets.home.folder import DEMO_DATASET
-from orchestration.cli.output import print_end, print_rows
+from orchestration.cli.output import console, print_end, print_rows, print_sentence
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def demo(installation: Installation) -> None:
         "SELECT system, avg(vcs) AS vcs, avg(evqa) AS evqa, min(evqa_models) AS evqa_by FROM sample_scores "
         "GROUP BY 1 ORDER BY 2 DESC NULLS LAST"
     )
-    print_sentence(
+    console.print(
         f"\ntraining subset: the best eighth, {subset['dagster/row_count']} samples, "
         f"{metrics[0]} at least {subset['cutoff']:.4f}: {subset['path']}"
         f"\nwhy this score:  reelsieve explain clip_001__sys_shuffled --dataset demo --metric vcs"
@@ -92,7 +92,7 @@ def _calibrate(installation: Installation) -> bool:
             print_sentence("calibrated: the thresholds of ecs were chosen by an earlier run")
             return False
     *_, total = run_calibration(installation, DATASET, "f1", "calibration")["evaluation"]
-    print_sentence(
+    console.print(
         f"calibrated: thresholds of ecs chosen on a fifth of the videos; with them ecs is right on "
         f"{total['accuracy']:.1%} of the {total['labels']} labels of the others (always the same answer: "
         f"{total['majority']:.1%})"
@@ -143,14 +143,14 @@ def copy_dataset(folder: Path) -> None:
     hashes = (FOLDER / HASHES).read_bytes()
     marker = folder / HASHES
     if marker.is_file() and marker.read_bytes() == hashes:
-        print_sentence(f"demo dataset: {folder} (copied before)")
+        console.print(f"demo dataset: {folder} (copied before)")
         return
     (folder / "videos").mkdir(parents=True, exist_ok=True)
     for line in hashes.decode().splitlines():
         name = line.partition("  ")[2]
         shutil.copyfile(FOLDER / name, folder / name)
     marker.write_bytes(hashes)
-    print_sentence(f"copied: {folder / 'videos' / 'clip_000.mp4'} is the first")
+    console.print(f"copied: {folder / 'videos' / 'clip_000.mp4'} is the first")
 
 
 def _stage(number: int, what: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.output import AsJson, print_json, print_rows, print_sentence
+from orchestration.cli.output import AsJson, console, print_json, print_rows, print_sentence
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def doctor(
     else:
         for finding in findings:
             mark, style = ("ok", "") if finding.ok else ("missing", "red")
-            print_sentence(f"{mark:<7} {finding.what}: {finding.detail}", style=style)
+            console.print(f"{mark:<7} {finding.what}: {finding.detail}", style=style)
     if not all(finding.ok for finding in findings):
         raise typer.Exit(1)
 
@@ -53,6 +53,6 @@ def _models(as_json: bool) -> None:
         print_rows([model.format_row() for model in models], empty="no model", right={"GB"})
         for model in models:
             if model.remedy:
-                print_sentence(f"{model.setting}: {model.remedy}")
+                console.print(f"{model.setting}: {model.remedy}")
     if any(model.missing for model in models):
         raise typer.Exit(1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from orchestration.cli.output import AsJson, print_json, print_sentence, show_progress
+from orchestration.cli.output import AsJson, console, print_json, show_progress
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
@@ -38,6 +38,6 @@ def export(
         answer = {"selection_id": selection, "path": str(done.path), "format": done.form.value, "rows": done.rows}
         print_json({**answer, "media_root": done.media_root})
         return
-    print_sentence(f"{done.rows} rows written to {done.path}")
+    console.print(f"{done.rows} rows written to {done.path}")
     if done.media_root:
-        print_sentence(f"media addresses are relative to {done.media_root}")
+        console.print(f"media addresses are relative to {done.media_root}")

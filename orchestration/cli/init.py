@@ -16,6 +16,7 @@ from orchestration.cli.column_options import Columns, Ratings, parse_column_name
 from orchestration.cli.output import (
     AsJson,
     Progress,
+    console,
     print_error,
     print_json,
     print_plan,
@@ -122,7 +123,7 @@ def print_findings(made: NewManifest) -> None:
     from assets.words.text import format_count
 
     systems, holdings, extracted = made.tables.systems, made.holdings, made.extractor
-    print_sentence(f"found: {made.source_description}")
+    console.print(f"found: {made.source_description}")
     for guess in made.findings.guesses:
         print_sentence(f"guessed: {guess}")
     captions = [f"{format_count(n, 'caption')} of system {system!r}" for system, n in systems.most_common(5)]
@@ -135,7 +136,7 @@ def print_findings(made: NewManifest) -> None:
     print_sentence(f"manifest: {has}")
     if extracted.n_videos:
         size = f"{format_count(extracted.n_videos, 'video')}, {extracted.size_bytes / 1e6:.1f} MB"
-        print_sentence(f"videos: {size}, in {made.folder / 'videos'}")
+        console.print(f"videos: {size}, in {made.folder / 'videos'}")
     for offer in list_rating_offers(made.findings):
         print_sentence(f"ratings: {offer.sentence}")
 
@@ -146,7 +147,7 @@ def print_written_files(made: NewManifest) -> None:
 
     files = [f"{table}.jsonl" for table in made.tables.table_names]
     files += [SCALES_FILE] if made.findings.rating_scales else []
-    print_sentence(f"written: {', '.join(files)} in {made.folder}")
+    console.print(f"written: {', '.join(files)} in {made.folder}")
 
 
 def _print(installation: Installation, made: NewManifest, dry_run: bool) -> None:
@@ -160,7 +161,7 @@ def _print(installation: Installation, made: NewManifest, dry_run: bool) -> None
         return
     print_written_files(made)
     for command in list_next_commands(made):
-        print_sentence(f"next: {command}")
+        console.print(f"next: {command}")
 
 
 def _as_dict(installation: Installation, made: NewManifest, dry_run: bool) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import typer
 from orchestration.cli.output import (
     AsJson,
     DatasetName,
+    console,
     print_error,
     print_json,
     print_rows,
@@ -111,9 +112,9 @@ def _print_promise(state: PromiseState, made: PromisedSelection | None, *, as_js
         print_json({**frozen, "promise_id": attempt.promise_id, "attempt": attempt.attempt, "sets": rows})
         return
     if made is not None:
-        print_sentence(explain_promise(made.promise, made.selection.n))
+        console.print(explain_promise(made.promise, made.selection.n))
     further = f", one of {attempt.attempt} attempts on these answers" if attempt.attempt > 1 else ""
     print_sentence(f"promise {attempt.promise_id}{further}; its sets, strictest first:")
     print_rows(rows, empty="no set")
     if made is not None and state.n_confirmed < len(state.states):
-        print_sentence(explain_need(state, state.n_confirmed))
+        console.print(explain_need(state, state.n_confirmed))

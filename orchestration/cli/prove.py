@@ -51,7 +51,7 @@ def prove(
         print_json(describe_trial(trial))
     else:
         for sentence in explain_trial(trial):
-            print_sentence(sentence)
+            console.print(sentence)
         console.print()
         print_rows(list_arm_rows(trial), empty="")
         if curves := list_curve_rows(trial):

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 import typer
 
-from orchestration.cli.output import DatasetName, print_sentence, show_progress
+from orchestration.cli.output import DatasetName, console, show_progress
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.port import Port
 from orchestration.cli.refusals import UsageError
@@ -112,7 +112,7 @@ def rate(
     for name in (f"rater-{number}" for number in range(1, (rater_links or 0) + 1)):
         token = open_page_keys(installation.home).sign(dataset, kind, name, aspect or "")
         address = f"http://127.0.0.1:{port}{path}{urlencode({**given, 'rater': name, TOKEN: token})}"
-        print_sentence(f"{name}: {address}")
+        console.print(f"{name}: {address}")
     path += urlencode(given)
     serve_pages(installation, path, dataset, port, draws, {} if aspect is None else {aspect: setup})
 
@@ -139,7 +139,7 @@ def _print_question(installation: Installation, name: str, aspect: str, text: st
     dataset, draws = require_dataset(installation.engine, name), DrawCache(installation.engine)
     drawn = draws.load(dataset, text, seed)
     with installation.engine.connect() as connection:
-        print_sentence(compute_question_state(connection, dataset, aspect, drawn).explain())
+        console.print(compute_question_state(connection, dataset, aspect, drawn).explain())
     return draws
 
 
@@ -159,5 +159,5 @@ def _print_promise(installation: Installation, name: str, promise_id: int) -> st
         )
     if state.terms.aspect is None:
         raise UsageError(f"promise {promise_id} counts scores of the judge, not ratings: run reelsieve score for it")
-    print_sentence(explain_countdown(state))
+    console.print(explain_countdown(state))
     return state.terms.aspect

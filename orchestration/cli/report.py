@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assets.home.files import keep_files_private
-from orchestration.cli.output import AsJson, DatasetName, print_json, show_progress
+from orchestration.cli.output import AsJson, DatasetName, console, print_json, show_progress
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
@@ -38,4 +38,4 @@ def report(
         return
     places = (("page", str(files.page)), ("data", str(files.numbers)))
     for name, line in (*files.answers.format_lines(), *places):
-        print_sentence(f"{name + ':':<13}{line}")
+        console.print(f"{name + ':':<13}{line}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from orchestration.cli.output import print_sentence
+from orchestration.cli.output import console
 from orchestration.cli.port import check_port
 
 if TYPE_CHECKING:
@@ -35,5 +35,5 @@ def serve_pages(
     if dataset is not None:
         require_dataset(installation.engine, dataset)
     path += f"{'&' if '?' in path else '?'}{TOKEN}={open_page_keys(installation.home).sign()}"
-    print_sentence(f"http://127.0.0.1:{port}{path} in a moment; Ctrl-C ends it")
+    console.print(f"http://127.0.0.1:{port}{path} in a moment; Ctrl-C ends it")
     serve_look_pages(installation, port, draws, setups)

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from assets.words.text import escape_controls
-from orchestration.cli.output import console, format_cell, format_json_default, make_plain_text
+from orchestration.cli.output import console, format_cell, format_json_default, make_plain_text, print_sentence
 from orchestration.cli.table_layout import make_column, print_table_or_records
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ def _print(result: StressResult) -> None:
 
     stress = result.stress
     for sentence in explain_stress(stress, stress.metric):
-        print_sentence(sentence)
+        console.print(sentence)
     console.print()
     print_rows(
         [_build_row(effect) for effect in stress.effects], empty="", right=("change", "rank", "rise", "best 1/8", "all")
@@ -72,10 +72,10 @@ def _print(result: StressResult) -> None:
     for each in result.shown:
         if each.sample != shown_sample:
             print_sentence(f"\n{each.sample} {format_short(each.before)}", style="bold")
-            print_sentence(each.text, style="dim")
+            console.print(each.text, style="dim")
             shown_sample = each.sample
         after = each.status if each.after is None else format_short(each.after)
-        print_sentence(f"{each.kind} {after}: {each.rewrite}")
+        console.print(f"{each.kind} {after}: {each.rewrite}")
 
 
 def _build_row(effect: StressEffect) -> dict[str, Any]:

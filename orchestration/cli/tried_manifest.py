@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from assets.home.files import create_home_folder, keep_files_private
 from orchestration.cli.init import MEDIA_ROOTS, choose_ratings, format_media_roots, print_findings, print_written_files
-from orchestration.cli.output import print_sentence, show_progress
+from orchestration.cli.output import console, print_sentence, show_progress
 from orchestration.cli.refusals import UsageError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def find_or_make_manifest(
                     f"{name_manifest_files(place)} to have a new one made"
                 )
             there = f"found: a manifest in {place} (remove {name_manifest_files(place)} to have a new one made)"
-            print_sentence(there)
+            console.print(there)
             export = _set_media_root(_find_new_root(folder, place))
             return TriedManifest(place, read_manifest_holdings(place), export)
     is_in_home = given is None and not _is_writable(folder)

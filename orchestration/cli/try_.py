@@ -14,6 +14,7 @@ from orchestration.cli.column_options import Columns, Ratings, parse_column_name
 from orchestration.cli.init import ToolOption
 from orchestration.cli.output import (
     Wide,
+    console,
     print_end,
     print_plan,
     print_rows,
@@ -82,10 +83,10 @@ def try_folder(
     files = _report(installation, name)
     _print_samples(installation, name, stored.holdings, scored, wide=wide)
     if manifest.export_command and plan.holdings.files:
-        print_sentence(f"later commands need: {manifest.export_command}")
+        console.print(f"later commands need: {manifest.export_command}")
     if not stored.holdings.samples:
         own = f"put clip.txt next to clip.mp4, remove {name_manifest_files(manifest.folder)}, and try it again"
-        print_sentence(f"captions: there are none; {own}")
+        console.print(f"captions: there are none; {own}")
     print_end(files.answers, files.page, name, has_captions=stored.holdings.samples > 0)
     print_sentence(f"done in {time.monotonic() - started:.0f} s")
 
@@ -274,7 +275,7 @@ def _print_samples(
 def _print_some(what: str, sentences: list[str]) -> None:
     """Print the first sentences, and how many more there are."""
     for sentence in sentences[:NAMED]:
-        print_sentence(f"{what}: {sentence}")
+        console.print(f"{what}: {sentence}")
     if (more := len(sentences) - NAMED) > 0:
         print_sentence(f"{what}: {more} more")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from orchestration.cli.output import print_sentence
+from orchestration.cli.output import console, print_sentence
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.port import Port, check_port
 
@@ -19,7 +19,7 @@ def ui(installation: Installation, port: Port = 3000) -> None:
     """Serve Dagster's web interface with its daemon: lineage, runs, checks, plots. Ctrl-C ends it."""
     check_port(port)
     print_sentence(f"http://127.0.0.1:{port} in a moment; Ctrl-C ends it")
-    print_sentence("runs of commands are on the page Runs, not on the timeline")
+    console.print("runs of commands are on the page Runs, not on the timeline")
     from orchestration.web.serving import serve_interface
 
     serve_interface(installation, port)
