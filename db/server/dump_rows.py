@@ -107,7 +107,7 @@ def replace_rows(
             filled.add(table)
             rows = _read_member(archive, file, table)
             if table == _VERSION:
-                _check_revision(file, b"".join(rows).decode(errors="replace").strip(), revision)
+                _check_revision(file, next(rows, b"").decode(errors="replace").strip(), revision)
                 continue
             for name in set(columns) - set(known[table]):
                 raise BackupError(

@@ -164,7 +164,8 @@ def _explain_failure(log: Path, error: Exception | None) -> str:
         for line in reversed(last_start.splitlines()):
             if match := _DEATH.search(line):
                 return match[0]
-    return str(error)
+    # It names all of the command.
+    return "pg_ctl failed" if isinstance(error, subprocess.CalledProcessError) else str(error)
 
 
 def stop_embedded(home: Path) -> bool:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import URL
 
+from db.server.urls import DatabaseUnavailable
+
 if TYPE_CHECKING:
     pass
 
@@ -50,12 +52,16 @@ def choose_listening_address() -> ListeningAddress:
 
 def read_listening_address(home: Path) -> ListeningAddress | None:
     """Read port and password of a home's embedded server from the file listening.json in the home folder; None if there
-    is no such file, so that the server does not listen.
+    is no such file, so that the server does not listen. Raises DatabaseUnavailable for a file that cannot be read.
     """
     try:
         return ListeningAddress(**json.loads(_file(home).read_text()))
     except FileNotFoundError:
         return None
+    except (IsADirectoryError, ValueError, TypeError, RecursionError) as error:
+        raise DatabaseUnavailable(
+            f"{_file(home)} is damaged: remove it, and run reelsieve db start --listen again if others connect"
+        ) from error
 
 
 def write_listening_address(home: Path, listening: ListeningAddress | None) -> None:

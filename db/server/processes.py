@@ -67,7 +67,7 @@ def _read_pid(lock: Path) -> int | None:
     try:
         # A backend without a server, such as those of initdb, writes its id as a negative number.
         return abs(int(lock.read_text().splitlines()[0]))
-    except (FileNotFoundError, IndexError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, IndexError, ValueError):
         return None
 
 

@@ -100,6 +100,7 @@ class Forger:
             ("objects of all kinds", lambda folder: self._objects(folder, *OBJECTS)),
             ("files exchanged with their hashes", self._swap_with_hashes),
             ("a program in place of rows", self._program),
+            ("a list of tables that is none", self._content),
             ("a file that is none", self._no_file),
             ("the passport", self._passport),
             ("the revision", self._revision),
@@ -202,6 +203,27 @@ class Forger:
             for name, rows in {**members, "content.json": json.dumps(content).encode()}.items():
                 archive.writestr(name, rows)
         return self._mended(folder, "forged")
+
+    def _content(self, folder: Path) -> Outcome:
+        others = [
+            "[" * 100_000,
+            "",
+            "{}",
+            "[]",
+            "null",
+            '{"tables": {}}',
+            '{"tables": [], "sequences": {}}',
+            " " * (1 << 25),
+        ]
+        others += ['{"tables": {"dataset": 1}, "sequences": {}}', '{"tables": {}, "sequences": {"\\ud800": 1}}']
+        others += ['{"tables": {"\\ud800\\u001b": []}, "sequences": {}}', '{"tables": {"sample": []}, "sequences": {}}']
+        file = folder / self._random.choice(FILES)
+        with ZipFile(file) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        with ZipFile(file, "w") as archive:
+            for name, rows in {**members, "content.json": self._random.choice(others).encode()}.items():
+                archive.writestr(name, rows)
+        return self._mended(folder, "either" if file.name == FILES[1] else "refused")
 
     def _object(self, kind: str) -> Callable[[Path], Outcome]:
         return lambda folder: self._objects(folder, kind)

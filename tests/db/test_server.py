@@ -145,7 +145,28 @@ def test_a_failed_start_is_one_sentence(tmp_path: Path) -> None:
         start_embedded(tmp_path)
     assert str(tmp_path / "postgres" / "log") in str(caught.value)
     assert "CURATION_DB_URL" in str(caught.value)
+    assert "Command" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"\xff[", b"[1]", b"", b'{"port": 5433}', b"[" * 100_000])
+def test_a_damaged_port_is_one_sentence(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "postgres").mkdir()
+    (tmp_path / "postgres" / "PG_VERSION").write_text("18\n")
+    (tmp_path / "listening.json").write_bytes(content)
+    with pytest.raises(DatabaseUnavailable, match=r"listening\.json is damaged: remove it"):
+        start_embedded(tmp_path)
+
+
+@pytest.mark.parametrize("part", ["postgres", "postgres/postmaster.pid"])
+def test_half_a_home_has_no_server_to_stop(tmp_path: Path, part: str) -> None:
+    (tmp_path / "postgres").mkdir()
+    if part == "postgres":
+        (tmp_path / part).rmdir()
+        (tmp_path / part).touch()
+    else:
+        (tmp_path / part).mkdir()
+    assert not stop_embedded(tmp_path)
 
 
 def test_a_home_that_is_a_file_is_one_sentence(tmp_path: Path) -> None:
