@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from assets.media.errors import MediaUnavailable
-from assets.media.file_locks import is_same_file, remove_unused_file
 
 _COPY = re.compile(r"[0-9a-f]{64}(\.[a-z0-9]{1,8})?")
 _PART = re.compile(r"[0-9a-f]{16}\.part")
@@ -64,7 +63,7 @@ class MediaCache:
                 return
             with file:
                 fcntl.flock(file, fcntl.LOCK_SH)
-                if not is_same_file(file, path):
+                if not _is_same_file(file, path):
                     continue  # removed between opening and locking
                 with suppress(PermissionError):  # another user's file
                     os.utime(path)
@@ -143,7 +142,7 @@ class MediaCache:
             path = self.folder / f"{secrets.token_hex(8)}.part"
             file = path.open("x+b")
             fcntl.flock(file, fcntl.LOCK_SH)
-            if is_same_file(file, path):
+            if _is_same_file(file, path):
                 return path, file
             file.close()  # another process removed it before it was locked
 
@@ -182,7 +181,7 @@ class MediaCache:
         for path, status in files:
             if n_bytes + needed <= self.max_bytes and not _PART.fullmatch(path.name):
                 break
-            if remove_unused_file(path):
+            if _remove_unused_file(path):
                 n_bytes -= status.st_size
         return n_bytes + needed <= self.max_bytes
 
@@ -207,3 +206,22 @@ def _convert_os_errors(folder: Path) -> Iterator[None]:
             f"the media cache in {folder} cannot be used ({error.strerror or error}): set REELSIEVE_MEDIA_CACHE to a "
             "folder of this machine with free space",
         ) from None
+
+
+def _is_same_file(file: BinaryIO, path: Path) -> bool:
+    """Return whether the path still leads to this open file; False where the path is gone or leads to another file."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _remove_unused_file(path: Path) -> bool:
+    """Remove a file unless a process holds a lock on it; return whether it was removed. A file that is missing or
+    cannot be opened gives False.
+    """
+    with suppress(OSError), path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+        return True
+    return False

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from assets.trial.arms import TrialRun
 from assets.trial.parts import TrialParts, compute_digest, format_digest
-from assets.trial.vectors import TrialVectors, build_trial_vectors
 from assets.words.text import format_count
 from db.selection.recipes import SelectionError
+from db.selection.trial_rows import TrialVideo
 from db.selection.trials import TrainedRun
-from metrics_core.trial import StudentSettings, TooFewRows, TrainingPairs, measure_retrieval, train_student
+from metrics_core.arrays import IntArray
+from metrics_core.trial import (
+    HeldOutPairs,
+    StudentSettings,
+    TooFewRows,
+    TrainingPairs,
+    measure_retrieval,
+    train_student,
+)
+from metrics_core.trial.latent import LatentEncoder
 from metrics_core.trial.retrieval import compute_chance
 from metrics_core.trial.student import Vectors
 
@@ -32,6 +43,19 @@ class SeenVectors:
     identity: Any
     vectors: Mapping[int, Vectors]
     video_side: str
+
+
+@dataclass(frozen=True)
+class _TrialVectors:
+    """The vectors of a trial. captions: (n, d) by caption. videos: (m, e), of the training videos; video_places: the
+    row (n,) of every caption's video, -1 for one that does not train. validation, test: the held-out videos.
+    """
+
+    captions: Vectors
+    videos: Vectors
+    video_places: IntArray
+    validation: HeldOutPairs
+    test: HeldOutPairs
 
 
 class StudentTrainer:
@@ -83,8 +107,38 @@ class StudentTrainer:
         return TrainedRun("ok", None, MEASURE, ranks, means, seconds, student.curve)
 
     @cached_property
-    def _vectors(self) -> TrialVectors:
+    def _vectors(self) -> _TrialVectors:
         try:
             return build_trial_vectors(self._parts, None if self._seen is None else self._seen.vectors)
         except ValueError as error:
             raise SelectionError(f"the texts of the dataset cannot be encoded: {error}") from None
+
+
+def build_trial_vectors(parts: TrialParts, frames: Mapping[int, Vectors] | None) -> _TrialVectors:
+    """Build all vectors of a trial.
+
+    Texts get latent vectors, fitted to the training part's texts only: no metric ranks captions by these, so no arm has
+    chosen in the student's own space. A video's vector is the mean of its frames' vectors; without frames it is that of
+    its references other than the first, which is its clean text. frames: the mean vector by video id; None for
+    references.
+    """
+    texts = parts.captions.texts
+    training_texts = [texts[place] for place in parts.training.tolist()]
+    encoder = LatentEncoder([*training_texts, *[text for video in parts.train_videos for text in video.references]])
+    place = {video.video_id: number for number, video in enumerate(parts.train_videos)}
+
+    def encode_videos(videos: Sequence[TrialVideo]) -> Vectors:
+        if frames is None:
+            return np.stack([encoder.encode(video.references[1:]).mean(axis=0) for video in videos])
+        return np.stack([frames[video.video_id] for video in videos]).astype(np.float32)
+
+    def pair(videos: Sequence[TrialVideo]) -> HeldOutPairs:
+        return HeldOutPairs(encoder.encode([video.references[0] for video in videos]), encode_videos(videos))
+
+    return _TrialVectors(
+        encoder.encode(texts),
+        encode_videos(parts.train_videos),
+        np.array([place.get(video_id, -1) for video_id in parts.captions.video_ids.tolist()], dtype=np.int64),
+        pair(parts.validation_videos),
+        pair(parts.test_videos),
+    )

@@ -11,7 +11,7 @@ import pytest
 from assets.trial.arms import COPY, NOISY, build_arms, build_controls
 from assets.trial.parts import TooFewTestVideos, TrialParts, give_rated_texts, split_captions
 from assets.trial.sentences import advise_size, explain_curve, explain_trial, find_best_share, list_curve_rows
-from assets.trial.vectors import build_trial_vectors
+from assets.trial.student_trainer import build_trial_vectors
 from db.selection.trial_rows import FrozenCaption, TrialCaptions, TrialVideo
 from db.selection.trials import ArmResult, Trial
 from metrics_core.trial import choose_part

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
+import sqlalchemy as sa
 from pydantic import BaseModel, Field
 from sqlalchemy.engine import Connection
 
-from assets.metrics.ecs.explanation import explain_ecs
 from assets.metrics.ecs.labelling import KeypointLabeller
 from assets.metrics.ecs.verdicts import KeypointVerdicts
 from assets.metrics.ecs.verification import KeypointPremises, KeypointVerification, MissingTimes, is_verifiable
@@ -18,12 +18,21 @@ from assets.models.settings import SplitterSettings, TextEncoderSettings
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
 from assets.sources.texts import TextVectors
+from db.evidence.entailments import load_entailments
+from db.evidence.models import find_model_id
 from db.evidence.verdicts import VERDICT_INPUTS, VerdictRow, VerdictSet
 from db.schema.inputs import KEYPOINTS, SEGMENTS, THRESHOLDS, Input
 from db.scores.pending import PendingSample
 from metrics_core.ecs import ECSResult, KeypointVerdict, Thresholds, compute_flat_score, compute_sodam_score
 from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.protocols import EntailmentModel, SentenceSplitter, TextEncoder, find_weigher
+
+_VERDICTS = sa.text(
+    "SELECT dimension, keypoint_id, keypoint_text, covered, probability, threshold, is_lower_bound, label, sentence "
+    "FROM keypoint_verdicts WHERE sample_id = :sample_id "
+    'ORDER BY dimension COLLATE "C", segment_index, keypoint COLLATE "C"'
+)
+_ANSWER = {True: "yes", False: "no", None: None}
 
 
 class ECSSettings(TextEncoderSettings, SplitterSettings):
@@ -138,10 +147,40 @@ class ECSScorer:
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Return lines about how many keypoints are covered, and a row for every keypoint: the decision, and the
-        sentence or words that decided. Reads view keypoint_verdicts. components: those stored with the score.
+        """Return lines about how many keypoints are covered, and a row for every keypoint, read from view
+        keypoint_verdicts: the decision, its probability and threshold, a person's label, and the sentence that decided.
+        components: those stored with the score.
+
+        If the verifier weighs the whole text, a keypoint may be covered without such a sentence; then the words that it
+        shares with the text are shown.
         """
-        return explain_ecs(connection, sample, components, self.verification, self._proof_threshold)
+        verdicts = connection.execute(_VERDICTS, {"sample_id": sample.sample_id}).all()
+        proven = _find_proven_keypoints(connection, verdicts, self.verification, self._proof_threshold)
+        texts = self.verification.choose_premises(sample).premises
+        by_keypoint = {keypoint.keypoint_id: text for keypoint, text in zip(sample[KEYPOINTS], texts, strict=True)}
+        rows = [
+            {
+                "covered": _ANSWER[row.covered],
+                "p": row.probability,
+                "from": row.threshold,
+                "label": _ANSWER[row.label],
+                "keypoint": f"{row.dimension}: {row.keypoint_text}",
+                "why": _explain_decision(
+                    row, self.verification, by_keypoint[row.keypoint_id], is_proven=row.keypoint_id in proven
+                ),
+            }
+            for row in verdicts
+        ]
+        covered, total = sum(components["covered"].values()), sum(components["keypoints"].values())
+        lines = [f"{covered} of {total} keypoints covered; mode {components['mode']}"]
+        if by_words := sum(bool(row.covered) for row in verdicts) - len(proven):
+            lines.append(
+                f"{by_words} of them covered by words of the whole text, since no single sentence reaches p "
+                f"{self._proof_threshold:.2f}"
+            )
+        if why := components.get("parse_error"):
+            lines.append(f"the output of the caption's model could not be read: {why}")
+        return Explanation(lines, rows)
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
         """Return the outcome, with status and reason, of a sample that has no value whatever models answer; else None.
@@ -225,3 +264,27 @@ def _build_components(
         **times,
         **({"parse_error": sample[SEGMENTS].parse_error} if sample[SEGMENTS].parse_error else {}),
     }
+
+
+def _find_proven_keypoints(
+    connection: Connection, verdicts: Any, verification: KeypointVerification, proof_threshold: float
+) -> set[int]:
+    """Return the ids of the covered keypoints that a single sentence proves."""
+    covered = [row for row in verdicts if row.covered and row.sentence is not None]
+    model_id = find_model_id(connection, verification.model.identity.as_dict())
+    if find_weigher(verification.model) is None or model_id is None:
+        return {row.keypoint_id for row in covered}
+    pairs = {row.keypoint_id: (row.sentence, row.keypoint_text) for row in covered}
+    stored = load_entailments(connection.engine, model_id, pairs.values())
+    return {i for i, pair in pairs.items() if pair in stored and stored[pair].probability >= proof_threshold}
+
+
+def _explain_decision(row: Any, verification: KeypointVerification, text: str, *, is_proven: bool) -> str | None:
+    if row.sentence is None or is_proven:
+        bound = "(at least) " if row.is_lower_bound else ""
+        return None if row.sentence is None else f"{bound}{row.sentence}"
+    weigher = find_weigher(verification.model)
+    if not row.covered or weigher is None:
+        return f"nearest: {row.sentence}"
+    shared_words = weigher.list_shared_words(verification.split_sentences(text), row.keypoint_text)
+    return f"words of the whole text: {', '.join(shared_words)}"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
-from assets.metrics.ecs.caption_queue import CaptionQueue
-from assets.metrics.ecs.verification import KeypointVerification, is_verifiable
+from assets.metrics.ecs.verification import KeypointVerification, MissingTimes, is_verifiable
 from assets.sources.base import Evidence, Examination, Order, Source
 from assets.sources.cached_models import CachingVerifier
 from assets.sources.texts import TextVectors
@@ -28,8 +30,16 @@ from db.evidence.verdicts import (
 from db.schema.inputs import KEYPOINTS
 from db.scores.pending import PendingSample
 from db.scores.thresholds import load_label_thresholds
-from metrics_core.ecs import KeypointVerdict, RankedPremises, Thresholds, Verification
-from metrics_core.protocols import ModelIdentity
+from metrics_core.ecs import (
+    KeypointVerdict,
+    RankedPremises,
+    Thresholds,
+    Verification,
+    verify_keypoints,
+    verify_with_early_exit,
+)
+from metrics_core.models.nli_inputs import HypothesisTooLong
+from metrics_core.protocols import EntailmentModel, ModelIdentity
 
 # Captions in memory at a time. Their pairs make one queue that holds every pair once.
 CAPTIONS_PER_QUEUE = 512
@@ -77,7 +87,7 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
         refusals: list[str] = []
         for samples in order.samples(sample_ids, self.inputs, CAPTIONS_PER_QUEUE):
             vectors = self._vectors.load(order.engine, order.scorer_id, samples)
-            queue = CaptionQueue.build(self._verification, samples, vectors, thresholds)
+            queue = _CaptionQueue.build(self._verification, samples, vectors, thresholds)
             place = f"captions {counts['captions'] + 1} to {counts['captions'] + len(samples)} of {len(sample_ids)}"
             model = CachingVerifier(order.engine, self._verification.model, place, order.tell)
             verification = queue.verify(model, order.options.get(EARLY_EXIT, False))
@@ -115,7 +125,7 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
         """
         chosen = [sample for sample in samples if is_verifiable(sample)]
         vectors, thresholds = below[self._vectors], Thresholds({}, self._verification.default_threshold)
-        queue = CaptionQueue.build(self._verification, chosen, vectors, thresholds)
+        queue = _CaptionQueue.build(self._verification, chosen, vectors, thresholds)
         verification = queue.verify(self._verification.model, early_exit=False)
         return {
             verdict_set.sample_id: verdict_set
@@ -165,7 +175,7 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
 
 
 def _build_verdict_sets(
-    checklist: KeypointVerification, samples: Sequence[PendingSample], queue: CaptionQueue, verification: Verification
+    checklist: KeypointVerification, samples: Sequence[PendingSample], queue: _CaptionQueue, verification: Verification
 ) -> list[VerdictSet]:
     verdicts = iter(zip(verification.verdicts, verification.pass_counts, strict=True))
     verdicts_by_sample = {i: list(islice(verdicts, len(plans))) for i, plans in queue.plans.items()}
@@ -188,3 +198,63 @@ def _build_row(keypoint_id: int, verdict: KeypointVerdict, plan: RankedPremises,
     at = verdict.sentence
     sentence = None if at is None else plan.premises[plan.sentence_indices.index(at)]
     return VerdictRow(keypoint_id, verdict.probability, at, sentence, verdict.is_lower_bound, n_passes)
+
+
+@dataclass(slots=True)
+class _CaptionQueue:
+    """The captions of a batch whose keypoints are verified together, by sample_id. plans: for every keypoint of a
+    caption, the sentences to verify it with. thresholds: those of the same keypoints, in the same order. refused: the
+    reason why a caption cannot be verified; such a caption has no plans.
+    """
+
+    plans: dict[int, list[RankedPremises]] = field(default_factory=dict)
+    thresholds: dict[int, list[float]] = field(default_factory=dict)
+    refused: dict[int, str] = field(default_factory=dict)
+
+    @classmethod
+    def build(
+        cls,
+        verification: KeypointVerification,
+        samples: Sequence[PendingSample],
+        vectors: Mapping[str, NDArray[np.float32]],
+        thresholds: Thresholds,
+    ) -> _CaptionQueue:
+        """Build the queue of these captions; a caption without the times that the mode needs is put into `refused`.
+        vectors: by text, those of the keypoints and sentences; needed if not all sentences are verified. thresholds:
+        those of the dimensions.
+        """
+        queue = cls()
+        for sample in samples:
+            try:
+                queue.plans[sample.sample_id] = verification.build_plans(sample, vectors)
+            except MissingTimes as error:
+                queue.refused[sample.sample_id] = str(error)
+            else:
+                levels = [thresholds.require_threshold(keypoint.dimension) for keypoint in sample[KEYPOINTS]]
+                queue.thresholds[sample.sample_id] = levels
+        return queue
+
+    def verify(self, model: EntailmentModel, early_exit: bool) -> Verification:
+        """Verify all keypoints of all captions with the model; return the verdicts in the order of `plans`, and the
+        numbers of sentences that were read. A caption with a keypoint that is too long for the model moves to
+        `refused`, and the others are verified. early_exit: verify no further sentence once one reaches the keypoint's
+        threshold.
+        """
+        while True:
+            plans = [plan for plans in self.plans.values() for plan in plans]
+            levels = [level for levels in self.thresholds.values() for level in levels]
+            try:
+                return verify_with_early_exit(plans, model, levels) if early_exit else verify_keypoints(plans, model)
+            except HypothesisTooLong as error:
+                self._refuse(set(error.hypotheses))
+
+    def _refuse(self, hypotheses: set[str]) -> None:
+        for sample_id, plans in list(self.plans.items()):
+            # A keypoint without a sentence is not judged, so it may be too long.
+            too_long = [plan.hypothesis for plan in plans if plan.premises and plan.hypothesis in hypotheses]
+            if too_long:
+                self.refused[sample_id] = (
+                    f"the keypoint {too_long[0][:80]!r} is so long that the verifier has no room for a sentence: "
+                    "shorten the keypoint or split it"
+                )
+                del self.plans[sample_id], self.thresholds[sample_id]

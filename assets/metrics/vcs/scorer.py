@@ -8,10 +8,10 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 from sqlalchemy.engine import Connection
 
-from assets.metrics.vcs.explanation import explain_vcs
 from assets.models.settings import SplitterSettings, TextEncoderSettings
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
@@ -19,7 +19,7 @@ from assets.sources.texts import TextVectors
 from db.schema.inputs import REFERENCES, TEXT, Input, ReferenceText
 from db.scores.pending import PendingSample
 from metrics_core.protocols import SentenceSplitter, TextEncoder
-from metrics_core.vcs import VCSCaptionResult, chunk_segments, split_content_words, vcs_batch, vcs_captions
+from metrics_core.vcs import VCSCaptionResult, VCSResult, chunk_segments, split_content_words, vcs_batch, vcs_captions
 from metrics_core.vcs.references import compute_text_similarities
 
 COMPONENTS = ("gas", "las", "sas", "nas", "nas_d", "nas_l", "window_regularizer", "margin", "always_zero")
@@ -158,7 +158,7 @@ class ReferenceScorer:
             for name, text in (("reference", best.text), ("caption", sample.text))
             if text in vectors.in_chunks
         ]
-        explanation = explain_vcs(self._chunks(best.text), self._chunks(sample.text), pairs[0][0], result)
+        explanation = _explain_chunks(self._chunks(best.text), self._chunks(sample.text), pairs[0][0], result)
         return replace(explanation, lines=[*lines, *explanation.lines], reference=best.key)
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
@@ -272,3 +272,42 @@ class VCSShortScorer(ReferenceScorer):
     def from_settings(cls, settings: VCSShortSettings) -> VCSShortScorer:
         """Make the scorer with the text encoder of the settings, which loads when it is first used."""
         return cls(settings, settings.make_text_encoder())
+
+
+def _explain_chunks(
+    reference: Sequence[str], generated: Sequence[str], similarity: NDArray[np.floating[Any]], result: VCSResult
+) -> Explanation:
+    """Return the explanation of a VCS score: its parts in one line, and a row for every caption chunk with its most
+    similar reference chunk. Every reference chunk that no caption chunk matches gets another line. reference,
+    generated: the texts of the chunks of reference and caption. similarity: the cosines (R, G) of these R reference and
+    G caption chunks, from which `result` was computed.
+    """
+    rows = [
+        {
+            "caption": f"{i + 1} {text}",
+            "meets in the reference": f"{met + 1} {reference[met]}",
+            "similarity": float(similarity[met, i]),
+            "order": _explain_order(result, i),
+        }
+        for i, (text, met) in enumerate(zip(generated, result.match_precision, strict=True))
+    ]
+    unmet = sorted(set(range(len(reference))) - set(result.match_precision))
+    lines = [
+        f"same content (SAS) {result.sas:.4f}, same order (NAS) {result.nas:.4f}: whole texts {result.gas:.4f}, "
+        f"chunk by chunk {result.las:.4f}, places {result.nas_d:.4f}, steps {result.nas_l:.4f}, permissive windows "
+        f"{result.window_regularizer:.4f}"
+    ]
+    lines += [f"no chunk of the caption matches chunk {i + 1} of the reference: {reference[i]}" for i in unmet]
+    return Explanation(lines, rows)
+
+
+def _explain_order(result: VCSResult, i: int) -> str:
+    """Return how the match of caption chunk i differs from the reference's order; "" if it does not."""
+    met, (start, end) = result.match_precision[i], result.windows_precision[i]
+    notes = []
+    if not start <= met < end:
+        expected = f"{start + 1}" if end - start == 1 else f"{start + 1} to {end}"
+        notes.append(f"expected at {expected}")
+    if i and met < result.match_precision[i - 1]:
+        notes.append("goes back")
+    return ", ".join(notes)
