@@ -21,7 +21,9 @@ from assets.definitions.partitions import build_range_tags, list_tagged_partitio
 from assets.definitions.results import CheckFailed
 from assets.metrics.registry import METRICS, SCORERS, list_scoring_assets
 from assets.words.tables import escape_markdown
-from db.manifest.datasets import Dataset
+from db.manifest.datasets import Dataset, find_dataset
+from db.scores.quality import count_shard_scores
+from db.scores.store import find_active_scorer
 from db.server.engine import open_engine
 from db.server.urls import DAGSTER, build_sibling_url
 from orchestration.definitions import defs
@@ -439,6 +441,19 @@ def test_the_web_interface_has_the_status_of_every_shard(asset: str, name: str) 
     assert {
         each.partition_key: (each.latest_execution_status.value, each.is_current) for each in found
     } == dict.fromkeys(SHARDS, ("SUCCEEDED", True))
+
+
+def test_a_whole_dataset_is_counted_as_its_shards_are() -> None:
+    """For the checks of an asset without partitions."""
+    with get_installation().engine.connect() as connection:
+        scorer_id, dataset = find_active_scorer(connection, "vcs"), find_dataset(connection, DATASET)
+        assert dataset is not None
+        whole, *parts = (
+            count_shard_scores(connection, scorer_id, dataset.dataset_id, shard) for shard in (None, 0, 1, 2)
+        )
+    for name in ("n_samples", "n_ok", "n_unscored"):
+        assert getattr(whole, name) == sum(getattr(part, name) for part in parts)
+    assert whole.minimum == min(part.minimum for part in parts if part.minimum is not None)
 
 
 def evaluations(asset: str, check: str, run_id: str | None = None) -> list[dg.AssetCheckEvaluation]:
