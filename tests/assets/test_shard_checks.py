@@ -9,10 +9,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.datasets import RunShard
-from assets.partitions import SHARDS, build_range_tags
-from assets.results import RunResults
-from assets.shards import Finding, build_shard_checks
+from assets.datasets.lookup import RunShard
+from assets.definitions.partitions import SHARDS, build_range_tags
+from assets.definitions.results import RunResults
+from assets.definitions.shards import Finding, build_shard_checks
 from db.manifest.datasets import Dataset
 
 ERROR, WARN = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN
