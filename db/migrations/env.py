@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from db.schema import METADATA
-
 connection = context.config.attributes["connection"]
-context.configure(connection=connection, target_metadata=METADATA, compare_type=True)
+context.configure(connection=connection)
 with context.begin_transaction():
     context.run_migrations()
