@@ -64,13 +64,13 @@ def format_default_settings() -> str:
     built-in profiles, also as comments.
     """
     from assets.models.profiles import PROFILES
-    from orchestration.settings.groups import PROFILE, is_allowed_in_file, list_setting_fields
+    from orchestration.settings.groups import ENVIRONMENT_ONLY, PROFILE, list_setting_fields
 
     lines = [
         "# Settings of Reelsieve. Variables of the environment win: frames_cap is REELSIEVE_FRAMES_CAP there.",
     ]
     for name, field in list_setting_fields().items():
-        if is_allowed_in_file(name):
+        if name not in ENVIRONMENT_ONLY:
             lines += ["", f"# {field.description}", f"# {name} = {_format_toml_default(field)}".rstrip()]
     lines += [
         "",

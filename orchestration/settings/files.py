@@ -26,7 +26,6 @@ from orchestration.settings.groups import (
     ENVIRONMENT_ONLY,
     PROFILE,
     SETTINGS_FILE,
-    is_allowed_in_file,
     list_setting_fields,
 )
 
@@ -35,7 +34,6 @@ CONFIG_VARIABLE = "REELSIEVE_CONFIG"
 LONGEST_FILE = 64 * 1024
 _LONGEST_SHOWN = 60
 _DEEPEST = 8
-
 
 Values = dict[str, tuple[str, str]]
 
@@ -141,7 +139,7 @@ def _format_values(path: Path, table: str, values: Mapping[str, Any]) -> Values:
             continue
         if key not in known:
             raise SettingsError(f"{place} is not a setting{suggest_name(key, known, '')}")
-        if not is_allowed_in_file(key):
+        if key in ENVIRONMENT_ONLY:
             raise SettingsError(
                 f"{place} {ENVIRONMENT_ONLY[key]}: set the variable {format_variable_name(key)} instead"
             )
@@ -171,8 +169,13 @@ def _refuse_password(place: str, url: str) -> None:
 
 def _format_value(folder: Path, field: FieldInfo, value: Any, place: str) -> str:
     """Return the value as its variable has it; a relative path counts from the folder of the file."""
-    if isinstance(value, str):
-        text = str(folder / Path(value).expanduser()) if field.annotation in (Path, Path | None) else value
+    if isinstance(value, str) and field.annotation in (Path, Path | None):
+        try:
+            text = str(folder / Path(value).expanduser())
+        except RuntimeError:
+            raise SettingsError(f"{place} begins with the name of no account: correct it") from None
+    elif isinstance(value, str):
+        text = value
     elif _is_deep(value):
         raise SettingsError(f"{place} is nested too deep: shorten it")
     else:

@@ -20,6 +20,7 @@ from assets.models.profiles import PROFILES
 
 SETTINGS_FILE = "reelsieve.toml"
 PROFILE = "profile"
+# Settings that no file may hold, and why.
 ENVIRONMENT_ONLY = {"failure_url": "is a secret", PROFILE: "chooses in the file"}
 
 
@@ -86,10 +87,3 @@ def list_setting_fields() -> dict[str, FieldInfo]:
     in the settings file.
     """
     return {name: field for group in reversed(list_settings_groups()) for name, field in group.model_fields.items()}
-
-
-def is_allowed_in_file(name: str) -> bool:
-    """Whether a settings file may hold the setting of this name. Only `failure_url` and `profile` must come from the
-    environment.
-    """
-    return name not in ENVIRONMENT_ONLY

@@ -334,6 +334,7 @@ def test_an_account_without_a_folder_for_settings(monkeypatch: pytest.MonkeyPatc
         (f"{'a.' * 30_000}b = 1", "is n"),
         ("media_roots = {clips = 'mnt'}", "media_roots is not usable: the place of clips is neither an absolute path"),
         ("good_ratings = 'b5f1-secret'", "good_ratings is not usable: it is not valid JSON; give least mean rating"),
+        ("home = '~no_such_account/home'", "home begins with the name of no account: correct it"),
         ("profile = 'gpu'", "write profiles as tables, such as [profile.gpu]"),
         ("frames_cap = ", "is not valid TOML"),
         ("frames_cap = 1\n# \udcff", "is not valid TOML (line 2 is not UTF-8): save it as UTF-8"),
