@@ -46,7 +46,6 @@ def write_backup(url: URL, target: Path, revision: str, tell: ReportProgress) ->
             with open_connection(build_sibling_url(url, database)) as connection:
                 size = connection.execute("SELECT pg_size_pretty(pg_database_size(current_database()))").fetchone()
                 tell(f"writes database {database}, {'' if size is None else size[0]}")
-                connection.rollback()
                 write_rows(connection, build_dump_path(folder, name))
         files = {file.name: _measure_file(file) for file in sorted(folder.iterdir())}
         (folder / _PASSPORT).write_text(json.dumps({"format": _FORMAT, "revision": revision, "files": files}))

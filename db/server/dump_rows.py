@@ -64,13 +64,15 @@ class BackupError(ValueError):
 
 def write_rows(connection: psycopg.Connection[Any], file: Path) -> None:
     """Write the rows of all tables in schema public to a new file, as of one moment, in a transaction that the caller
-    ends. The connection must not be in one yet. Raises psycopg.Error, and OSError if the file cannot be written.
+    ends; one that the connection is in is rolled back. Raises psycopg.Error, and OSError if the file cannot be written.
     """
+    names = _format_tables(_prepare(connection))
+    connection.rollback()
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    if names.as_string():
+        # Before the first query, which fixes the moment: a table that is rewritten after it would seem empty.
+        connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(names))
     tables = _prepare(connection)
-    if tables:
-        # Their columns stay as they are meanwhile.
-        connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(_format_tables(tables)))
     with ZipFile(file, "x", ZIP_DEFLATED, compresslevel=_COMPRESSION) as archive:
         for table, columns in tables.items():
             with (

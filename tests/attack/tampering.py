@@ -223,7 +223,7 @@ class Forger:
         with ZipFile(file, "w") as archive:
             for name, rows in {**members, "content.json": self._random.choice(others).encode()}.items():
                 archive.writestr(name, rows)
-        return self._mended(folder, "either" if file.name == FILES[1] else "refused")
+        return self._mended(folder, "forged" if file.name == FILES[1] else "refused")
 
     def _object(self, kind: str) -> Callable[[Path], Outcome]:
         return lambda folder: self._objects(folder, kind)

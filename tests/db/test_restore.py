@@ -7,7 +7,9 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from sqlalchemy.engine import URL, Engine
@@ -21,6 +23,7 @@ from db.server.restore import restore_backup
 from db.server.urls import DatabaseUnavailable, build_sibling_url
 from tests.attack.state import changed, state_of_database
 from tests.db.builders import activate, add_sample, add_video, make_dataset, ok, write_fresh
+from tests.orchestration.survival import until
 
 
 def restored(url: URL, source: Path) -> list[str] | None:
@@ -151,6 +154,18 @@ def test_a_restored_database_is_the_one_that_was_dumped(
     write_backup(target, tmp_path / "new", REVISION, lambda _line: None)
     with pytest.raises(BackupError, match="already holds 1 row of dataset: restore into another home"):
         restored(target, tmp_path / "new")
+
+
+def test_a_table_that_is_rewritten_meanwhile_is_whole(database: URL, engine: Engine, tmp_path: Path) -> None:
+    make_dataset(engine, "films")
+    with ThreadPoolExecutor(1) as pool, engine.connect() as connection:
+        connection.exec_driver_sql("ALTER TABLE dataset ADD mood float DEFAULT random()")
+        written = pool.submit(write_backup, database, tmp_path / "backup", REVISION, lambda _line: None)
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'dataset'::regclass"
+        until(lambda: connection.exec_driver_sql(waiting).scalar() == 1 or written.done(), "the back-up waits")
+        connection.commit()
+    with ZipFile(written.result() / "curation.zip") as archive:
+        assert b"films" in archive.read("dataset")
 
 
 def test_a_restore_that_fails_leaves_what_was_there(database: URL, engine: Engine, tmp_path: Path) -> None:
