@@ -98,8 +98,7 @@ class SampleScores:
     tables. dataset_condition: that a row is a sample of the dataset. view_columns: by name, the columns of view
     sample_scores that a recipe may name. columns: these, and sample_id, question, answer, uri and content_sha256.
 
-    is_scored: by metric, whether the sample has a stored score. components: by metric, the parts of the score; NULL for
-    a stale score.
+    is_scored: by metric, whether the sample has a stored score.
     """
 
     from_clause: sa.FromClause
@@ -107,7 +106,6 @@ class SampleScores:
     view_columns: Mapping[str, Column]
     columns: Mapping[str, Column]
     is_scored: Mapping[str, sa.ColumnElement[bool]]
-    components: Mapping[str, Column]
 
 
 def list_dataset_metrics(connection: Connection, dataset: Dataset) -> list[str]:
@@ -179,19 +177,17 @@ def build_sample_scores(
         rows = rows.outerjoin(scores[metric], sa.and_(is_by_scorer, scores[metric].c.sample_id == sample_id))
     shown = {**_SAMPLE_COLUMNS, **FACT_COLUMNS, "dataset": sa.literal(dataset.name, sa.Text)}
     is_scored: dict[str, sa.ColumnElement[bool]] = dict.fromkeys(metrics, sa.false())
-    components: dict[str, Column] = dict.fromkeys(metrics, sa.null())
     for metric in metrics:
         shown[metric] = sa.cast(sa.null(), sa.Double)
         shown |= dict.fromkeys((f"{metric}_status", f"{metric}_models"), sa.cast(sa.null(), sa.Text))
     for metric, table in scores.items():
         is_scored[metric] = table.c.sample_id.is_not(None)
-        components[metric] = sa.case((sa.not_(table.c.is_stale), table.c.components))
         # Where all rows have a value, the index is in the order of the bare column.
         shown[metric] = table.c.value if metric == by else sa.case((sa.not_(table.c.is_stale), table.c.value))
         shown[f"{metric}_status"] = sa.case((table.c.is_stale, "stale"), else_=table.c.status)
         shown[f"{metric}_models"] = sa.case((is_scored[metric], sa.literal(scorers[metric].models, sa.Text)))
     columns = {**shown, **_FROZEN_TOO, "sample_id": sample_id}
-    return SampleScores(rows, dataset_condition, shown, columns, is_scored, components)
+    return SampleScores(rows, dataset_condition, shown, columns, is_scored)
 
 
 def list_scores(
@@ -201,15 +197,13 @@ def list_scores(
     limit: int | None,
     *,
     kind: str | None = None,
-    components: bool = False,
 ) -> list[dict[str, Any]]:
     """List samples as dicts with sample (its key), video, kind, system, and value, status and models of every metric,
     the best by metric `by` first. Samples without a value by this metric come last. [] if no dataset has this name.
     limit: None for all samples. kind: "caption" or "qa"; None for both.
 
-    The columns of a metric are `<metric>`, `<metric>_status` and `<metric>_models`. components: also add the parts of
-    the score as `<metric>_components`, None for a stale score. Changes settings of the transaction, see
-    `prepare_for_joins`.
+    The columns of a metric are `<metric>`, `<metric>_status` and `<metric>_models`. Changes settings of the
+    transaction, see `prepare_for_joins`.
     """
     stored = find_dataset(connection, dataset)
     if stored is None:
@@ -217,21 +211,17 @@ def list_scores(
     metrics, scorers = list_dataset_scores(connection, stored), load_active_scorers(connection, stored)
     prepare_for_joins(connection)
     if limit is not None:
-        best = _build_table_query(build_sample_scores(stored, metrics, scorers, by), by, metrics, components, kind)
+        best = _build_table_query(build_sample_scores(stored, metrics, scorers, by), by, metrics, kind)
         rows = connection.execute(best.limit(limit)).mappings().all() if by in scorers else []
         if len(rows) == limit:
             return [dict(row) for row in rows]
-    everything = _build_table_query(build_sample_scores(stored, metrics, scorers), by, metrics, components, kind)
+    everything = _build_table_query(build_sample_scores(stored, metrics, scorers), by, metrics, kind)
     return [dict(row) for row in connection.execute(everything.limit(limit)).mappings()]
 
 
-def _build_table_query(
-    scores: SampleScores, by: str, metrics: list[str], components: bool, kind_wanted: str | None
-) -> sa.Select[Any]:
+def _build_table_query(scores: SampleScores, by: str, metrics: list[str], kind_wanted: str | None) -> sa.Select[Any]:
     metric_columns = [f"{metric}{suffix}" for metric in metrics for suffix in ("", "_status", "_models")]
     columns = [scores.columns[name].label(name) for name in ("sample", "video", "kind", "system", *metric_columns)]
-    if components:
-        columns += [scores.components[metric].label(f"{metric}_components") for metric in metrics]
     kind, key = scores.columns["kind"], sa.collate(scores.columns["sample"], "C")
     order = (scores.columns[by].desc().nulls_last(), kind, key)
     query = sa.select(*columns).select_from(scores.from_clause).where(scores.dataset_condition).order_by(*order)

@@ -12,7 +12,6 @@ import typer
 from orchestration.cli.metric_names import choose_dataset_metrics
 from orchestration.cli.output import AsJson, DatasetName, Wide, console, print_json, print_rows, print_sentence
 from orchestration.cli.pass_installation import pass_installation
-from orchestration.cli.refusals import UsageError
 from orchestration.cli.score_table import build_score_table, explain_left_out_metrics, explain_marks
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ def show_scores(
         SampleKind | None, typer.Option(help="Kind of the samples (default: one kind in a table, both with --json).")
     ] = None,
     limit: Limit = 20,
-    components: Annotated[bool, typer.Option("--components", help="With --json: the parts of each score.")] = False,
     wide: Wide = False,
     as_json: AsJson = False,
 ) -> None:
@@ -54,8 +52,6 @@ def show_scores(
     from assets.words.labels import load_metric_label
     from db.scores.sample_scores import list_scores, load_active_scorers
 
-    if components and not as_json:
-        raise UsageError("--components needs --json: a table has no room for the parts of scores")
     stored_dataset = require_dataset(installation.engine, dataset)
     metrics = choose_dataset_metrics(installation, stored_dataset)
     if by is not None:
@@ -67,7 +63,7 @@ def show_scores(
         shown = [metric for metric in metrics if metric in scorers and scorers[metric].n_defined]
         by = by or next(iter([*shown, *metrics]))
         if as_json:
-            print_json(list_scores(connection, dataset, by, None, kind=chosen_kind, components=components))
+            print_json(list_scores(connection, dataset, by, None, kind=chosen_kind))
             return
         rows = list_scores(connection, dataset, by, limit, kind=chosen_kind)
         captions = _load_best_captions(connection, dataset, by, rows) if chosen_kind is None else []

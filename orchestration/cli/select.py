@@ -41,7 +41,6 @@ def select(
     ] = None,
     where: Where = None,
     at_least: AtLeast = None,
-    combine: Annotated[str | None, typer.Option(help="Mean of the `ranks` or `values` of several metrics.")] = None,
     dedupe: Dedupe = None,
     dedupe_videos: Annotated[
         float | None, typer.Option(help="Of videos whose pictures are this similar, such as 0.6, keep the best.")

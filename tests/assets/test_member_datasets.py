@@ -118,7 +118,7 @@ def test_ingest_and_facts_are_those_of_files(
 
 def test_frames_and_their_vectors_are_those_of_files(shards: Path, clips: Mapping[str, bytes], tmp_path: Path) -> None:
     source = SampledFrames(FrameEncoder(MeanColour(), every=2, cap=4), lambda sample: True, ())
-    frames = FramesMaterial(4, 224, 80)
+    frames = FramesMaterial(4, 224)
     for number, (name, data) in enumerate(clips.items()):
         (tmp_path / name).write_bytes(data)
         seen = []

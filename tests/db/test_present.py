@@ -134,9 +134,9 @@ def test_selections_and_lists_are_those_by_hand(
             (row.key, row.now("vcs"), row.now("evqa"), row.models("vcs"), row.models("evqa")) for row in best
         ]
     with engine.connect() as connection:
-        everything = list_scores(connection, "clips", "vcs", None, components=True)
+        everything = list_scores(connection, "clips", "vcs", None)
         for limit in (1, 2, len(rows) + 1):
-            assert list_scores(connection, "clips", "vcs", limit, components=True) == everything[:limit]
+            assert list_scores(connection, "clips", "vcs", limit) == everything[:limit]
     defined = in_order([row for row in rows if row.now("vcs") is not None])
     assert [row["sample"] for row in everything][: len(defined)] == [row.key for row in defined]
 

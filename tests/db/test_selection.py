@@ -367,19 +367,6 @@ def test_scores_listed_best_first_and_undefined_last(engine: Engine, clips: Data
     assert (found[3]["vcs"], found[3]["vcs_status"]) == (None, "undefined")
 
 
-def test_the_parts_of_a_score_come_along_and_those_of_a_stale_one_do_not(engine: Engine, clips: Dataset) -> None:
-    samples = add_scored(engine, clips, {"a": 0.1, "b": 0.2})
-    for sample_id in samples.values():
-        is_this = schema.score.c.sample_id == sample_id
-        with engine.begin() as connection:
-            connection.execute(sa.update(schema.score).where(is_this).values(components={"part": sample_id}))
-    change_text(engine, samples["b"], "another caption")
-    with engine.connect() as connection:
-        rows = list_scores(connection, "clips", "vcs", None, components=True)
-    found = {row["sample"]: (row["vcs_status"], row["vcs_components"], row["evqa_components"]) for row in rows}
-    assert found == {"a": ("ok", {"part": samples["a"]}, None), "b": ("stale", None, None)}
-
-
 VALUES = st.sampled_from([0.5, 0.25, -0.25, 1e-300]) | st.floats(-1, 1, allow_subnormal=False)
 SAMPLES = st.lists(st.tuples(st.none() | VALUES, st.sampled_from(["caption", "qa"])), min_size=1, max_size=25)
 

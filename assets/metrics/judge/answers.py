@@ -71,7 +71,7 @@ class JudgeAnswers(Source[Answers]):
     inputs: Collection[Input[Any]] = INPUTS
 
     def __init__(self, chat: ChatModel, settings: JudgeSettings, is_asked: Callable[[PendingSample], bool]) -> None:
-        self.material = FramesMaterial(settings.judge_frames, settings.judge_frame_size, settings.judge_frame_quality)
+        self.material = FramesMaterial(settings.judge_frames, settings.judge_frame_size)
         self._chat = chat
         self._settings = settings
         self._is_asked = is_asked

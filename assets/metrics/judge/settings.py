@@ -18,7 +18,6 @@ class JudgeSettings(ChatSettings):
     judge_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
     judge_frames: int = Field(default=8, ge=1, description="frames that the judge is shown, spread over the video")
     judge_frame_size: int = Field(default=448, ge=32, description="greatest width and height of a frame, in pixels")
-    judge_frame_quality: int = Field(default=85, ge=1, le=100, description="JPEG quality of a frame")
 
     def make_caption_judge(self) -> ChatModel | None:
         """Make the vision model that the settings name as judge; None if they name none. Asks nothing yet."""

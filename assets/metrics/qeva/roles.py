@@ -180,9 +180,7 @@ class QEVAModelFactory:
         self._encoder = encoder
         self._splitter = splitter
         self._notes = None if "video" in chats else NotesMaterial(splitter)
-        self.material: VideoMaterial = self._notes or FramesMaterial(
-            settings.qeva_frames, settings.qeva_frame_size, settings.qeva_frame_quality
-        )
+        self.material: VideoMaterial = self._notes or FramesMaterial(settings.qeva_frames, settings.qeva_frame_size)
         # All samples of a video have the same notes.
         self._sets_from_notes = lru_cache(maxsize=1024)(self._write_from_notes)
 

@@ -51,7 +51,6 @@ class QEVASettings(TextEncoderSettings, SplitterSettings):
     )
     qeva_frames: int = Field(default=32, ge=1, description="frames that a video model is shown")
     qeva_frame_size: int = Field(default=512, ge=32, description="greatest width and height of a frame, in pixels")
-    qeva_frame_quality: int = Field(default=85, ge=1, le=100, description="JPEG quality of a frame")
 
     @field_validator("qeva_questions")
     @classmethod

@@ -30,6 +30,7 @@ from metrics_core.qeva.records import JpegFrame, VideoAsFrames, VideoNotes
 
 # Frames are chosen from all parts of the video: every frame may be chosen, up to the cap.
 EVERY = 1
+JPEG_QUALITY = 85
 # Raised by hand when other notes are taken from the same references and keypoints.
 NOTES_REVISION = "1"
 
@@ -165,14 +166,12 @@ class NotesMaterial(VideoMaterial):
 
 
 class FramesMaterial(VideoMaterial):
-    """Gives a video as JPEG frames spread over all of it: at most `n_frames`, scaled to at most `size` pixels a side.
-    quality: that of the JPEG encoder, up to 100.
-    """
+    """Gives a video as JPEG frames spread over all of it: at most `n_frames`, scaled to at most `size` pixels a side."""
 
     inputs = (VIDEO,)
 
-    def __init__(self, n_frames: int, size: int, quality: int) -> None:
-        self._recipe = {"frames": n_frames, "size": size, "jpeg_quality": quality}
+    def __init__(self, n_frames: int, size: int) -> None:
+        self._recipe = {"frames": n_frames, "size": size, "jpeg_quality": JPEG_QUALITY}
 
     @property
     def identity(self) -> ModelIdentity:
@@ -216,9 +215,7 @@ class FramesMaterial(VideoMaterial):
         except FrameReadError as error:
             return UnreadableVideo(f"{video.uri}: {error.reason}", not isinstance(error, DecoderFailed))
         frames = tuple(
-            JpegFrame(
-                _encode_jpeg(picture, self._recipe["jpeg_quality"]), float(time_s), picture.shape[1], picture.shape[0]
-            )
+            JpegFrame(_encode_jpeg(picture), float(time_s), picture.shape[1], picture.shape[0])
             for picture, time_s in zip(read.pixels, read.times_s, strict=True)
         )
         return VideoAsFrames(frames, self._recipe)
@@ -238,9 +235,9 @@ def _compute_digest(value: Any) -> bytes:
     return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).digest()
 
 
-def _encode_jpeg(picture: NDArray[np.uint8], quality: int) -> bytes:
+def _encode_jpeg(picture: NDArray[np.uint8]) -> bytes:
     from PIL import Image
 
     held = BytesIO()
-    Image.fromarray(picture).save(held, "JPEG", quality=quality)
+    Image.fromarray(picture).save(held, "JPEG", quality=JPEG_QUALITY)
     return held.getvalue()
