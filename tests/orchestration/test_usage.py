@@ -111,10 +111,11 @@ def test_every_command_takes_its_dataset_by_place_and_by_option() -> None:
         others = [p for p in command.params if p.param_type_name == "argument" and p.metavar != "DATASET"]
         place = [p.metavar for p in command.params if p.param_type_name == "argument"].index("DATASET")
         values = [f"value-{number}" for number in range(len(others))]
-        by_place = command.make_context(name, [*values[:place], "mine", *values[place:]]).params
+        required = [text for p in command.params if p.required and p not in others for text in (p.opts[0], "1")]
+        by_place = command.make_context(name, [*required, *values[:place], "mine", *values[place:]]).params
         assert by_place["dataset"] == "mine"
-        assert by_place == command.make_context(name, [*values, "--dataset", "mine"]).params
-        assert by_place == command.make_context(name, ["-d", "mine", *values]).params
+        assert by_place == command.make_context(name, [*required, *values, "--dataset", "mine"]).params
+        assert by_place == command.make_context(name, ["-d", "mine", *required, *values]).params
 
 
 def test_a_choice_is_named_with_all_that_can_be_chosen() -> None:

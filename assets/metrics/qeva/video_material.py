@@ -166,7 +166,7 @@ class NotesMaterial(VideoMaterial):
 
 
 class FramesMaterial(VideoMaterial):
-    """Gives a video as JPEG frames spread over all of it: at most `n_frames`, scaled to at most `size` pixels a side."""
+    """Gives a video as JPEG frames from all parts of it: `n_frames` at most, scaled to `size` pixels a side at most."""
 
     inputs = (VIDEO,)
 
