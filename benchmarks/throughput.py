@@ -85,7 +85,7 @@ def _copied(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def loops(settings: Any) -> dict[str, Loop]:
     """The loops of this project, on captions, keypoints and pictures of the demo's world."""
-    from assets.metrics.ecs.verifiers import make_verifier
+    from assets.models.verifiers import make_verifier
     from lab.demo.build import build_manifest_rows, make_demo_clips
     from lab.encoder.data import frames_at
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from assets.metrics.ecs.verifiers import LEXICAL
 from assets.models.profiles import LAPTOP, build_url_setting, find_profile_model
 from assets.models.settings import DEMO
+from assets.models.verifiers import LEXICAL
 from metrics_core.models.chat.presets import PRESETS
 from metrics_core.models.files import ModelFiles, find_checkpoint_files, find_folder_files, find_model_files
 from metrics_core.models.revision import ModelNotFound, split_model_name

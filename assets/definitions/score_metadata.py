@@ -17,10 +17,10 @@ from assets.metrics.registry import SCORERS
 from assets.scores.run import ShardScores
 from assets.scores.sentences import KIND_NAMES, format_mean, format_score_counts
 from assets.words.labels import filter_stand_ins, format_metric_label, format_models
-from assets.words.tables import format_markdown_table, format_sample_table
+from assets.words.tables import format_markdown_table, shorten_text
 from db.scores.quality import MeanScore, StatusCount, compute_mean_scores, count_statuses_with_reasons
 from db.scores.scorers import StoredScorer, load_scorer
-from db.scores.store import find_active_scorer, list_best_and_worst, load_values_by_kind
+from db.scores.store import ScoredSample, find_active_scorer, list_best_and_worst, load_values_by_kind
 
 # The number of best samples on the asset's page, and of worst samples.
 N_EXTREMES = 1
@@ -52,7 +52,7 @@ def build_shard_metadata(
         things = f"{KIND_NAMES[kind]}s"
         metadata[f"distribution of {things}"] = dg.MetadataValue.md(format_spread_table(values[kind]))
         metadata[f"best and worst {things}"] = dg.MetadataValue.md(
-            format_sample_table(extremes[kind], format_scorer_label(scorer))
+            _format_sample_table(extremes[kind], format_scorer_label(scorer))
         )
     return metadata, counts
 
@@ -113,3 +113,11 @@ def _format_bars(values: Sequence[float]) -> str:
     for value in values:
         counts[min(int((value - low) / width), N_BARS - 1) if width else 0] += 1
     return "".join(_BARS[math.ceil(count / max(counts) * (len(_BARS) - 1))] for count in counts)
+
+
+def _format_sample_table(samples: Sequence[ScoredSample], metric: str) -> str:
+    """Return samples as a markdown table with their key, system, score with four decimals, and at most 90 characters of
+    their text. metric: the heading of the score.
+    """
+    rows = [[row.key, row.system, f"{row.value:.4f}", shorten_text(row.text)] for row in samples]
+    return format_markdown_table(["sample", "system", metric, "text"], rows)

@@ -5,22 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from db.scores.store import ScoredSample
-
 EXCERPT_LENGTH = 90
 # The characters that markdown reads as markup inside a line: CommonMark, GitHub's tables, addresses and strikethrough,
 # and the usual extensions (mathematics, marks, footnotes). The dot of "www." is one, too.
 _MARKUP = re.compile(r"[\\`*_~\[\]<>&|:@#$^={}]|(?<=www)\.", re.IGNORECASE)
 # A backslash does not help here: tables are cut into cells, and HTML is recognised, before backslashes are read.
 _ENTITIES = {"|": "&#124;", "<": "&lt;", ">": "&gt;", "&": "&amp;"}
-
-
-def format_sample_table(samples: Sequence[ScoredSample], metric: str) -> str:
-    """Return samples as a markdown table with their key, system, score with four decimals, and at most 90 characters of
-    their text. metric: the heading of the score.
-    """
-    rows = [[row.key, row.system, f"{row.value:.4f}", shorten_text(row.text)] for row in samples]
-    return format_markdown_table(["sample", "system", metric, "text"], rows)
 
 
 def format_markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

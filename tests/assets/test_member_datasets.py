@@ -21,7 +21,7 @@ from sqlalchemy.engine import Engine
 from assets.ingest.rows import VideoRow
 from assets.ingest.run import ingest_folder
 from assets.media.files import hold_ingested_file
-from assets.metrics.qeva.video_material import FramesMaterial
+from assets.metrics.video_material import FramesMaterial
 from assets.new_manifest.make import create_manifest
 from assets.planning.holdings import measure_file_size, read_manifest_holdings
 from assets.planning.unstored_samples import inspect_unstored_video

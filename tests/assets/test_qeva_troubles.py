@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.metrics.qeva import video_material
+from assets.metrics import video_material
 from assets.metrics.qeva.answers import AnswerSource
 from assets.metrics.qeva.questions import QuestionSource, QuestionWriter
 from assets.metrics.qeva.scorer import QEVAScorer

@@ -12,9 +12,9 @@ from sqlalchemy.engine import Connection
 from assets.metrics.ecs.labelling import KeypointLabeller
 from assets.metrics.ecs.verdicts import KeypointVerdicts
 from assets.metrics.ecs.verification import KeypointPremises, KeypointVerification, MissingTimes, is_verifiable
-from assets.metrics.ecs.verifiers import find_default_threshold, find_pair_threshold, make_verifier
 from assets.models.chat import KEY_VARIABLE_DESCRIPTION, PRECISION_DESCRIPTION, URL_DESCRIPTION, Precision
 from assets.models.settings import SplitterSettings, TextEncoderSettings
+from assets.models.verifiers import find_default_threshold, find_pair_threshold, make_verifier
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
 from assets.sources.texts import TextVectors

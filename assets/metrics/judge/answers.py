@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from sqlalchemy.engine import Connection, Engine
 
 from assets.metrics.judge.settings import JudgeSettings
-from assets.metrics.qeva.video_material import CHANGED_VIDEO, FramesMaterial, UnreadableVideo
+from assets.metrics.video_material import CHANGED_VIDEO, FramesMaterial, UnreadableVideo
 from assets.models.chat import ChatTally, CountingChatModel
 from assets.sources.base import Evidence, Examination, Forecast, Order, Source
 from assets.words.text import format_portion

@@ -18,7 +18,7 @@ from assets.metrics.qeva.questions import (
     StoredQuestionSet,
 )
 from assets.metrics.qeva.roles import QEVAModelFactory, QEVAModels
-from assets.metrics.qeva.video_material import CHANGED_VIDEO, UnreadableVideo, VideoMaterial
+from assets.metrics.video_material import CHANGED_VIDEO, UnreadableVideo, VideoMaterial
 from assets.sources.base import Evidence, Examination, Forecast, Order, Source
 from assets.words.text import format_portion
 from db.evidence.embeddings import text_sha256

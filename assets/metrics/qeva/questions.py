@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from sqlalchemy.engine import Connection, Engine
 
 from assets.metrics.qeva.roles import QEVAModelFactory, QEVAModels
-from assets.metrics.qeva.video_material import CHANGED_VIDEO, UnreadableVideo, VideoMaterial
+from assets.metrics.video_material import CHANGED_VIDEO, UnreadableVideo, VideoMaterial
 from assets.sources.base import Evidence, Examination, Forecast, Order, Source
 from assets.words.text import format_portion
 from db.evidence.embeddings import text_sha256

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from assets.metrics.ecs.verifiers import OFFLINE, find_pair_threshold, make_verifier
 from assets.metrics.qeva.settings import ROLES, QEVASettings
-from assets.metrics.qeva.video_material import FramesMaterial, NotesMaterial, VideoMaterial
+from assets.metrics.video_material import FramesMaterial, NotesMaterial, VideoMaterial
 from assets.models.chat import ChatTally, CountingChatModel, make_recording_encoder
+from assets.models.verifiers import OFFLINE, find_pair_threshold, make_verifier
 from assets.sources.base import Forecast, Order
 from assets.sources.cached_models import CachingEncoder, CachingVerifier
 from db.evidence.models import compute_fingerprint
