@@ -14,6 +14,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import psycopg
 from psycopg import sql
+from sqlalchemy.engine import Connection
 from typing_extensions import LiteralString
 
 # The member of a file with the columns of its tables and the numbers of its sequences, and the most bytes it may have.
@@ -86,9 +87,7 @@ def write_rows(connection: psycopg.Connection[Any], file: Path) -> None:
         archive.writestr(_CONTENT, json.dumps({"tables": tables, "sequences": sequences}))
 
 
-def replace_rows(
-    connection: psycopg.Connection[Any], file: Path, revision: str | None = None
-) -> tuple[set[str], list[str]]:
+def replace_rows(opened: Connection, file: Path, revision: str | None = None) -> tuple[set[str], list[str]]:
     """Replace the rows of all tables in schema public by those of a file, and return (names of the tables filled, names
     of tables in the file that do not exist here). A table that the file does not have is emptied. No trigger fires, so
     the rows are stored as they were.
@@ -96,6 +95,7 @@ def replace_rows(
     revision: what the file must have in table alembic_version, whose row stays as it is; None for anything. Raises
     BackupError for a damaged or unexpected file, and psycopg.Error if rows do not fit into the tables. Does not commit.
     """
+    connection: psycopg.Connection[Any] = opened.connection.driver_connection  # type: ignore[assignment]  # psycopg's
     known = _prepare(connection)
     filled, left_out = set[str](), list[str]()
     with _report_damage(file):

@@ -139,7 +139,7 @@ def _restore_curation(
         required = set(sa.inspect(connection).get_table_names())
         for table in tables:
             table.create(connection, checkfirst=True)
-        filled, left_out = _fill(connection, file, revision)
+        filled, left_out = replace_rows(connection, file, revision)
         if missing := sorted(required - filled):
             raise BackupError(f"{file} has no table {missing[0]}: give a complete back-up")
     with _transaction(url, file) as connection:
@@ -150,17 +150,12 @@ def _restore_curation(
 def _restore_dagster(url: URL, file: Path, make_dagster: Callable[[URL], None]) -> list[str]:
     make_dagster(url)
     with _transaction(url, file) as connection:
-        filled, left_out = _fill(connection, file)
+        filled, left_out = replace_rows(connection, file)
         # A server on which nothing ever ran has no table of Dagster's.
         if (filled or left_out) and _CONTENT_TABLES[DAGSTER] not in filled:
             raise BackupError(f"{file} has no table {_CONTENT_TABLES[DAGSTER]}: give a complete back-up")
         revoke_public_access(connection, url.database or "")
     return left_out
-
-
-def _fill(connection: Connection, file: Path, revision: str | None = None) -> tuple[set[str], list[str]]:
-    raw: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]  # psycopg engine
-    return replace_rows(raw, file, revision)
 
 
 @contextmanager
