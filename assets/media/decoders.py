@@ -21,7 +21,7 @@ MEMORY_SHARE = 0.5
 
 
 @dataclass(slots=True)
-class MemorySharing:
+class _MemorySharing:
     """The number of processes of this machine that decode at the same time, this one included, and so share what
     decoders may take of its free memory. An actor on Ray sets it.
     """
@@ -29,7 +29,7 @@ class MemorySharing:
     n_processes: int = 1
 
 
-MEMORY_SHARING = MemorySharing()
+MEMORY_SHARING = _MemorySharing()
 
 
 def count_cores() -> int:

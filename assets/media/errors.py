@@ -63,7 +63,7 @@ def explain_store_error(address: Address, error: BaseException) -> MediaUnavaila
         )
     if status is not None:
         return MediaUnavailable("trouble", f"the server answers with status {status}: try again later")
-    why = type(chain[1] if is_cause_hidden(error) else error).__name__
+    why = type(chain[1] if _is_cause_hidden(error) else error).__name__
     return MediaUnavailable("trouble", f"the store cannot be reached ({why}): check the network, or try again later")
 
 
@@ -75,7 +75,7 @@ def _find_status(error: BaseException) -> int | None:
     return code if isinstance(code, int) else None
 
 
-def is_cause_hidden(error: BaseException) -> bool:
+def _is_cause_hidden(error: BaseException) -> bool:
     """Return whether the HTTP client hides the error's cause behind a FileNotFoundError, which it also raises for other
     failures.
     """

@@ -68,7 +68,7 @@ def read_row(place: Path | Address, name: str, settings: MediaSettings) -> Itera
         cells = table.scanner(columns=[column], filter=f"_rowid = {int(row)}").to_table().column(0)
         if not len(cells):
             raise MediaUnavailable("missing", _NO_ROW)
-        if is_blob(table.schema.field(column)):
+        if _is_blob(table.schema.field(column)):
             yield from _read_blob(table, column, int(row), cells[0])
         else:
             yield from _read_bytes(cells[0])
@@ -96,10 +96,10 @@ def open_table(place: Path | Address, settings: MediaSettings) -> Any:
 
 def list_file_columns(schema: pa.Schema) -> list[str]:
     """List the names of the columns whose cells are files: blobs, and binary columns of any kind."""
-    return [field.name for field in schema if is_blob(field) or str(field.type) in ("binary", "large_binary")]
+    return [field.name for field in schema if _is_blob(field) or str(field.type) in ("binary", "large_binary")]
 
 
-def is_blob(field: pa.Field) -> bool:
+def _is_blob(field: pa.Field) -> bool:
     """Return whether Lance keeps the cells of a column as blobs, which are read in parts."""
     if getattr(field.type, "extension_name", None) == _BLOB:
         return True

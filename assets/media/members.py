@@ -75,7 +75,7 @@ def hold_member(
             yield copy
         return
     now = fetch_tar_state(place, settings) if state is None else state
-    with hold_range(place, find_member(place, now, address.name, settings), settings, now.etag) as copy:
+    with hold_range(place, _find_member(place, now, address.name, settings), settings, now.etag) as copy:
         yield copy
 
 
@@ -103,7 +103,7 @@ def load_tar_index(place: ContainerPlace, state: FileState, settings: MediaSetti
         return entry.index
 
 
-def find_member(place: ContainerPlace, state: FileState, name: str, settings: MediaSettings) -> Member:
+def _find_member(place: ContainerPlace, state: FileState, name: str, settings: MediaSettings) -> Member:
     """Return the place of a member in a tar file. state: the present one; where a server gives no etag, a remembered
     place is compared with the header there. Raises MediaUnavailable, also where there is no member of this name to be
     read, and OSError for a file of this machine.

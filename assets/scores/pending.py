@@ -75,7 +75,7 @@ def list_samples_to_score(engine: Engine, scorer: Scorer, dataset: Dataset, shar
         )
 
 
-def list_source_requests(scorer: Scorer, order: Order) -> Iterator[tuple[Source[Any], Callable[[], list[int]]]]:
+def _list_source_requests(scorer: Scorer, order: Order) -> Iterator[tuple[Source[Any], Callable[[], list[int]]]]:
     """Yield (source, function) for every source that a scorer needs, on the dataset and shard of the order. The
     function reads the database and returns the ids of the samples that the source has to make evidence for. A source
     comes after the sources that it needs itself.
@@ -98,7 +98,7 @@ def make_evidence(scorer: Scorer, kind: type[Source[Any]], orders: Sequence[Orde
     """
     counts: dict[str, int | str] = {}
     # Every shard has the same sources, in the same order.
-    for requests in zip(*(list_source_requests(scorer, order) for order in orders), strict=True):
+    for requests in zip(*(_list_source_requests(scorer, order) for order in orders), strict=True):
         source = requests[0][0]
         if source.asset == kind.asset:
             sample_ids = sorted(sample_id for _, list_pending in requests for sample_id in list_pending())
@@ -115,7 +115,7 @@ def forecast_shard(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int)
     order = Order(engine, dataset, shard, store_scorer(engine, scorer), run_id="")
     forecasts = [
         forecast
-        for source, list_pending in list_source_requests(scorer, order)
+        for source, list_pending in _list_source_requests(scorer, order)
         for forecast in source.forecast(order, list_pending())
     ]
     pending = list_samples_to_score(engine, scorer, dataset, shard)

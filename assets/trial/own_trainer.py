@@ -39,7 +39,7 @@ class OwnTrainer:
         self, parts: TrialParts, command: str, folder: Path, limit_s: float, *, is_shared: bool = False
     ) -> None:
         self._parts = parts
-        self._arguments = split_command(command)
+        self._arguments = _split_command(command)
         self._folder = folder.absolute()
         self._limit_s = limit_s
         self._is_shared = is_shared
@@ -103,11 +103,11 @@ class OwnTrainer:
         return None
 
 
-def split_command(command: str) -> list[str]:
+def _split_command(command: str) -> list[str]:
     """Split a command into its program and arguments as a POSIX shell does. Raises SelectionError for an open quote,
     and for a command of spaces only.
 
-    >>> split_command("python train.py --name 'a b'")
+    >>> _split_command("python train.py --name 'a b'")
     ['python', 'train.py', '--name', 'a b']
     """
     try:

@@ -38,11 +38,11 @@ class TextPiece:
     note: str | None = None
 
 
-def split_marked_text(text: str, marks: Sequence[Mark]) -> tuple[TextPiece, ...]:
+def _split_marked_text(text: str, marks: Sequence[Mark]) -> tuple[TextPiece, ...]:
     """Return a text divided into its marked pieces and those between them, in order; () without marks. marks: in the
     order of the text, without overlap.
 
-    >>> split_marked_text("A red dog.", [Mark(2, 5, "it is brown")])[:2]
+    >>> _split_marked_text("A red dog.", [Mark(2, 5, "it is brown")])[:2]
     (TextPiece(text='A ', note=None), TextPiece(text='red', note='it is brown'))
     """
     pieces, end = [], 0
@@ -58,7 +58,7 @@ def split_sample_text(row: Mapping[str, Any], marks: Iterable[Sequence[Mark]]) -
     anything counts.
     """
     chosen = next(filter(None, marks), ())
-    return split_marked_text(row["answer"] if row["kind"] == "qa" else row["text"], chosen)
+    return _split_marked_text(row["answer"] if row["kind"] == "qa" else row["text"], chosen)
 
 
 class Word(NamedTuple):
@@ -114,4 +114,4 @@ def split_differences(text: str, other: str) -> tuple[tuple[TextPiece, ...], tup
             if operation != "equal" and start < end:
                 span = Mark(words[side][start].start(), words[side][end - 1].end(), NOT_IN_OTHER)
                 marks[side].append(span)
-    return split_marked_text(text, marks[0]) or whole[0], split_marked_text(other, marks[1]) or whole[1]
+    return _split_marked_text(text, marks[0]) or whole[0], _split_marked_text(other, marks[1]) or whole[1]

@@ -53,7 +53,7 @@ class LabellingResult:
 
 
 @dataclass(frozen=True, slots=True)
-class LabellingTask:
+class _LabellingTask:
     """One task for a judge: keypoints of one caption to be compared with one text, the caption or a part of it.
     checked: the sentences of that text, and the texts of the keypoints. digests: for every keypoint the hash of what
     the judge is asked about it. text_sha256: the hash of the whole caption.
@@ -74,12 +74,12 @@ class LabellingTask:
         keys = ((self.sample_id, keypoint_id) for keypoint_id in self.keypoint_ids)
         return dict(zip(keys, self.digests, strict=True))
 
-    def drop_labelled(self, labelled: Mapping[LabelKey, bytes]) -> LabellingTask:
+    def drop_labelled(self, labelled: Mapping[LabelKey, bytes]) -> _LabellingTask:
         """Return a copy of the task without the keypoints that have an up-to-date label; it may have no keypoint left.
         labelled: the digests of stored labels, by (sample_id, keypoint_id).
         """
         kept = [i for i, (key, digest) in enumerate(self.digest_by_key.items()) if labelled.get(key) != digest]
-        return LabellingTask(
+        return _LabellingTask(
             self.sample_id,
             self.sample_key,
             tuple(self.keypoint_ids[i] for i in kept),
@@ -164,7 +164,7 @@ class KeypointLabeller:
 
     def _list_open_tasks(
         self, engine: Engine, source: str, identity: ModelIdentity, ids: list[int], counts: Counter[str]
-    ) -> list[LabellingTask]:
+    ) -> list[_LabellingTask]:
         """Return the tasks with keypoints of these captions that have no up-to-date label; deletes outdated labels.
 
         Adds captions without the times that the mode needs to `counts`.
@@ -172,7 +172,7 @@ class KeypointLabeller:
         with engine.connect() as connection:
             samples = load_samples(connection, ids, VERDICT_INPUTS)
             labelled = load_label_digests(connection, source, ids)
-        tasks: list[LabellingTask] = []
+        tasks: list[_LabellingTask] = []
         for sample in samples:
             try:
                 tasks += self._build_tasks(sample, identity)
@@ -183,7 +183,7 @@ class KeypointLabeller:
         rest = [task.drop_labelled(labelled) for task in tasks]
         return [task for task in rest if task.keypoint_ids]
 
-    def _build_tasks(self, sample: PendingSample, identity: ModelIdentity) -> list[LabellingTask]:
+    def _build_tasks(self, sample: PendingSample, identity: ModelIdentity) -> list[_LabellingTask]:
         """Return one task for every text that keypoints of a caption are compared with."""
         places: dict[str, list[int]] = {}
         for place, premise in enumerate(self._verification.choose_premises(sample).premises):
@@ -196,10 +196,10 @@ class KeypointLabeller:
 
 def _build_task(
     sample: PendingSample, sentences: Sequence[str], places: Sequence[int], identity: ModelIdentity
-) -> LabellingTask:
+) -> _LabellingTask:
     keypoints = [sample[KEYPOINTS][place] for place in places]
     texts = tuple(keypoint.text for keypoint in keypoints)
-    return LabellingTask(
+    return _LabellingTask(
         sample.sample_id,
         sample.key,
         tuple(keypoint.keypoint_id for keypoint in keypoints),

@@ -30,7 +30,7 @@ class JudgeSteadiness:
     @property
     def sentences(self) -> list[str]:
         """Two sentences: where the variance comes from, and what that means for one answer."""
-        return explain_variance(self.scorer, self.variance)
+        return _explain_variance(self.scorer, self.variance)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the variance as plain data for JSON, with its shares and the sentences."""
@@ -60,11 +60,11 @@ def load_judge_steadiness(
     return steadiness
 
 
-def explain_variance(scorer: str, variance: JudgeVariance) -> list[str]:
+def _explain_variance(scorer: str, variance: JudgeVariance) -> list[str]:
     """Return sentences on the variance of a judge's answers: where it comes from, and what one answer is worth.
 
     >>> parts = {"system": 0.0041, "video": 0.0035, "text": 0.0, "answer": 0.0024}
-    >>> for sentence in explain_variance("judge@3", JudgeVariance(90, 30, parts, 0.05)):
+    >>> for sentence in _explain_variance("judge@3", JudgeVariance(90, 30, parts, 0.05)):
     ...     print(sentence.replace(", ", ",\\n").replace("; ", ";\\n"))
     Of the variance of 90 answers of judge@3 about 30 texts,
     41 % is between systems,

@@ -79,7 +79,7 @@ class JudgeScorer:
         """Return the score and the judge's sentence as lines, and a row for every wrong piece with its place and the
         reason. components: those stored with the score. Other arguments are not used.
         """
-        return explain_judgement(components)
+        return _explain_judgement(components)
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
         """Return the outcome, with status and reason, of a sample that is not to be judged, as known without a model;
@@ -117,10 +117,10 @@ def _build_outcome(answer: JudgeAnswer) -> Outcome:
     )
 
 
-def explain_judgement(components: Mapping[str, Any]) -> Explanation:
+def _explain_judgement(components: Mapping[str, Any]) -> Explanation:
     """Return the lines, rows and marks that explain a judge's score. components: those stored with it.
 
-    >>> explain_judgement({"score": 80, "value_from": "answer", "why": "Fine.", "spans": [], "spans_not_in_text": 1,
+    >>> _explain_judgement({"score": 80, "value_from": "answer", "why": "Fine.", "spans": [], "spans_not_in_text": 1,
     ...     "spans_beyond_five": 0}).lines[-1]
     '1 piece that the judge calls wrong is not in the text and was dropped'
     """

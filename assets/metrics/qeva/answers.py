@@ -69,7 +69,7 @@ class AnsweredQuestions:
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionToAnswer:
+class _QuestionToAnswer:
     """A kept question to be answered about a sample. context_sha256: the digest of the summary or video that it is to
     be answered from. question_id: the question's id in the database.
     """
@@ -92,12 +92,12 @@ class QuestionToAnswer:
         return answer is not None and answer.context_sha256 == self.context_sha256
 
 
-def ask_questions(
+def _ask_questions(
     models: QEVAModels,
     material: VideoMaterial,
     files: LoadVideos,
     samples: Sequence[PendingSample],
-    questions: Sequence[QuestionToAnswer],
+    questions: Sequence[_QuestionToAnswer],
 ) -> list[Row]:
     """Ask the models all these questions, judge the answers, and return rows of table qeva_answer to store. The order
     of the questions is not kept. Coverage and chronology questions are asked about the sample's text, factuality
@@ -119,8 +119,8 @@ def ask_questions(
 
 
 def _ask(
-    answer: Callable[[Sequence[ContextQuestion]], list[Reply]], questions: Sequence[tuple[QuestionToAnswer, Context]]
-) -> list[tuple[QuestionToAnswer, Reply]]:
+    answer: Callable[[Sequence[ContextQuestion]], list[Reply]], questions: Sequence[tuple[_QuestionToAnswer, Context]]
+) -> list[tuple[_QuestionToAnswer, Reply]]:
     asked = [ContextQuestion(question.question, context) for question, context in questions]
     return [(question, reply) for (question, _), reply in zip(questions, answer(asked) if asked else [], strict=True)]
 
@@ -129,7 +129,7 @@ def _build_failed_reply(why: UnreadableVideo) -> Reply:
     return Reply("refused" if why.is_final else "error", reason=why.reason)
 
 
-def _build_row(question: QuestionToAnswer, reply: Reply, judged: AnswerJudgement) -> Row:
+def _build_row(question: _QuestionToAnswer, reply: Reply, judged: AnswerJudgement) -> Row:
     """Return an answer as the row to store; one that the judge could not decide on has its status and reason."""
     if reply.status == "ok" and judged.correct is None:
         reason = f"the judge could not decide on the answer: {judged.reason}"
@@ -195,7 +195,7 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
                 if not question.is_current_answer(answer := stored.get(question.key))
                 or (answer and answer.reply.status == "error")
             ]
-            rows = ask_questions(models, self._material, files, samples, pending)
+            rows = _ask_questions(models, self._material, files, samples, pending)
             store_answers(order.engine, model_id, order.run_id, rows)
             counts.update(
                 answers=len(rows),
@@ -227,7 +227,7 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         """
         sets = below[self._questions]
         questions = list(self._list_questions(files, samples, sets))
-        rows = ask_questions(self._make_models(None), self._material, files, samples, questions)
+        rows = _ask_questions(self._make_models(None), self._material, files, samples, questions)
         answers = {(row["sample_id"], row["question_id"]): StoredAnswer.build(row) for row in rows}
         return _group_answers(sets, questions, answers)[0]
 
@@ -272,7 +272,7 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
 
     def _list_questions(
         self, files: LoadVideos, samples: Sequence[PendingSample], sets: Mapping[int, Mapping[str, StoredQuestionSet]]
-    ) -> Iterator[QuestionToAnswer]:
+    ) -> Iterator[_QuestionToAnswer]:
         # An empty summary answers no question.
         chosen = [sample for sample in samples if sample.sample_id in sets and not is_empty_summary(sample.text)]
         digests = self._material.require_digests(files, chosen, self.missing)
@@ -281,7 +281,7 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
                 dimension = question_set.key.dimension
                 context = digests[sample.video_id] if dimension in SUMMARY_DIMENSIONS else text_sha256(sample.text)
                 for question_id, question in question_set.kept.items():
-                    yield QuestionToAnswer(sample, dimension, question_id, question, context)
+                    yield _QuestionToAnswer(sample, dimension, question_id, question, context)
 
     def _load_stored(self, engine: Engine, samples: Sequence[PendingSample]) -> dict[tuple[int, int], StoredAnswer]:
         with engine.connect() as connection:
@@ -297,7 +297,7 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
 
 
 def _group_answers(
-    sets: SetsBySample, questions: Sequence[QuestionToAnswer], answers: Mapping[tuple[int, int], StoredAnswer]
+    sets: SetsBySample, questions: Sequence[_QuestionToAnswer], answers: Mapping[tuple[int, int], StoredAnswer]
 ) -> tuple[dict[int, AnsweredQuestions], list[int]]:
     """Return (question sets with their current answers by sample_id, ids of samples none of whose questions has one).
 

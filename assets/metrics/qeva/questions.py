@@ -123,7 +123,7 @@ def _build_set_row(key: QuestionSetKey, question_set: QuestionSet) -> Row:
     }
 
 
-def load_current_sets(
+def _load_current_sets(
     connection: Connection, model_id: int, keys: Collection[QuestionSetKey]
 ) -> dict[QuestionSetKey, StoredQuestionSet]:
     """Load the question sets with these keys that were stored under a model's id, by key; a key without a set is left
@@ -137,14 +137,14 @@ def load_current_sets(
     return {key: by_key[key] for key in keys if key in by_key}
 
 
-def is_incomplete(stored: StoredQuestionSet | None) -> bool:
+def _is_incomplete(stored: StoredQuestionSet | None) -> bool:
     """Whether a question set is missing (None) or could not be written because of an error, or one of its questions
     still has to be filtered.
     """
-    return stored is None or stored.question_set.status == "error" or any(map(is_undecided, stored.marks))
+    return stored is None or stored.question_set.status == "error" or any(map(_is_undecided, stored.marks))
 
 
-def is_undecided(mark: FilterMark | None) -> bool:
+def _is_undecided(mark: FilterMark | None) -> bool:
     """Whether a question still has to be filtered: it has no mark, or the filter failed with an error. A question that
     the filter's model refused stays refused.
     """
@@ -152,7 +152,7 @@ def is_undecided(mark: FilterMark | None) -> bool:
 
 
 @dataclass
-class QuestionRound:
+class _QuestionRound:
     """Writes and filters the questions about one batch of samples by asking models, and stores nothing. material: the
     form in which models are shown a video. files: returns the video files for a set of video ids. video_content: what
     models are shown of the videos read so far; a video is read once, when it is needed.
@@ -238,7 +238,7 @@ class QuestionWriter:
 
     order: Order
     model_id: int
-    question_round: QuestionRound
+    question_round: _QuestionRound
 
     def write(self, keys: Collection[QuestionSetKey]) -> int:
         """Let models write the sets with these keys that are missing or failed with an error, and store them; return
@@ -257,7 +257,7 @@ class QuestionWriter:
         """
         undecided_by_dimension: dict[Dimension, list[tuple[QuestionSetKey, int, Question]]] = {}
         for key, stored in self._load_stored(keys).items():
-            undecided = [(key, number, question) for number, question, mark in stored if is_undecided(mark)]
+            undecided = [(key, number, question) for number, question, mark in stored if _is_undecided(mark)]
             undecided_by_dimension.setdefault(key.dimension, []).extend(undecided)
         for dimension, questions in undecided_by_dimension.items():
             marks = self.question_round.compute_marks(dimension, questions)
@@ -266,7 +266,7 @@ class QuestionWriter:
 
     def _load_stored(self, keys: Collection[QuestionSetKey]) -> dict[QuestionSetKey, StoredQuestionSet]:
         with self.order.engine.connect() as connection:
-            return load_current_sets(connection, self.model_id, keys)
+            return _load_current_sets(connection, self.model_id, keys)
 
 
 def _build_unreadable_set(key: QuestionSetKey, why: UnreadableVideo) -> QuestionSet:
@@ -323,7 +323,7 @@ class QuestionSource(Source[SetsBySample]):
         done = 0
         for samples in order.samples(sample_ids, self.inputs, SAMPLES_AT_A_TIME):
             files = make_video_loader(order.engine)
-            writer = QuestionWriter(order, model_id, QuestionRound(models, self.material, files, samples))
+            writer = QuestionWriter(order, model_id, _QuestionRound(models, self.material, files, samples))
             keys = self._list_set_keys(files, samples)
             counts["sets_written"] += writer.write(keys)
             counts["questions_filtered"] += writer.filter(keys)
@@ -348,7 +348,7 @@ class QuestionSource(Source[SetsBySample]):
         with question ids counted from 1. Stores nothing. files: returns the video files for a set of video ids. `below`
         is not used.
         """
-        question_round = QuestionRound(self._make_models(None), self.material, files, samples)
+        question_round = _QuestionRound(self._make_models(None), self.material, files, samples)
         numbers = itertools.count(1)
         sets: dict[QuestionSetKey, StoredQuestionSet] = {}
         for key, question_set in question_round.write_sets(self._list_set_keys(files, samples)):
@@ -388,7 +388,7 @@ class QuestionSource(Source[SetsBySample]):
         for samples in order.samples(sample_ids, self.inputs):
             keys = self._list_set_keys(make_video_loader(order.engine), samples)
             stored = self._load_stored(order.engine, keys)
-            missing |= {key for key in keys if is_incomplete(stored.get(key))}
+            missing |= {key for key in keys if _is_incomplete(stored.get(key))}
         return self._factory.forecast_questions(
             n_videos=sum(key.dimension == VIDEO_DIMENSIONS[0] for key in missing),
             n_summaries=sum(key.sample_id is not None for key in missing),
@@ -442,4 +442,4 @@ class QuestionSource(Source[SetsBySample]):
     def _load_stored(self, engine: Engine, wanted: Sequence[QuestionSetKey]) -> dict[QuestionSetKey, StoredQuestionSet]:
         with engine.connect() as connection:
             model_id = self.model_id(connection)
-            return {} if model_id is None else load_current_sets(connection, model_id, wanted)
+            return {} if model_id is None else _load_current_sets(connection, model_id, wanted)

@@ -136,7 +136,7 @@ PROMPT_TOKENS, ANSWER_TOKENS = 350, 50
 SUMMARY_TOKENS = 250
 
 
-def build_forecast(role: str, model: str, calls: ModelCalls, video_tokens: int, prices: Prices | None) -> Forecast:
+def _build_forecast(role: str, model: str, calls: ModelCalls, video_tokens: int, prices: Prices | None) -> Forecast:
     """Estimate requests, tokens and price of one role's calls to a model, if the first attempt at every call succeeds.
     video_tokens: those of one video, to which, as to a summary's, the prompt and a short answer are added. prices: None
     gives a forecast without money.
@@ -285,7 +285,7 @@ class QEVAModelFactory:
             for role, more in part.items():
                 calls[role] = calls.get(role, ModelCalls(0, 0)) + more
         return [
-            build_forecast(
+            _build_forecast(
                 role, chat.identity.model_id, n_calls, video_tokens, settings.find_prices(chat.identity.model_id)
             )
             for role, n_calls in calls.items()

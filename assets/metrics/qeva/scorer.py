@@ -92,7 +92,7 @@ class QEVAScorer:
         """Return lines about the video and every dimension, and a row for every question: its answer, or why it was
         dropped. components: those stored with the score. `connection` is not used.
         """
-        return explain_qeva(evidence[self.answers][sample.sample_id], components)
+        return _explain_qeva(evidence[self.answers][sample.sample_id], components)
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
         """Return the outcome, with status and reason, of a sample that cannot have a value, as known before any model
@@ -224,7 +224,7 @@ def _build_counts(score: DimensionScore) -> dict[str, Any]:
     }
 
 
-def explain_qeva(answered: AnsweredQuestions, components: Mapping[str, Any]) -> Explanation:
+def _explain_qeva(answered: AnsweredQuestions, components: Mapping[str, Any]) -> Explanation:
     """Return a line for every dimension with its score, interval and counts, and a row for every question. The first
     line gives the form of the video: frames or notes. answered: the sample's questions and answers. components: those
     stored with its score.

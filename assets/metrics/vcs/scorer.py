@@ -50,7 +50,7 @@ class VCSSettings(ReferenceSettings, SplitterSettings):
     vcs_lct: float = Field(default=0.0, ge=0.0, description="local chronology tolerance")
 
 
-def list_distinct_references(sample: PendingSample) -> list[ReferenceText]:
+def _list_distinct_references(sample: PendingSample) -> list[ReferenceText]:
     """Return the references of a sample's video in their order, without later ones that repeat a text; [] if there are
     none.
     """
@@ -112,7 +112,7 @@ class ReferenceScorer:
         """
         if sample.kind != "caption" or not sample.text or not sample[REFERENCES]:
             return
-        for text in (sample.text, *(reference.text for reference in list_distinct_references(sample))):
+        for text in (sample.text, *(reference.text for reference in _list_distinct_references(sample))):
             yield text
             yield from self._chunks(text)
 
@@ -126,7 +126,7 @@ class ReferenceScorer:
         results = iter(
             vcs_captions(
                 [
-                    ([reference.text for reference in list_distinct_references(sample)], sample.text)
+                    ([reference.text for reference in _list_distinct_references(sample)], sample.text)
                     for sample in captions
                 ],
                 vectors,
@@ -171,7 +171,9 @@ class ReferenceScorer:
             return NOT_A_CAPTION
         generated = len(self._chunks(sample.text))
         shapes = [
-            (n, generated) for reference in list_distinct_references(sample) if (n := len(self._chunks(reference.text)))
+            (n, generated)
+            for reference in _list_distinct_references(sample)
+            if (n := len(self._chunks(reference.text)))
         ]
         if not generated or not shapes:
             return self._build_undefined_outcome(sample, "no_reference" if generated else "empty_text")
@@ -188,7 +190,7 @@ class ReferenceScorer:
         result = caption.result
         if caption.best_reference_index is None or result is None:
             return self._build_undefined_outcome(sample, caption.status)
-        reference = list_distinct_references(sample)[caption.best_reference_index]
+        reference = _list_distinct_references(sample)[caption.best_reference_index]
         texts = {"reference": reference.text, "generated": sample.text}
         components = {name: getattr(result, name) for name in COMPONENTS} | {
             f"n_reference_{self.chunk_name}s": len(result.match_recall),
