@@ -20,7 +20,7 @@ from assets.metrics.ecs.verdicts import KeypointVerdicts
 from assets.progress import throttle_lines
 from assets.words.labels import format_models
 from assets.words.tables import format_markdown_table
-from assets.words.text import format_count, format_number, format_page_cell
+from assets.words.text import format_compact, format_count, format_number
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
 from db.manifest.datasets import Dataset
 from metrics_core.calibration.result import Objective
@@ -156,4 +156,4 @@ def _format_tables(calibration: Calibration) -> str:
 
 def _format_table(rows: Sequence[Mapping[str, Any]]) -> str:
     header = [_HEADINGS.get(name, name) for name in rows[0]]
-    return format_markdown_table(header, [[format_page_cell(value) for value in row.values()] for row in rows])
+    return format_markdown_table(header, [[format_compact(value) for value in row.values()] for row in rows])

@@ -130,11 +130,7 @@ def _format_counts(holdings: Holdings) -> str:
         "questions": holdings.questions,
     }
     without = holdings.videos - holdings.files
-    contents = [_format_number(holdings.videos, "videos") + (f" ({without:,} without a file)" if without else "")]
-    contents += [_format_number(n, name) for name, n in counts.items() if n]
+    contents = [format_count(holdings.videos, "video") + (f" ({without:,} without a file)" if without else "")]
+    contents += [format_count(n, name.removesuffix("s")) for name, n in counts.items() if n]
     missing = [name for name, n in counts.items() if not n and name != "questions"]
     return ", ".join(contents) + (f"; no {', '.join(missing)}" if missing else "")
-
-
-def _format_number(n: int, name: str) -> str:
-    return f"{n:,} {name if n != 1 else name.removesuffix('s')}"

@@ -25,7 +25,6 @@ from assets.words.text import (
     format_count,
     format_name,
     format_number,
-    format_page_cell,
     format_percent,
 )
 from db.selection.trials import Trial
@@ -231,8 +230,7 @@ def make_template_environment(templates: Path = TEMPLATES) -> Environment:
         "references": format_reference_count,
         "percent": format_percent,
         "plural": format_count,
-        "cell": format_page_cell,
-        "compact": format_compact,
+        "cell": format_compact,
         "spelled": format_name,
         "data_uri": format_data_uri,
         "drawn": Markup,

@@ -67,26 +67,24 @@ def format_percent(share: float | None, digits: int = 0) -> str:
 
 
 def format_compact(value: Any) -> str:
-    """Return a fact's value as short text: a number from 100 on as a whole one, and a smaller one with at most three
-    significant digits. A boolean is yes or no, None a dash, and a text stays as it is.
+    """Return a value as the short text of a table cell: a number from 100 on as a whole one, and a smaller one with a
+    fraction with three significant digits. A boolean is yes or no, None a dash, and a text stays as it is.
 
-    >>> format_compact(12345.6), format_compact(0.01234), format_compact(3), format_compact(True), format_compact("en")
-    ('12,346', '0.0123', '3', 'yes', 'en')
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return format_page_cell(value)
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}".replace("-", "−")
-
-
-def format_page_cell(value: Any) -> str:
-    """Return a value as the text of a table cell: floats with three decimals, booleans as yes or no, a dash for None,
-    and others by `str`.
+    >>> format_compact(12345.6), format_compact(0.9), format_compact(-0.0123), format_compact(3), format_compact(0.0)
+    ('12,346', '0.900', '−0.0123', '3', '0.00')
+    >>> format_compact(True), format_compact(None), format_compact("en")
+    ('yes', '–', 'en')
     """
     if value is None:
         return NO_VALUE
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return format_number(value, 3) if isinstance(value, float) else str(value)
+    if not isinstance(value, int | float):
+        return str(value)
+    is_short = isinstance(value, float) and abs(value) < 100
+    # Without the sign of -0.0.
+    written = f"{value + 0.0:#.3g}".rstrip(".") if is_short else f"{value:,.0f}"
+    return written.replace("-", "−")
 
 
 def format_count(n: int, thing: str) -> str:

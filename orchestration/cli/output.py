@@ -87,7 +87,10 @@ def show_progress() -> Iterator[Progress]:
     """Yield a function that prints its sentence on standard error as progress, and can ask. On a terminal a sentence
     replaces the one before; elsewhere lines are printed only now and then.
     """
-    with SafeConsole(stderr=True).status("") as status:
+    folding = SafeConsole(stderr=True)
+    # Rich would cut a sentence that is replaced by the next one where it is as wide as the terminal.
+    folding.soft_wrap = False
+    with folding.status("") as status:
         if status.console.is_terminal:
             yield Progress(status, lambda line: status.update(make_plain_text(line)))
         else:

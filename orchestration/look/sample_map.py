@@ -19,7 +19,7 @@ from assets.datasets.lookup import require_dataset
 from assets.ingest.hygiene import format_value
 from assets.sample_map import MapCache, SampleMap, list_map_vectors
 from assets.scores.base import Scorer
-from assets.words.text import format_count, format_page_cell, format_percent
+from assets.words.text import format_compact, format_count, format_percent
 from db.manifest.remarks import Remark, delete_added_tags, load_stored_time, store_remarks
 from db.reports.histograms import UNIQUE_COLUMNS, has_number_values, load_column_values
 from db.reports.sample_query import QueryContext, list_telling_columns
@@ -154,12 +154,12 @@ def build_classes(values: Sequence[Any], is_number: bool) -> tuple[list[int], li
         groups = [group for group in np.array_split(np.arange(len(distinct)), _MOST_CLASSES) if len(group)]
         for number, group in enumerate(groups):
             class_by_value |= {distinct[place]: number for place in group}
-            low, high = (format_page_cell(distinct[place]) for place in (group[0], group[-1]))
+            low, high = (format_compact(distinct[place]) for place in (group[0], group[-1]))
             labels.append(low if low == high else f"{low} to {high}")
     else:
         ranked = sorted(counts, key=lambda value: (-counts[value], str(value)))
         class_by_value = {value: min(number, _MOST_CLASSES) for number, value in enumerate(ranked)}
-        labels = [format_page_cell(value) for value in ranked[:_MOST_CLASSES]]
+        labels = [format_compact(value) for value in ranked[:_MOST_CLASSES]]
         labels += ["other values"] if len(ranked) > _MOST_CLASSES else []
     class_by_value[None] = len(labels)
     labels += ["no value"] if len(values) > counts.total() else []
