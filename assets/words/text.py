@@ -68,10 +68,10 @@ def format_percent(share: float | None, digits: int = 0) -> str:
 
 def format_compact(value: Any) -> str:
     """Return a value as the short text of a table cell: a number from 100 on as a whole one, and a smaller one with a
-    fraction with three significant digits. A boolean is yes or no, None a dash, and a text stays as it is.
+    fraction by three significant digits. A boolean is yes or no, None a dash, and a text stays as it is.
 
-    >>> format_compact(12345.6), format_compact(0.9), format_compact(-0.0123), format_compact(3), format_compact(0.0)
-    ('12,346', '0.900', '−0.0123', '3', '0.00')
+    >>> format_compact(12345.6), format_compact(0.9), format_compact(-0.0123), format_compact(3.0), format_compact(-0.0)
+    ('12,346', '0.900', '−0.0123', '3', '0')
     >>> format_compact(True), format_compact(None), format_compact("en")
     ('yes', '–', 'en')
     """
@@ -81,10 +81,9 @@ def format_compact(value: Any) -> str:
         return "yes" if value else "no"
     if not isinstance(value, int | float):
         return str(value)
-    is_short = isinstance(value, float) and abs(value) < 100
+    is_whole = isinstance(value, int) or value.is_integer() or abs(value) >= 100
     # Without the sign of -0.0.
-    written = f"{value + 0.0:#.3g}".rstrip(".") if is_short else f"{value:,.0f}"
-    return written.replace("-", "−")
+    return (f"{value + 0:,.0f}" if is_whole else f"{value:#.3g}".rstrip(".")).replace("-", "−")
 
 
 def format_count(n: int, thing: str) -> str:

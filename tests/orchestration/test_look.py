@@ -261,7 +261,7 @@ def test_where_nothing_is_scored_ratings_and_facts_come_first(page: Page, shown:
     assert not {"vcs", "vcs_status", "motion", "width"} & {name.strip() for name in offered}
     page.get_by_text("Columns", exact=True).click()
     distributions(page)
-    page.get_by_role("img", name="words: 8 values from 10.0 to 11.0").wait_for()
+    page.get_by_role("img", name="words: 8 values from 10 to 11").wait_for()
     page.locator(".card .open").first.click()
     page.wait_for_url("**/sample/**")
     page.get_by_role("rowheader", name="words").wait_for()
