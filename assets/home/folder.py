@@ -40,7 +40,7 @@ def locate_home(named: str | os.PathLike[str]) -> Path:
     except (PermissionError, RuntimeError):  # the second for ~ of an unknown account
         home, is_mine = Path(named), False
     if not is_mine:
-        raise _build_error(f"home folder {home} is not this account's: name one that is, by --home or REELSIEVE_HOME")
+        raise _build_error(f"home folder {home} is not this account's: set REELSIEVE_HOME to one that is")
     return home
 
 

@@ -94,7 +94,7 @@ def test_a_home_of_another_account_is_refused(account: Path, tmp_path: Path) -> 
     home = tmp_path / "home"
     home.mkdir()
     os.chown(home, NOBODY, NOBODY)
-    refusal = f"home folder {home} is not this account's: name one that is, by --home or REELSIEVE_HOME"
+    refusal = f"home folder {home} is not this account's: set REELSIEVE_HOME to one that is"
     for command in ("dataset list", "db start", "db stop", "db url", "sql SELECT", "ui", "demo"):
         done = run_command("--home", str(home), *command.split(), COLUMNS="80")
         assert (done.returncode, done.stderr) == (1, f"error: {refusal}\n"), command
