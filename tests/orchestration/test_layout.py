@@ -85,6 +85,13 @@ def test_a_long_answer_has_one_header_and_widens_with_another() -> None:
     assert lines == ["n", *["1"] * n, "    n", "12345"]
 
 
+def test_a_long_name_of_a_column_is_folded_and_stands_once_above_a_long_answer() -> None:
+    rows = [["a red circle", 1]] * (ROWS_AT_A_TIME + 1)
+    lines = shown({"what the caption says": False, "n": True}, rows, width=18)
+    assert [line.split()[0] for line in lines[:2]] == ["what", "caption"]
+    assert lines[2:] == ["a red circle     1"] * len(rows)
+
+
 def test_the_first_rows_are_shown_before_the_last_are_asked_for() -> None:
     console = Console(file=io.StringIO(), width=80)
     rows = iter([[Text("1")]] * ROWS_AT_A_TIME)

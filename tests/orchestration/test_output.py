@@ -5,6 +5,7 @@ import json
 import logging
 import sys
 import unicodedata
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from importlib.metadata import version
 from typing import Any
@@ -23,6 +24,7 @@ from orchestration.cli.output import (
     print_error,
     print_json,
     print_rows,
+    print_sentence,
 )
 from orchestration.terminal import terminal_logger
 from tests.command_line import run_command
@@ -101,9 +103,17 @@ def test_a_cell_is_what_the_caption_says(text: str) -> None:
 
 def test_messages_and_plain_texts_are_made_visible() -> None:
     with redirect_stdout(io.StringIO()) as out:
-        console.print(HOSTILE, markup=False, soft_wrap=True)
-        console.print(make_plain_text(HOSTILE), soft_wrap=True)
+        console.print(HOSTILE)
+        console.print(make_plain_text(HOSTILE))
     assert out.getvalue().splitlines() == [SHOWN, SHOWN]
+
+
+@pytest.mark.parametrize("print_text", [console.print, print_sentence])
+def test_a_text_is_one_line_without_markup_where_nobody_reads_at_a_terminal(print_text: Callable[..., None]) -> None:
+    text = "[red]a caption[/red] of a :dog: [" + "that runs " * 20 + "]"
+    with redirect_stdout(io.StringIO()) as out:
+        print_text(text, style="bold")
+    assert out.getvalue() == f"{text}\n"
 
 
 def test_sentences_on_standard_error_are_made_visible() -> None:
