@@ -209,12 +209,18 @@ def test_score_page_shows_counts_mean_makers_spread_and_extremes_at_once(page: P
 
 
 CHECKS = {
-    "coverage": ("Every sample has a score or a reason", "16 of 24 captions have a score, and 8 cannot have one"),
-    "in_range": ("Every defined score lies in the metric's range", "All 16 scores lie between 0 and 1: the least is"),
+    "coverage": (
+        "Every sample has a score or a reason",
+        "(8 of 12|16 of 24) captions have a score, and [48] cannot have one",
+    ),
+    "in_range": (
+        "Every defined score lies in the metric's range",
+        "All (8|16) scores lie between 0 and 1: the least is",
+    ),
     "not_constant": ("The defined scores are not all the same", "Too few scores to check: fewer than 20"),
     "inputs_fresh": (
         "No text or reference changed",
-        "None of 24 captions was scored before its text or reference",
+        "None of (12|24) captions was scored before its text or reference",
     ),
 }
 
@@ -223,12 +229,12 @@ CHECKS = {
     "check", ["coverage", *(pytest.param(each, marks=pytest.mark.dear) for each in CHECKS if each != "coverage")]
 )
 def test_checks_tab_shows_a_passed_check_in_words(page: Page, check: str) -> None:
-    """The latest result is that of the last shard of the run."""
+    """Of the results of a run, which are one for every shard, Dagster shows any."""
     page.goto(f"/assets/vcs_score?view=checks&checkDetail={check}")
     page.get_by_text("This is a blocking asset check.").wait_for()
     for text in CHECKS[check]:
-        page.get_by_text(text).first.wait_for()
-    page.get_by_text(f"{DATASET}:0001", exact=True).first.wait_for()
+        page.get_by_text(re.compile(text)).first.wait_for()
+    page.get_by_text(re.compile(f"^{DATASET}:000[01]$")).first.wait_for()
     page.get_by_text("Passed", exact=True).first.wait_for()
     page.get_by_text("Plots", exact=True).wait_for()
     assert page.locator("canvas").count() == 0, "there is no measurement to plot"
