@@ -1,5 +1,5 @@
-"""The command line: `reelsieve COMMAND`. A command is in the module of its name: `try` in `try_`, `dataset drop` in
-`dataset_drop`, one of `db` in `db`.
+"""The command line: `reelsieve COMMAND`. A command is in the module of its name, `try` in
+`try_`, and one below a parent in the module of the parent.
 """
 
 from __future__ import annotations
