@@ -226,7 +226,7 @@ def jackknife_p_value(value: float | None, jackknife_values: FloatArray) -> floa
     (1.0, 0.0)
     """
     error, freedom = jackknife_error(jackknife_values)
-    return None if value is None or error is None else t_test_p_value(value, error, freedom)
+    return None if value is None or error is None else _t_test_p_value(value, error, freedom)
 
 
 def mean_interval(
@@ -253,11 +253,11 @@ def mean_interval(
     return _t_limits(mean, standard_error, n_clusters - 1, value_range)
 
 
-def t_test_p_value(value: float, error: float, freedom: int) -> float:
+def _t_test_p_value(value: float, error: float, freedom: int) -> float:
     """Compute the two-sided p-value of a value by Student's t, from its standard error `error` and `freedom` degrees of
     freedom. It is 1 for a value of 0, and 0 for another value with an error of 0.
 
-    >>> round(t_test_p_value(2.0, 1.0, 9), 4), t_test_p_value(0.0, 0.0, 9), t_test_p_value(0.5, 0.0, 9)
+    >>> round(_t_test_p_value(2.0, 1.0, 9), 4), _t_test_p_value(0.0, 0.0, 9), _t_test_p_value(0.5, 0.0, 9)
     (0.0766, 1.0, 0.0)
     """
     from scipy.special import stdtr
@@ -388,6 +388,6 @@ def _compute_group_means(
         fewer = {group: int(min(filled[first], filled[group])) for group in others}
         errors = {group: error(shares[first] - shares[group], fewer[group]) for group in others}
         gaps = {group: float(means[first] - means[group]) for group in others}
-        lead = max(t_test_p_value(gaps[group], errors[group], fewer[group] - 1) for group in others)
+        lead = max(_t_test_p_value(gaps[group], errors[group], fewer[group] - 1) for group in others)
         cluster_means[first] = replace(cluster_means[first], lead=lead)
     return tuple(cluster_means)

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from metrics_core.protocols import KeywordExtractor, ModelIdentity
 
 
-def parse_word_set(words: str) -> frozenset[str]:
+def _parse_word_set(words: str) -> frozenset[str]:
     """Split a string at white space into the set of its different words."""
     return frozenset(words.split())
 
 
-NUMBERS = parse_word_set("one two three four five six seven eight nine ten eleven twelve several many few some")
-NOUN_OPENERS = parse_word_set(
+NUMBERS = _parse_word_set("one two three four five six seven eight nine ten eleven twelve several many few some")
+NOUN_OPENERS = _parse_word_set(
     """a an the this these those my your his her its our their another each every any no both all
     of in on at with into onto from near behind beside between under over above below inside around along across
     through against among toward towards"""
 )
-OTHER_FUNCTION_WORDS = parse_word_set(
+OTHER_FUNCTION_WORDS = _parse_word_set(
     """i you he she it we they me him us them myself himself herself itself ourselves themselves
     who whom whose which what where when why how that there here then than as if so because while until since though
     although whether and or but nor not yes yet
@@ -36,7 +36,7 @@ OTHER_FUNCTION_WORDS = parse_word_set(
 )
 FUNCTION_WORDS = NOUN_OPENERS | OTHER_FUNCTION_WORDS
 
-VERBS = parse_word_set(
+VERBS = _parse_word_set(
     """add bake bend blend boil bounce break bring build carry catch celebrate chase chat cheer chop clap climb
     collect compete cook crawl cut dance dig dive drag draw drink drive drop eat enter explain fall feed fight fill fix
     float fly fold follow fry gather give grab greet grill hang hide hit hold hug jog juggle jump kick kiss kneel laugh
@@ -44,21 +44,21 @@ VERBS = parse_word_set(
     shake shoot shout sing sit ski sleep slice slide smile speak spin spread sprint squat stand stir swim take talk
     teach tell throw tie toss touch turn wait walk wash watch wear whisk wipe write"""
 )
-IRREGULAR_PAST = parse_word_set(
+IRREGULAR_PAST = _parse_word_set(
     """ate bent broke brought built caught drank drew drove dug fed fell flew fought gave held hid hung knelt leapt
     rode ran sang sat shook shot slept slid spoke spun stood swam taught told took threw wore wrote"""
 )
-NOUNS_LIKE_VERBS = parse_word_set(
+NOUNS_LIKE_VERBS = _parse_word_set(
     """building ceiling clothing crossing drawing dressing earring evening frosting icing lightning morning painting
     pudding railing sibling topping wedding hundred naked sacred"""
 )
-NOT_ADVERBS = parse_word_set(
+NOT_ADVERBS = _parse_word_set(
     """assembly belly bubbly bully butterfly curly dragonfly elderly family friendly hilly holly italy jelly lily lovely
     silly supply ugly"""
 )
 
 # Every video has a camera, a picture, a beginning and an end: such words fit any frame and describe none.
-PICTURE_WORDS = parse_word_set(
+PICTURE_WORDS = _parse_word_set(
     """camera cameras shot shots frame frames framing image images picture pictures photo photos photograph clip clips
     video videos footage film recording screen scene scenes view views viewpoint viewpoints perspective
     background foreground backdrop beginning beginnings start end ending moment moments instant
@@ -70,7 +70,7 @@ WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 PHRASE_BREAK = re.compile(r"[^\w\s'-]+|\n+|\s['-]+\s|--+")
 
 
-def build_third_person(verb: str) -> str:
+def _build_third_person(verb: str) -> str:
     """Build the form of an English verb after he, she or it from its base form by rules of spelling, such as goes from
     go. Irregular forms are not known.
     """
@@ -79,7 +79,7 @@ def build_third_person(verb: str) -> str:
     return f"{verb[:-1]}ies" if verb.endswith("y") and verb[-2] not in "aeiou" else f"{verb}s"
 
 
-VERB_FORMS = VERBS | IRREGULAR_PAST | set(map(build_third_person, VERBS))
+VERB_FORMS = VERBS | IRREGULAR_PAST | set(map(_build_third_person, VERBS))
 
 
 class RuleKeywords:
@@ -108,7 +108,7 @@ class RuleKeywords:
         """Extract the keywords of an English text, in order and in lower case, with repetitions. Phrases about camera
         and picture are left out; [] for a text without keywords.
         """
-        return [phrase for phrase in list_phrases(text) if not is_about_picture(phrase)]
+        return [phrase for phrase in list_phrases(text) if not _is_about_picture(phrase)]
 
 
 def list_phrases(text: str) -> list[str]:
@@ -119,21 +119,21 @@ def list_phrases(text: str) -> list[str]:
     ['camera pans', 'red box']
     """
     segments = PHRASE_BREAK.split(text.replace("\u2019", "'").lower())
-    return [phrase for segment in segments for phrase in split_phrases(WORD.findall(segment))]
+    return [phrase for segment in segments for phrase in _split_phrases(WORD.findall(segment))]
 
 
-def is_about_picture(phrase: str) -> bool:
+def _is_about_picture(phrase: str) -> bool:
     """Whether a phrase consists of words for camera, picture and time only, possibly with numbers; False for numbers
     only.
 
-    >>> [is_about_picture(phrase) for phrase in ("whole picture", "three times", "picture book", "three")]
+    >>> [_is_about_picture(phrase) for phrase in ("whole picture", "three times", "picture book", "three")]
     [True, True, False, False]
     """
-    words = parse_word_set(phrase)
+    words = _parse_word_set(phrase)
     return words <= PICTURE_WORDS | NUMBERS and not words <= NUMBERS
 
 
-def split_phrases(words: Sequence[str]) -> Iterator[str]:
+def _split_phrases(words: Sequence[str]) -> Iterator[str]:
     """Yield the phrases among words in lower case, joined with spaces, in order. No punctuation may separate the words.
     A phrase is a single word that looks like a verb, or up to four consecutive words that are neither verbs nor
     function words.
@@ -141,7 +141,7 @@ def split_phrases(words: Sequence[str]) -> Iterator[str]:
     run: list[str] = []
     previous = ""
     for word in [*words, ""]:
-        is_verb = is_verb_like(word) and not is_noun_phrase_opener(previous)
+        is_verb = _is_verb_like(word) and not _is_noun_phrase_opener(previous)
         if run and (len(run) == MAX_PHRASE_WORDS or is_verb or is_function_word(word)):
             yield " ".join(run)
             run = []
@@ -161,16 +161,16 @@ def is_function_word(word: str) -> bool:
     return word.endswith("ly") and len(word) > 4 and word not in NOT_ADVERBS
 
 
-def is_verb_like(word: str) -> bool:
+def _is_verb_like(word: str) -> bool:
     """Whether a word in lower case is a known verb form or, by its ending in -ed or -ing, probably is one. False for
     function words and for listed nouns such as building.
     """
     if word in NOUNS_LIKE_VERBS or is_function_word(word):
         return False
-    return word in VERB_FORMS or ends_like_participle(word)
+    return word in VERB_FORMS or _ends_like_participle(word)
 
 
-def ends_like_participle(word: str) -> bool:
+def _ends_like_participle(word: str) -> bool:
     """Whether a word ends in -ing or in -ed, but not in -eed, with a vowel before the ending: "sewing" and "parked" do,
     "string" and "seed" do not. False for a word with other characters than letters.
     """
@@ -179,7 +179,7 @@ def ends_like_participle(word: str) -> bool:
     return not is_other and any(letter in "aeiouy" for letter in stem)
 
 
-def is_noun_phrase_opener(word: str) -> bool:
+def _is_noun_phrase_opener(word: str) -> bool:
     """Whether the word after this one belongs to a noun even if it looks like a verb. True for articles, possessives,
     numbers and most prepositions, in lower case.
     """

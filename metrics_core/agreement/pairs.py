@@ -169,12 +169,12 @@ def compute_soft_accuracy(
     common = np.isfinite(differences[0]).any(axis=0)
     if not common.any():
         return None
-    signs = draw_sign_flips(sums[2].shape[0], n_resamples, seed)
-    p_metric, p_people = (compute_flip_p_values(np.nan_to_num(side[:, common]), signs) for side in differences)
+    signs = _draw_sign_flips(sums[2].shape[0], n_resamples, seed)
+    p_metric, p_people = (_compute_flip_p_values(np.nan_to_num(side[:, common]), signs) for side in differences)
     return float(1 - np.abs(p_people - p_metric).mean())
 
 
-def draw_sign_flips(n: int, n_resamples: int, seed: int) -> FloatArray:
+def _draw_sign_flips(n: int, n_resamples: int, seed: int) -> FloatArray:
     """Return signs, 1 or -1, for n differences in an array (flips, n). Up to 10 differences (EXACT) it has all 2^n
     combinations; of more, n_resamples random rows by the seed, where the first row leaves all signs as they are.
     """
@@ -186,7 +186,7 @@ def draw_sign_flips(n: int, n_resamples: int, seed: int) -> FloatArray:
     return signs
 
 
-def compute_flip_p_values(differences: FloatArray, signs: FloatArray) -> FloatArray:
+def _compute_flip_p_values(differences: FloatArray, signs: FloatArray) -> FloatArray:
     """Compute one-sided p-values (pairs,) of the sums over videos of `differences` (videos, pairs). A p-value is the
     share of the sign flips, the rows of `signs` (flips, videos), whose sum reaches the observed sum.
     """

@@ -88,7 +88,7 @@ def _compute_aspect_rows(inputs: AgreementInputs, aspect: str) -> Iterator[Agree
 
     for name, values in inputs.values.items():
         kept = np.isfinite(values) & comparisons.is_rated
-        by_grouping = compute_groupings(inputs, values, comparisons.people, kept)
+        by_grouping = _compute_groupings(inputs, values, comparisons.people, kept)
         comparisons.remember_pooled(name, kept, by_grouping["pooled"])
         for grouping, statistics in by_grouping.items():
             yield from rows(name, grouping, statistics)
@@ -100,7 +100,7 @@ def _compute_aspect_rows(inputs: AgreementInputs, aspect: str) -> Iterator[Agree
             ]
             yield from rows(name, BY_RATER, average_over_raters(by_rater)[BY_RATER])
     counted = comparisons.list_ceiling_raters(comparisons.is_rated)
-    ceilings = [compute_groupings(inputs, rater.ratings, rater.other_means, rater.is_shared) for rater in counted]
+    ceilings = [_compute_groupings(inputs, rater.ratings, rater.other_means, rater.is_shared) for rater in counted]
     for grouping, statistics in average_over_raters(ceilings, [rater.n_shared for rater in counted]).items():
         if grouping == "pooled":
             comparisons.remember_pooled(ONE_RATER, comparisons.is_rated, statistics)
@@ -113,7 +113,7 @@ def _compute_aspect_rows(inputs: AgreementInputs, aspect: str) -> Iterator[Agree
             yield from build_baseline_rows(comparisons, name)
 
 
-def compute_groupings(
+def _compute_groupings(
     inputs: AgreementInputs, metric: FloatArray, people: FloatArray, kept: BoolArray
 ) -> dict[str, JackknifeStatistics]:
     """Compute the statistics of a metric's values with people's ratings over the items where `kept` is True: a record

@@ -36,7 +36,7 @@ class SearchParameters:
     def __post_init__(self) -> None:
         if self.objective not in get_args(Objective):
             raise ValueError(f"objective is {self.objective!r}: give one of {', '.join(get_args(Objective))}.")
-        if self.grid_step is not None and not is_divisor_of_one(self.grid_step):
+        if self.grid_step is not None and not _is_divisor_of_one(self.grid_step):
             raise ValueError(f"grid_step is {self.grid_step}: give a step that divides 1, such as 0.05.")
         if not 0 < self.level < 1:
             raise ValueError(f"level is {self.level}: give the share of resamples inside the interval, such as 0.95.")
@@ -44,7 +44,7 @@ class SearchParameters:
             raise ValueError(f"n_resamples is {self.n_resamples}: give at least 1.")
 
 
-def is_divisor_of_one(step: float) -> bool:
+def _is_divisor_of_one(step: float) -> bool:
     """Whether a whole number of steps of this size leads from 0 to 1, with room for rounding. False for steps of 0 or
     less and above 1.
     """
@@ -71,11 +71,11 @@ def choose_best_thresholds(
     Of equally good ones the first one counts, which is the largest. At a threshold, `predicted` (.., c) scores say yes,
     and `hits` (.., c) of these predictions are right. `n_positive` of `n` labels say yes, both (.., 1).
     """
-    best: npt.NDArray[np.intp] = np.argmax(rank_thresholds(objective, hits, predicted, n_positive, n), axis=-1)
+    best: npt.NDArray[np.intp] = np.argmax(_rank_thresholds(objective, hits, predicted, n_positive, n), axis=-1)
     return best
 
 
-def rank_thresholds(
+def _rank_thresholds(
     objective: Objective, hits: IntArray, predicted: IntArray, n_positive: IntArray, n: IntArray
 ) -> FloatArray:
     """Compute for every threshold a number (.., c) that grows with the objective and is equal where the objective is

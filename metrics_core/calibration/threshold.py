@@ -91,10 +91,10 @@ def search_threshold(labelled: LabelledScores, parameters: SearchParameters) -> 
     best = choose_best_thresholds(parameters.objective, hits, predicted, np.array([n_positive]), np.array([n]))
     value = float(possible.thresholds[best])
     counts = labelled.count_confusion(value)
-    return Threshold(value, parameters.objective, n, n_positive, counts, warnings=explain_doubts(labelled, counts))
+    return Threshold(value, parameters.objective, n, n_positive, counts, warnings=_explain_doubts(labelled, counts))
 
 
-def explain_doubts(labelled: LabelledScores, counts: Confusion) -> tuple[str, ...]:
+def _explain_doubts(labelled: LabelledScores, counts: Confusion) -> tuple[str, ...]:
     """List sentences on why a threshold may be of no use: all scores are equal, or more than 95 % or less than 5 % of
     the scores reach it. () without doubts. counts: how its predictions agree with the labels.
     """
@@ -158,23 +158,23 @@ def find_dimension_thresholds(
     if len(dimensions) != order.size:
         raise ValueError(f"There are {len(dimensions)} dimensions for {order.size} labels: give one for each label.")
     dimension_of = np.array(dimensions, dtype=object)[order]
-    pooled = calibrate_threshold(everything, parameters)
+    pooled = _calibrate_threshold(everything, parameters)
     by_dimension = {
-        name: choose_own_or_pooled(everything.select_rows(dimension_of == name), pooled, parameters, min_labels)
+        name: _choose_own_or_pooled(everything.select_rows(dimension_of == name), pooled, parameters, min_labels)
         for name in dict.fromkeys([*names, *dimensions])
     }
-    warn_once({"all dimensions": pooled, **by_dimension})
+    _warn_once({"all dimensions": pooled, **by_dimension})
     return DimensionThresholds(pooled, by_dimension)
 
 
-def calibrate_threshold(labelled: LabelledScores, parameters: SearchParameters) -> Threshold:
+def _calibrate_threshold(labelled: LabelledScores, parameters: SearchParameters) -> Threshold:
     """Find the best threshold of labelled scores by `parameters.objective`, with its bootstrap interval. The result has
     a status and no value where the objective is not defined. Warnings are in the result, and none is issued.
     """
-    return replace(search_threshold(labelled, parameters), interval=bootstrap_interval(labelled, parameters))
+    return replace(search_threshold(labelled, parameters), interval=_bootstrap_interval(labelled, parameters))
 
 
-def choose_own_or_pooled(
+def _choose_own_or_pooled(
     labelled: LabelledScores, pooled: Threshold, parameters: SearchParameters, min_labels: int
 ) -> Threshold:
     """Find the threshold of a dimension's own labels. Return the pooled threshold, with the counts of the dimension's
@@ -189,7 +189,7 @@ def choose_own_or_pooled(
     elif status != "ok":
         why = REASONS[status]
     else:
-        return calibrate_threshold(labelled, parameters)
+        return _calibrate_threshold(labelled, parameters)
     if pooled.value is None:
         return replace(pooled, n=n, n_positive=n_positive, pooled=True)
     warning = f"The threshold of all dimensions together applies, because {why}."
@@ -197,7 +197,7 @@ def choose_own_or_pooled(
     return replace(pooled, n=n, n_positive=n_positive, counts=counts, pooled=True, warnings=(warning,))
 
 
-def warn_once(thresholds: Mapping[str, Threshold]) -> None:
+def _warn_once(thresholds: Mapping[str, Threshold]) -> None:
     """Issue one CalibrationWarning, to the caller's caller, with the warnings of all thresholds, each after its name in
     `thresholds`. Issue none where there are no warnings.
     """
@@ -236,10 +236,10 @@ def compute_threshold_interval(
     (0.7, 0.9)
     """
     parameters = SearchParameters(objective, grid_step, level, n_resamples, seed)
-    return bootstrap_interval(sort_labelled_scores(scores, labels, groups)[0], parameters)
+    return _bootstrap_interval(sort_labelled_scores(scores, labels, groups)[0], parameters)
 
 
-def bootstrap_interval(labelled: LabelledScores, parameters: SearchParameters) -> ThresholdInterval:
+def _bootstrap_interval(labelled: LabelledScores, parameters: SearchParameters) -> ThresholdInterval:
     """Compute the percentile bootstrap interval of the best threshold of sorted labelled scores, by drawing groups of
     labels at random by `parameters.seed`. The limits are None with fewer than two groups, or where no resample has a
     threshold.

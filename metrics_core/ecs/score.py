@@ -57,7 +57,7 @@ def compute_flat_score(
     """
     if mode not in AVERAGES:
         raise ValueError(f'mode is {mode!r}: give "flat_micro" or "flat_macro".')
-    counts = count_covered_by_dimension(dimensions, verdicts, names)
+    counts = _count_covered_by_dimension(dimensions, verdicts, names)
     score = compute_coverage(counts, AVERAGES[mode])
     by_dimension = {name: compute_coverage({name: count}) for name, count in counts.items()}
     has_sentence = any(verdict.probability is not None for verdict in verdicts)
@@ -89,11 +89,11 @@ def compute_sodam_score(
     >>> result.score, result.covered_counts
     (0.6666666666666666, {'events': (1, 2)})
     """
-    by_segment = [count_covered_by_dimension(*segment, names) for segment in zip(dimensions, verdicts, strict=True)]
+    by_segment = [_count_covered_by_dimension(*segment, names) for segment in zip(dimensions, verdicts, strict=True)]
     aligned = score_alignment(
         alignment if n_sentences else EMPTY_ALIGNMENT, by_segment, segment_average=segment_average, compat=compat
     )
-    counts = count_covered_by_dimension(
+    counts = _count_covered_by_dimension(
         [dimension for segment in dimensions for dimension in segment],
         [verdict for segment in verdicts for verdict in segment],
         names,
@@ -103,7 +103,7 @@ def compute_sodam_score(
     return ECSResult("sodam", aligned.status, aligned.f1, by_dimension, counts, aligned)
 
 
-def count_covered_by_dimension(
+def _count_covered_by_dimension(
     dimensions: Sequence[str], verdicts: Sequence[KeypointVerdict], names: Sequence[str]
 ) -> dict[str, tuple[int, int]]:
     """Return the numbers of (covered, all) keypoints by dimension: first the dimensions in `names`, (0, 0) for one

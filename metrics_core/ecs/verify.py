@@ -78,7 +78,7 @@ def verify_keypoints(
     thresholds and for probabilities that `decide_keypoint` refuses.
     """
     levels = [None] * len(keypoints) if thresholds is None else thresholds
-    check_threshold_count(levels, keypoints)
+    _check_threshold_count(levels, keypoints)
     answers = EntailmentCache(model)
     answers.ask(list_unique_pairs(keypoints))
     verdicts = tuple(
@@ -100,7 +100,7 @@ def verify_with_early_exit(
     probability. One rank of all keypoints is one batch, so give the keypoints of many captions together. Errors are the
     same as in `verify_keypoints`.
     """
-    check_threshold_count(thresholds, keypoints)
+    _check_threshold_count(thresholds, keypoints)
     answers = EntailmentCache(model)
     seen: list[list[float]] = [[] for _ in keypoints]
     undecided = list(range(len(keypoints)))
@@ -120,7 +120,7 @@ def verify_with_early_exit(
     return Verification(verdicts, tuple(map(len, seen)), len(answers.probability_by_pair), answers.n_truncated)
 
 
-def check_threshold_count(thresholds: Sequence[float | None], keypoints: Sequence[RankedPremises]) -> None:
+def _check_threshold_count(thresholds: Sequence[float | None], keypoints: Sequence[RankedPremises]) -> None:
     """Raise ValueError unless there are as many thresholds as keypoints."""
     if len(thresholds) != len(keypoints):
         raise ValueError(

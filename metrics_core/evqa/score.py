@@ -57,11 +57,11 @@ def evqa_from_prepared_frames(
     if text_row.ndim != 1 or text_row.size == 0:
         raise ValueError(f"text has shape {text_row.shape}: give the feature (d,) of the whole text.")
     keyword_rows = require_feature_rows("keywords", keywords)
-    weights = None if keyword_weights is None else scale_weights(keyword_weights, len(keyword_rows))
+    weights = None if keyword_weights is None else _scale_weights(keyword_weights, len(keyword_rows))
     n_keywords = len(keyword_rows)
     if video.status != "ok":
         return EVQAResult(n_keywords=n_keywords, status=video.status, reason=video.reason)
-    check_dimensions(video.pooled_vector.size, text_row[None], keyword_rows)
+    _check_dimensions(video.pooled_vector.size, text_row[None], keyword_rows)
     try:
         coarse = float(np.clip(normalise_rows("text", text_row[None])[0] @ video.pooled_vector, -1.0, 1.0))
         if n_keywords == 0:
@@ -69,7 +69,7 @@ def evqa_from_prepared_frames(
         cosines = _compute_cosines(keyword_rows, video.local_rows)
     except BadFeature as error:
         return EVQAResult(n_keywords=n_keywords, status="bad_feature", reason=str(error))
-    return combine_coarse_and_fine(cosines, coarse, weights)
+    return _combine_coarse_and_fine(cosines, coarse, weights)
 
 
 def compute_keyword_frame_cosines(keywords: npt.ArrayLike, frames: npt.ArrayLike) -> FloatArray:
@@ -91,7 +91,7 @@ def _compute_cosines(keywords: FloatArray, units: FloatArray) -> FloatArray:
     return cosines
 
 
-def combine_coarse_and_fine(cosines: FloatArray, coarse: float, weights: FloatArray | None) -> EVQAResult:
+def _combine_coarse_and_fine(cosines: FloatArray, coarse: float, weights: FloatArray | None) -> EVQAResult:
     """Return EVQAScore from the cosines (K, n) of keywords with frames or regions, at least one of both, and the coarse
     part. weights (K,): None weighs all keywords alike. There is a status instead of a score if all weights are 0, or
     precision and recall have opposite signs.
@@ -124,7 +124,7 @@ def combine_coarse_and_fine(cosines: FloatArray, coarse: float, weights: FloatAr
     )
 
 
-def scale_weights(values: npt.ArrayLike, n_keywords: int) -> FloatArray:
+def _scale_weights(values: npt.ArrayLike, n_keywords: int) -> FloatArray:
     """Return keyword weights (K,) in float64, scaled so that the largest is 1; all zeros stay zeros. Raises ValueError
     for another number of weights, and for a weight that is negative or not finite.
     """
@@ -138,7 +138,7 @@ def scale_weights(values: npt.ArrayLike, n_keywords: int) -> FloatArray:
     return weights / weights.max() if weights.any() else weights
 
 
-def check_dimensions(n_dimensions: int, text: FloatArray, keywords: FloatArray) -> None:
+def _check_dimensions(n_dimensions: int, text: FloatArray, keywords: FloatArray) -> None:
     """Raise ValueError unless the rows of text and keyword features have as many columns as the video's features,
     `n_dimensions`. Without keywords only the text counts.
     """

@@ -176,11 +176,11 @@ def measure_speech_share(path: Path, shown_s: float) -> float | None:
 
     heard_s = max(shown_s, LONGEST_SOUND_S)
     speech_s, sound_s = measure_speech(decode_sound(path, heard_s))
-    is_damaged = sound_s < LEAST_DECODED * min(heard_s, sum_sound_packets(path))
+    is_damaged = sound_s < LEAST_DECODED * min(heard_s, _sum_sound_packets(path))
     return speech_s / max(sound_s, shown_s) if sound_s and not is_damaged else None
 
 
-def sum_sound_packets(path: Path) -> float:
+def _sum_sound_packets(path: Path) -> float:
     """Return the seconds that the packets of a video file's sound track claim, decoded or not, since decoders do not
     report all that they drop; 0 without a sound track.
     """

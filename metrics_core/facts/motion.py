@@ -64,7 +64,7 @@ def measure_motion(before: Floats, after: Floats, seconds: float) -> Motion | No
     rows, columns = (side // BLOCK * BLOCK for side in before.shape)
     if rows * columns < LEAST_BLOCKS * BLOCK**2:
         return None
-    places, vectors, slopes = match_blocks(_smooth(before)[:rows, :columns], _smooth(after)[:rows, :columns])
+    places, vectors, slopes = _match_blocks(_smooth(before)[:rows, :columns], _smooth(after)[:rows, :columns])
     weights = slopes / (slopes + HALF_SLOPE)
     if weights.mean() < LEAST_STRUCTURE:
         return None
@@ -97,7 +97,7 @@ def split_motion(
     return Motion(*(float(np.abs(part) @ shares) for part in (vectors, camera, vectors - camera)))
 
 
-def match_blocks(before: Floats, after: Floats) -> tuple[Complex, Complex, Floats]:
+def _match_blocks(before: Floats, after: Floats) -> tuple[Complex, Complex, Floats]:
     """Find where the blocks of a picture, 8 x 8 pixels, have moved to in the next picture. Return their centres and
     their motion, both in pixels as x + iy, and a number for how well their places are known; all are arrays (n,).
 

@@ -170,8 +170,8 @@ class FrameScan:
         """
         step_s = self.hold_last_frame(time_s) if self.start_times else 0.0
         # Every frame comes by here: a few whole-number operations on few pixels, or it would cost as much as decoding.
-        grid = pick_grid_pixels(luma).astype(np.int16)
-        squares = average_squares(luma)
+        grid = _pick_grid_pixels(luma).astype(np.int16)
+        squares = _average_squares(luma)
         mean = int(grid.sum()) / grid.size
         self.mean_luma.append(mean)
         self.signature_scan.add_frame(np.rot90(luma, self.turns))
@@ -227,7 +227,7 @@ class FrameScan:
         """Compare the small picture of a frame with the one a step before."""
         seconds = time_s - self._small_at
         if self._small is not None and self._small.shape == small.shape:
-            self.steps.append(measure_change(self._small, small, seconds))
+            self.steps.append(_measure_change(self._small, small, seconds))
             if seconds <= LONGEST_STEP_S and len(self.steps) % MOTION_EVERY == 1:
                 motion = measure_motion(self._small, small, seconds)
                 self.motions += [motion] if motion else []
@@ -239,7 +239,7 @@ class FrameScan:
         """Measure contrast, sharpness and black bars of a frame, luma of shape (H, W). A frame of fewer than 3 x 3
         pixels has no sharpness.
         """
-        self.contrast.append(float(pick_grid_pixels(luma).std()))
+        self.contrast.append(float(_pick_grid_pixels(luma).std()))
         if (value := laplacian_variance(luma)) is not None:
             self.sharpness.append(value)
         self.bar_scan.add_frame(luma)
@@ -279,7 +279,7 @@ class FrameScan:
         )
 
 
-def pick_grid_pixels(luma: Luma) -> Luma:
+def _pick_grid_pixels(luma: Luma) -> Luma:
     """Return an even grid of a frame's pixels, luma of shape (H, W), as a view: enough for its light and its change. It
     has at least 40 rows and 72 columns, up to twice as many, or all pixels of a smaller frame.
     """
@@ -287,7 +287,7 @@ def pick_grid_pixels(luma: Luma) -> Luma:
     return luma[rows // 2 :: rows, columns // 2 :: columns]
 
 
-def average_squares(luma: Luma) -> Floats:
+def _average_squares(luma: Luma) -> Floats:
     """Return the means of a frame over squares in 18 rows, float32 of shape (h, w), from all pixels but some at its
     edges; of every pixel of a frame with fewer rows.
     """
@@ -324,7 +324,7 @@ def shrink_picture(luma: Luma, turns: int = 0) -> Floats:
     return np.ascontiguousarray(np.rot90(means, turns))
 
 
-def measure_change(before: Floats, after: Floats, seconds: float) -> PictureChange:
+def _measure_change(before: Floats, after: Floats, seconds: float) -> PictureChange:
     """Measure the change between two small pictures of the same shape, `seconds` apart: in grey levels on average, and
     in the hundredth of the blocks that change most. Changes are scaled to 0.2 s, except where the pictures are more
     than 0.3 s apart.

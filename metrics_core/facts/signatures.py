@@ -62,7 +62,7 @@ def compute_edges(luma: NDArray[np.uint8]) -> Floats:
 
     Contrast cancels out, so that light, a logo or a subtitle changes few of them.
     """
-    pixels = pick_pixels(luma).astype(np.float64)
+    pixels = _pick_pixels(luma).astype(np.float64)
     slopes = np.stack([_BLURRED @ pixels @ _SLOPE.T, _SLOPE @ pixels @ _BLURRED.T]).reshape(2, -1)
     lengths = np.sqrt(np.einsum("an,an->n", slopes, slopes))
     # The middle one by size; as a median, at a tenth of its time.
@@ -71,7 +71,7 @@ def compute_edges(luma: NDArray[np.uint8]) -> Floats:
     return edges
 
 
-def pick_pixels(luma: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _pick_pixels(luma: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Pick 128 x 128 pixels of a frame, luma of shape (H, W), at even distances: all that its edges depend on."""
     for axis, size in enumerate(luma.shape):
         luma = luma.take(np.arange(_SIDE * _PIXELS) * size // (_SIDE * _PIXELS), axis)
@@ -81,7 +81,7 @@ def pick_pixels(luma: NDArray[np.uint8]) -> NDArray[np.uint8]:
 @dataclass
 class SignatureScan:
     """Collects frames of one video at even distances, at most 32 of them: call `add_frame` with every frame, then
-    `compute_signature`. looks: the frames 0, frame_step, 2 * frame_step, ..., as `pick_pixels` returns them.
+    `compute_signature`. looks: the frames 0, frame_step, 2 * frame_step, ..., as `_pick_pixels` returns them.
 
     A short video is measured in every frame. Where more than 32 frames are kept, every second one is dropped, and from
     then on half as many frames are measured. So no length or rate need be known before.
@@ -96,7 +96,7 @@ class SignatureScan:
         Above 32 kept frames every second one is dropped and `frame_step` doubles.
         """
         if self._n % self.frame_step == 0:
-            self.looks.append(pick_pixels(luma))
+            self.looks.append(_pick_pixels(luma))
             if len(self.looks) > MAX_LOOKS:
                 self.looks = self.looks[::2]
                 self.frame_step *= 2

@@ -41,12 +41,12 @@ class PictureBuffer:
                 first one; or all pictures together would take more than `MAX_FRAMES_BYTES`.
         """
         try:
-            check_picture(picture)
+            _check_picture(picture)
             fitted = self._fit(picture) if self._fit else picture
         except PictureRefused as refused:
             raise FrameReadError(self._path, str(refused)) from refused
         if self._pixels is None:
-            check_memory(self._path, self._n, fitted.nbytes)
+            _check_memory(self._path, self._n, fitted.nbytes)
             self._pixels = np.empty((self._n, *fitted.shape), dtype=np.uint8)
         if fitted.shape != self._pixels.shape[1:]:
             raise FrameReadError(self._path, "its pictures change their size")
@@ -64,7 +64,7 @@ class PictureBuffer:
         return self._pixels[: self._kept]
 
 
-def check_picture(picture: NDArray[np.uint8]) -> None:
+def _check_picture(picture: NDArray[np.uint8]) -> None:
     """Raise `PictureRefused` unless the array is a picture: uint8 (H, W, 3), not empty, at most `MAX_PIXELS` pixels."""
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
         raise PictureRefused(
@@ -82,7 +82,7 @@ def check_picture_size(width: int, height: int) -> None:
         )
 
 
-def check_memory(path: Path, n: int, bytes_per_picture: int) -> None:
+def _check_memory(path: Path, n: int, bytes_per_picture: int) -> None:
     """Raise `FrameReadError` where n pictures take more memory than `MAX_FRAMES_BYTES` (1 GiB), the limit for one
     video. path: the video, for the message.
     """

@@ -57,11 +57,11 @@ class PyAVReader:
                 pass  # only decoding the whole stream shows which frames there are
             else:
                 return DecodedFrames(wanted, timeline.times_s[wanted], pixels, n_packets, self.name)
-        pixels, times_s = decode_whole_stream(path, wanted, fit)
+        pixels, times_s = _decode_whole_stream(path, wanted, fit)
         return complete_frames(path, every, cap, fit, wanted, pixels, times_s)
 
 
-def decode_whole_stream(
+def _decode_whole_stream(
     path: Path, wanted: NDArray[np.int64], fit: PictureFit | None = None
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     """Decode a whole video, and return the pixels (T, H, W, 3) of the wanted frames that exist, and the times of all
@@ -78,7 +78,7 @@ def decode_whole_stream(
 def collect_frames(
     path: Path, stream: VideoStream, frames: Iterable[VideoFrame], wanted: NDArray[np.int64], fit: PictureFit | None
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Return the pixels of the wanted frames and the times of all frames, as `decode_whole_stream` does, from the
+    """Return the pixels of the wanted frames and the times of all frames, as `_decode_whole_stream` does, from the
     frames of an open stream in the order shown. Raises FrameReadError where it does.
     """
     stamps: list[int | None] = []
@@ -108,7 +108,7 @@ def complete_frames(
     indices = choose_frame_indices(n_frames, every, cap)
     if not np.array_equal(indices, wanted[: len(indices)]):
         # The number of frames, now known, differs from the number of packets, and the cap spreads over all frames.
-        pixels, times_s = decode_whole_stream(path, indices, fit)
+        pixels, times_s = _decode_whole_stream(path, indices, fit)
     return DecodedFrames(indices, times_s[indices], pixels[: len(indices)], n_frames, PyAVReader.name)
 
 

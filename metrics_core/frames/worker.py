@@ -26,7 +26,7 @@ from metrics_core.frames.records import DecodedFrames, FrameReadError, NotAVideo
 GRACE_S = 5.0
 
 
-def answer_requests(channel: socket.socket) -> None:
+def _answer_requests(channel: socket.socket) -> None:
     """Send a message that this process is ready, then answer the requests that come from the socket, until the other
     side closes it.
 
@@ -84,4 +84,4 @@ def _read_frames(path: Path, request: dict[str, Any]) -> tuple[dict[str, Any], D
 
 if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as caller:
-        answer_requests(caller)
+        _answer_requests(caller)

@@ -62,10 +62,10 @@ class ChatJudge:
         """
         requests = [build_judge_request(judged.text, judged.question, judged.video, judged.repeat) for judged in texts]
         replies = self.chat_model.chat(requests) if requests else []
-        return [parse_judge_reply(reply, judged.text) for reply, judged in zip(replies, texts, strict=True)]
+        return [_parse_judge_reply(reply, judged.text) for reply, judged in zip(replies, texts, strict=True)]
 
 
-def parse_judge_reply(reply: ChatReply, text: str) -> JudgeAnswer:
+def _parse_judge_reply(reply: ChatReply, text: str) -> JudgeAnswer:
     """Return the judge's answer on a text in a model's reply, with the wrong pieces at their places in the text; where
     the reply has no answer, its status and reason.
     """

@@ -56,7 +56,7 @@ def tokenize_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_length:
     rows = np.flatnonzero(truncated).tolist()
     if rows:
         premises, hypotheses = ([pairs[row][side] for row in rows] for side in (0, 1))
-        check_hypothesis_lengths(tokenizer, hypotheses, max_length)
+        _check_hypothesis_lengths(tokenizer, hypotheses, max_length)
         cut = tokenizer(premises, hypotheses, truncation="only_first", max_length=max_length)
         for name, column in columns.items():
             for row, values in zip(rows, cut[name], strict=True):
@@ -64,7 +64,7 @@ def tokenize_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_length:
     return TokenizedPairs(tokenizer, columns, truncated)
 
 
-def check_hypothesis_lengths(tokenizer: Any, hypotheses: Sequence[str], max_length: int) -> None:
+def _check_hypothesis_lengths(tokenizer: Any, hypotheses: Sequence[str], max_length: int) -> None:
     """Raise HypothesisTooLong unless every hypothesis leaves room for at least one token of a premise. max_length: the
     most tokens of a pair, special tokens included.
     """

@@ -60,12 +60,12 @@ def find_model_revision(model: str) -> str:
     """
     folder = Path(model).expanduser()
     if folder.exists():
-        return f"sha256:{compute_folder_sha256(folder)}"
+        return f"sha256:{_compute_folder_sha256(folder)}"
     name, commit = split_model_name(model)
     return commit or _find_hub_commit(name)
 
 
-def compute_folder_sha256(folder: Path) -> str:
+def _compute_folder_sha256(folder: Path) -> str:
     """Return a hash, 64 hexadecimal digits, of the names and contents of a model folder's JSON, text, .model and weight
     files. Files in folders below it count too. A single file is hashed with its name, whatever its ending.
     """

@@ -60,41 +60,41 @@ def rank_event_pairs(texts: Mapping[int, str], rng: Random) -> list[EventPair]:
     take turns, before those from within a third; among them, those worded less alike come first.
     """
     numbers = list(texts)
-    third = assign_thirds(numbers)
+    third = _assign_thirds(numbers)
     words = {number: frozenset(clean_reply_text(text).split()) for number, text in texts.items()}
     distant = shuffle_items(list_distant_pairs(numbers), rng)
-    distant.sort(key=lambda pair: compute_word_overlap(words[pair[0]], words[pair[1]]))
+    distant.sort(key=lambda pair: _compute_word_overlap(words[pair[0]], words[pair[1]]))
     spans = [
         [pair for pair in distant if (third[pair[0]], third[pair[1]]) == span] for span in ((0, 1), (1, 2), (0, 2))
     ]
     within = [pair for pair in distant if third[pair[0]] == third[pair[1]]]
-    return interleave_pairs([*interleave_pairs(*spans), *within], shuffle_items(list_adjacent_pairs(numbers), rng))
+    return _interleave_pairs([*_interleave_pairs(*spans), *within], shuffle_items(list_adjacent_pairs(numbers), rng))
 
 
-def rank_event_triplets(numbers: Sequence[int], rng: Random) -> list[EventTriplet]:
+def _rank_event_triplets(numbers: Sequence[int], rng: Random) -> list[EventTriplet]:
     """Return triplets of event numbers in order of time, the best for a question first. Triplets without adjacent
     events come first, and among equals those from more different thirds of the video. All events are from at most
     MAX_TRIPLET_EVENTS (16) that `rng` draws.
     """
     some = sorted(rng.sample(numbers, min(len(numbers), MAX_TRIPLET_EVENTS)))
-    third = assign_thirds(numbers)
+    third = _assign_thirds(numbers)
     triplets = shuffle_items(list(combinations(some, 3)), rng)
     triplets.sort(key=lambda triplet: -len({third[number] for number in triplet}))
     triplets.sort(key=lambda triplet: triplet[1] - triplet[0] < 2 or triplet[2] - triplet[1] < 2)
     return triplets
 
 
-def assign_thirds(numbers: Sequence[int]) -> dict[int, int]:
+def _assign_thirds(numbers: Sequence[int]) -> dict[int, int]:
     """Return by event number whether the event belongs to the beginning (0), middle (1) or end (2) of the list."""
     return {number: 3 * place // len(numbers) for place, number in enumerate(numbers)}
 
 
-def compute_word_overlap(words: frozenset[str], others: frozenset[str]) -> float:
+def _compute_word_overlap(words: frozenset[str], others: frozenset[str]) -> float:
     """Return the share of all words of two texts that both have, in [0, 1]. One of them must have a word."""
     return len(words & others) / len(words | others)
 
 
-def interleave_pairs(*lists: Sequence[EventPair]) -> list[EventPair]:
+def _interleave_pairs(*lists: Sequence[EventPair]) -> list[EventPair]:
     """Return the pairs of all lists by turns: the first of every list, then the second of every list, until all are
     used up.
     """
@@ -153,7 +153,7 @@ def build_chronology_questions(events: Sequence[str], n: int = 10, seed: int = 0
         return QuestionSet("chronology", (), n, n_malformed, reason=reason)
     rng = Random("\n".join((str(seed), *events)))
     texts = {number: " ".join(events[number].split()).rstrip(" .,;") for number in numbers}
-    return QuestionSet("chronology", tuple(build_questions(draw_drafts(texts, n, rng), texts, rng)), n, n_malformed)
+    return QuestionSet("chronology", tuple(_build_questions(_draw_drafts(texts, n, rng), texts, rng)), n, n_malformed)
 
 
 def list_templates(n: int) -> list[QuestionTemplate]:
@@ -169,7 +169,7 @@ def list_templates(n: int) -> list[QuestionTemplate]:
     return [template for template, count in zip(KIND_BY_TEMPLATE, counts, strict=True) for _ in range(count)]
 
 
-def draw_drafts(texts: Mapping[int, str], n: int, rng: Random) -> list[QuestionDraft]:
+def _draw_drafts(texts: Mapping[int, str], n: int, rng: Random) -> list[QuestionDraft]:
     """Draw the templates and events of at most n questions, sorted by template: none twice, and every pair of events as
     seldom as possible. texts: the events by number, in order of time. If a template runs out of events, others take its
     place.
@@ -180,7 +180,7 @@ def draw_drafts(texts: Mapping[int, str], n: int, rng: Random) -> list[QuestionD
         "directly": [*shuffle_items(list_adjacent_pairs(numbers), rng)],
         "before": [*pairs],
         "first": [*pairs],
-        "order": [*rank_event_triplets(numbers, rng)],
+        "order": [*_rank_event_triplets(numbers, rng)],
     }
     templates = chain(list_templates(n), cycle(KIND_BY_TEMPLATE))
     uses: Counter[tuple[int, ...]] = Counter()
@@ -195,27 +195,27 @@ def draw_drafts(texts: Mapping[int, str], n: int, rng: Random) -> list[QuestionD
     return sorted(drafts, key=lambda draft: list(KIND_BY_TEMPLATE).index(draft.template))
 
 
-def build_questions(drafts: Sequence[QuestionDraft], texts: Mapping[int, str], rng: Random) -> list[Question]:
+def _build_questions(drafts: Sequence[QuestionDraft], texts: Mapping[int, str], rng: Random) -> list[Question]:
     """Return the questions of drafts, in order, with keys drawn by `rng`, balanced within each kind. texts: the events
     by number.
     """
     counts = Counter(KIND_BY_TEMPLATE[draft.template] for draft in drafts)
     keys: Mapping[QuestionKind, list[str]] = {
-        "yes_no": draw_balanced_keys((YES, NO), counts["yes_no"], rng),
-        "choice": draw_balanced_keys((FIRST, SECOND), counts["choice"], rng),
-        "order": draw_order_keys(counts["order"], rng),
+        "yes_no": _draw_balanced_keys((YES, NO), counts["yes_no"], rng),
+        "choice": _draw_balanced_keys((FIRST, SECOND), counts["choice"], rng),
+        "order": _draw_order_keys(counts["order"], rng),
     }
-    return [build_question(draft, texts, keys[KIND_BY_TEMPLATE[draft.template]].pop()) for draft in drafts]
+    return [_build_question(draft, texts, keys[KIND_BY_TEMPLATE[draft.template]].pop()) for draft in drafts]
 
 
-def draw_balanced_keys(keys: tuple[str, str], n: int, rng: Random) -> list[str]:
+def _draw_balanced_keys(keys: tuple[str, str], n: int, rng: Random) -> list[str]:
     """Return n keys drawn from two, both equally often, in random order. If n is odd, chance decides which of both
     comes once more.
     """
     return shuffle_items([*keys * (n // 2), *rng.sample(keys, n % 2)], rng)
 
 
-def draw_order_keys(n: int, rng: Random) -> list[str]:
+def _draw_order_keys(n: int, rng: Random) -> list[str]:
     """Return n keys of order questions, permutations of "ABC"; all six occur before one comes again, counted from the
     end. The last key, which is used first, is not "ABC".
     """
@@ -225,7 +225,7 @@ def draw_order_keys(n: int, rng: Random) -> list[str]:
     return [key for key, _ in zip(cycle([first, *rest]), range(n), strict=False)][::-1]
 
 
-def build_question(draft: QuestionDraft, texts: Mapping[int, str], key: str) -> Question:
+def _build_question(draft: QuestionDraft, texts: Mapping[int, str], key: str) -> Question:
     """Build the question of a draft for a key: "yes" or "no", "first" (the first choice is right) or "second", or an
     order such as "CAB". texts: the events by number.
     """

@@ -92,7 +92,7 @@ class FilterMark:
     failure: Failure | None = None
 
 
-def is_nontrivial(closed_book: Sequence[AnswerOutcome]) -> bool:
+def _is_nontrivial(closed_book: Sequence[AnswerOutcome]) -> bool:
     """Return whether a closed-book vote, an answer without a context, was wrong or abstained. The question is then not
     trivial, whatever the other votes are.
     """
@@ -112,7 +112,7 @@ def decide_question(closed_book: Sequence[AnswerOutcome], open_book: AnswerOutco
     """
     if not closed_book:
         raise ValueError("A question needs at least one closed-book vote.")
-    if not is_nontrivial(closed_book):
+    if not _is_nontrivial(closed_book):
         return "error" if "error" in closed_book else "trivial"
     if open_book is None:
         raise ValueError("A question that is not trivial needs an open-book outcome.")
@@ -143,13 +143,13 @@ def filter_questions(
     cast: list[list[AnswerOutcome]] = [[] for _ in asked]
     last: list[_JudgedReply | None] = [None for _ in asked]
     for vote in range(votes):
-        voting = [i for i in range(len(asked)) if not is_nontrivial(cast[i])]
+        voting = [i for i in range(len(asked)) if not _is_nontrivial(cast[i])]
         judged = _ask_and_judge([ContextQuestion(asked[i][0], None, vote) for i in voting], closed_book, matcher)
         for i, reply in zip(voting, judged, strict=True):
             cast[i].append(reply.outcome)
             last[i] = reply if last[i] is None or reply.outcome != "correct" else last[i]
     with_source: list[AnswerOutcome | None] = [None for _ in asked]
-    survivors = [i for i in range(len(asked)) if is_nontrivial(cast[i])]
+    survivors = [i for i in range(len(asked)) if _is_nontrivial(cast[i])]
     judged = _ask_and_judge([ContextQuestion(*asked[i]) for i in survivors], open_book, matcher)
     for i, reply in zip(survivors, judged, strict=True):
         with_source[i], last[i] = reply.outcome, reply

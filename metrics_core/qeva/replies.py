@@ -60,17 +60,17 @@ def parse_reply(question: Question, raw: str) -> Reply:
         return Reply("malformed", raw, reason="the reply is empty")
     if question.kind == "open":
         if ABSTENTION.fullmatch(text):
-            return build_abstention(raw)
+            return _build_abstention(raw)
         return Reply("ok", raw, " ".join(raw.split()))
-    chosen = find_choice(question, text)
+    chosen = _find_choice(question, text)
     if chosen is not None:
         return Reply("ok", raw, chosen)
     if ABSTENTION.fullmatch(text):
-        return build_abstention(raw)
+        return _build_abstention(raw)
     return Reply("malformed", raw, reason="the reply names none of the choices, or more than one")
 
 
-def build_abstention(raw: str) -> Reply:
+def _build_abstention(raw: str) -> Reply:
     """Build the reply for words `raw` that say that the context does not give the answer: status "abstain"."""
     return Reply("abstain", raw, reason="the answerer cannot tell")
 
@@ -86,16 +86,16 @@ def clean_reply_text(text: str) -> str:
     return " ".join(straight.casefold().split()).strip(EDGES)
 
 
-def find_choice(question: Question, text: str) -> str | None:
+def _find_choice(question: Question, text: str) -> str | None:
     """Return the choice that a reply names, also after words such as "the answer is"; None where it names none or
     several. text: the reply as `clean_reply_text` returns it.
     """
     bare = LEAD.sub("", text).strip(EDGES)
-    named = match_choice(question, text)
-    return match_choice(question, bare) if named is None else named
+    named = _match_choice(question, text)
+    return _match_choice(question, bare) if named is None else named
 
 
-def match_choice(question: Question, text: str) -> str | None:
+def _match_choice(question: Question, text: str) -> str | None:
     """Return the choice whose text, letter or number from 1 a reply is; None for none or several. An order also matches
     with arrows and the like. text: the reply as `clean_reply_text` returns it.
     """
@@ -103,16 +103,16 @@ def match_choice(question: Question, text: str) -> str | None:
     if by_text:
         return by_text[0] if len(by_text) == 1 else None
     if question.kind == "order":
-        return parse_order(question, text)
+        return _parse_order(question, text)
     if question.kind == "yes_no" and (answer := parse_yes_no(text)) is not None:
         return answer if answer in question.choices else None
     if match := LABEL.match(text):
-        labelled = find_labelled_choice(question, match[2])
+        labelled = _find_labelled_choice(question, match[2])
         # "option 2" where "2" is the text of another choice can mean either.
         also = [choice for choice in question.choices if match[1] and clean_reply_text(choice) == match[2]]
         return labelled if set(also) <= {labelled} else None
     if match := LABEL_AND_TEXT.match(text):
-        labelled = find_labelled_choice(question, match[2])
+        labelled = _find_labelled_choice(question, match[2])
         return labelled if labelled is not None and clean_reply_text(labelled) == match[3].strip(EDGES) else None
     return None
 
@@ -124,13 +124,13 @@ def parse_yes_no(text: str) -> str | None:
     return "yes" if text in YES_WORDS else "no" if text in NO_WORDS else None
 
 
-def find_labelled_choice(question: Question, label: str) -> str | None:
+def _find_labelled_choice(question: Question, label: str) -> str | None:
     """Return the choice with this label, a lower-case letter or a number from 1; None where there is none."""
     place = int(label) - 1 if label.isdecimal() else ord(label) - ord("a")
     return question.choices[place] if 0 <= place < len(question.choices) else None
 
 
-def parse_order(question: Question, text: str) -> str | None:
+def _parse_order(question: Question, text: str) -> str | None:
     """Return the order, one of the choices, that a reply spells with letters or with numbers from 1; None where it
     spells none, or has an arrow to the left. text: the reply as `clean_reply_text` returns it.
     """

@@ -117,14 +117,14 @@ def compute_dimension_score(
 
     Raises ValueError for another number of marks or outcomes, and for another on_error.
     """
-    check_marks_and_outcomes(questions, marks, outcomes, on_error)
-    counts = count_outcomes(questions, marks, outcomes)
+    _check_marks_and_outcomes(questions, marks, outcomes, on_error)
+    counts = _count_outcomes(questions, marks, outcomes)
     if questions.status != "ok":
         return replace(counts, status="generation_failed", reason=questions.reason or "the model wrote no questions")
     if counts.n_kept == 0:
-        return replace(counts, status="no_question", reason=explain_none_kept(questions, counts))
+        return replace(counts, status="no_question", reason=_explain_none_kept(questions, counts))
     if counts.n_kept < MIN_QUESTIONS:
-        return replace(counts, status="few_questions", reason=explain_few_kept(counts))
+        return replace(counts, status="few_questions", reason=_explain_few_kept(counts))
     if counts.n_answer_error > MAX_ERROR_SHARE * counts.n_kept:
         reason = f"{counts.n_answer_error} of {counts.n_kept} answers failed, more than {MAX_ERROR_SHARE:.0%}"
         return replace(counts, status="too_many_errors", reason=reason)
@@ -133,7 +133,7 @@ def compute_dimension_score(
     return replace(counts, value=counts.n_correct / n_scored, low=low, high=high, n_scored=n_scored)
 
 
-def count_outcomes(
+def _count_outcomes(
     questions: QuestionSet, marks: Sequence[FilterMark], outcomes: Sequence[AnswerOutcome]
 ) -> DimensionScore:
     """Return the counts of a dimension's questions by decision and of its answers by outcome, as a score without a
@@ -154,7 +154,7 @@ def count_outcomes(
     )
 
 
-def explain_none_kept(questions: QuestionSet, counts: DimensionScore) -> str:
+def _explain_none_kept(questions: QuestionSet, counts: DimensionScore) -> str:
     """Return the phrase that explains why a dimension has no question to score: none was written, or filtering kept
     none.
     """
@@ -166,7 +166,7 @@ def explain_none_kept(questions: QuestionSet, counts: DimensionScore) -> str:
     )
 
 
-def explain_few_kept(counts: DimensionScore) -> str:
+def _explain_few_kept(counts: DimensionScore) -> str:
     """Return the phrase with how many questions a dimension has, how many it needs, and what would give it more."""
     kept = f"filtering kept {counts.n_kept} of {counts.n_generated} questions, and a score needs {MIN_QUESTIONS}"
     return f"{kept}: {QUESTION_REMEDIES[counts.dimension]}"
@@ -235,7 +235,7 @@ keypoints with segment_index'
     return DimensionScore(dimension, "few_questions" if n else "no_question", n_generated=n, reason=reason)
 
 
-def check_marks_and_outcomes(
+def _check_marks_and_outcomes(
     questions: QuestionSet, marks: Sequence[FilterMark], outcomes: Sequence[AnswerOutcome], on_error: str
 ) -> None:
     """Raise ValueError unless every question has a mark, every kept one an outcome, and `on_error` is "exclude" or

@@ -50,7 +50,7 @@ def align(reference_spans: npt.ArrayLike, predicted_spans: npt.ArrayLike, *, com
     predictions, reversed_predictions = convert_spans("predicted_spans", predicted_spans)
     n_swapped = reversed_references + reversed_predictions
     warn_about_swapped_spans(n_swapped)
-    return align_stack(references[None], predictions[None], [n_swapped], is_official_compat(compat))[0]
+    return _align_stack(references[None], predictions[None], [n_swapped], is_official_compat(compat))[0]
 
 
 def align_batch(
@@ -78,7 +78,7 @@ def align_batch(
     shapes = [((len(left) + 1, len(right) + 1),) for left, right in zip(references, predictions, strict=True)]
     for members in group_equal_shapes(shapes):
         reference_stack, prediction_stack = (np.stack([side[i] for i in members]) for side in (references, predictions))
-        aligned = align_stack(reference_stack, prediction_stack, [n_swapped[i] for i in members], official)
+        aligned = _align_stack(reference_stack, prediction_stack, [n_swapped[i] for i in members], official)
         alignments.update(zip(members, aligned, strict=True))
     return [alignments[i] for i in range(len(references))]
 
@@ -92,7 +92,7 @@ def is_official_compat(compat: Compat | None) -> bool:
     return compat == "official"
 
 
-def align_stack(
+def _align_stack(
     references: FloatArray, predictions: FloatArray, n_swapped: list[int], official: bool
 ) -> list[Alignment]:
     """Return the alignments of videos with equal numbers of segments, in order, given their spans (videos, N, 2) and
@@ -110,12 +110,12 @@ def align_stack(
     total = compute_best_totals(iou)
     path = find_official_path(total) if official else find_optimal_path(total)
     owners = assign_owners(path, iou, official)
-    values = sum_path_iou(path, iou) if official else total[:, -1, -1]
+    values = _sum_path_iou(path, iou) if official else total[:, -1, -1]
     columns = (*(order.tolist() for order in orders), path.tolist(), owners.tolist(), values.tolist(), n_swapped)
-    return [build_alignment(*video) for video in zip(*columns, strict=True)]
+    return [_build_alignment(*video) for video in zip(*columns, strict=True)]
 
 
-def sum_path_iou(path: IntArray, iou: FloatArray) -> FloatArray:
+def _sum_path_iou(path: IntArray, iou: FloatArray) -> FloatArray:
     """Return the sum of the IoU along the path of every video, (videos,). path (videos, N): the prediction paired with
     every reference, -1 for none. iou: (videos, N, M).
     """
@@ -124,7 +124,7 @@ def sum_path_iou(path: IntArray, iou: FloatArray) -> FloatArray:
     return worth
 
 
-def build_alignment(
+def _build_alignment(
     references: list[int], predictions: list[int], path: list[int], owners: list[int], value: float, n_swapped: int
 ) -> Alignment:
     """Build one video's alignment, with segments named by their positions in the caller's input. references,

@@ -95,23 +95,23 @@ def score_alignment(
     (0.3333, 0.3333, 0.3333, 0.6666666666666666)
     """
     official = is_official_compat(compat)
-    check_reference_count(alignment, len(counts))
+    _check_reference_count(alignment, len(counts))
     values = [compute_coverage(segment, segment_average) for segment in counts]
-    total = compute_dimension_f1(alignment, values, official)
+    total = _compute_dimension_f1(alignment, values, official)
     dimensions = dict.fromkeys(dimension for segment in counts for dimension in segment)
     by_dimension = {}
     for dimension in dimensions:
         shares = [compute_coverage({dimension: segment.get(dimension, (0, 0))}) for segment in counts]
-        by_dimension[dimension] = compute_dimension_f1(alignment, shares, official)
+        by_dimension[dimension] = _compute_dimension_f1(alignment, shares, official)
     pairs = tuple(
-        build_segment_score(reference, members, counts[reference], values[reference])
+        _build_segment_score(reference, members, counts[reference], values[reference])
         for reference, members in alignment.groups.items()
     )
     status: Status = "no_reference" if total.f1 is None else "ok" if alignment.n_merged_predictions else "no_prediction"
     return AlignmentScore(status, total.f1, total.precision, total.recall, by_dimension, pairs)
 
 
-def compute_dimension_f1(alignment: Alignment, values: Sequence[float | None], official: bool) -> DimensionF1:
+def _compute_dimension_f1(alignment: Alignment, values: Sequence[float | None], official: bool) -> DimensionF1:
     """Return precision, recall and F1 from the coverage of every reference segment. values: these coverages, None for a
     segment without keypoints, which is left out with its group. All three are None where no segment has keypoints,
     precision also where no prediction counts. official: take None as 0.
@@ -128,7 +128,7 @@ def compute_dimension_f1(alignment: Alignment, values: Sequence[float | None], o
     return DimensionF1(precision, credit / n_references, 2 * credit / (n_predictions + n_references))
 
 
-def build_segment_score(
+def _build_segment_score(
     reference: int, predictions: tuple[int, ...], counts: CoverageCounts, value: float | None
 ) -> SegmentScore:
     """Build the record of one reference segment, given the predictions merged into it, its (covered, all) keypoints by
@@ -138,7 +138,7 @@ def build_segment_score(
     return SegmentScore(reference, predictions, covered, keypoints, value, dict(counts))
 
 
-def check_reference_count(alignment: Alignment, n_references: int) -> None:
+def _check_reference_count(alignment: Alignment, n_references: int) -> None:
     """Raise ValueError where the alignment has a group for a reference segment beyond the first `n_references`."""
     missing = [reference for reference in alignment.groups if reference >= n_references]
     if missing:
@@ -163,13 +163,13 @@ def compute_system_score(scores: Sequence[AlignmentScore]) -> SystemScore:
     defined = [score for score in scores if score.f1 is not None]
     dimensions = dict.fromkeys(dimension for score in scores for dimension in score.by_dimension)
     by_dimension = {
-        dimension: compute_mean(
+        dimension: _compute_mean(
             [score.by_dimension[dimension].f1 for score in defined if dimension in score.by_dimension]
         )
         for dimension in dimensions
     }
     return SystemScore(
-        mean_f1=compute_mean([score.f1 for score in defined]),
+        mean_f1=_compute_mean([score.f1 for score in defined]),
         by_dimension=by_dimension,
         n_videos=len(defined),
         n_without_prediction=sum(score.status == "no_prediction" for score in defined),
@@ -177,7 +177,7 @@ def compute_system_score(scores: Sequence[AlignmentScore]) -> SystemScore:
     )
 
 
-def compute_mean(values: Sequence[float | None]) -> float | None:
+def _compute_mean(values: Sequence[float | None]) -> float | None:
     """Return the mean of the values that are not None; None where all are."""
     numbers = [value for value in values if value is not None]
     return sum(numbers) / len(numbers) if numbers else None
@@ -209,9 +209,9 @@ def compute_temporal_score(
     iou = compute_span_iou(references, predictions)
     status: Status = "no_reference" if len(references) == 0 else "ok" if len(predictions) else "no_prediction"
     best_prediction = iou.max(axis=1, initial=0.0)
-    precision_at = compute_shares_above_levels(iou.max(axis=0, initial=0.0), levels, defined=status == "ok")
-    recall_at = compute_shares_above_levels(best_prediction, levels, defined=status != "no_reference")
-    precision, recall = compute_mean_share(precision_at), compute_mean_share(recall_at)
+    precision_at = _compute_shares_above_levels(iou.max(axis=0, initial=0.0), levels, defined=status == "ok")
+    recall_at = _compute_shares_above_levels(best_prediction, levels, defined=status != "no_reference")
+    precision, recall = _compute_mean_share(precision_at), _compute_mean_share(recall_at)
     return TemporalScore(
         status=status,
         precision=precision,
@@ -223,14 +223,14 @@ def compute_temporal_score(
     )
 
 
-def compute_shares_above_levels(best: FloatArray, levels: Sequence[float], defined: bool) -> dict[float, float | None]:
+def _compute_shares_above_levels(best: FloatArray, levels: Sequence[float], defined: bool) -> dict[float, float | None]:
     """Return by level the share of the values `best` that are strictly above it; None for all levels where `defined` is
     False.
     """
     return {level: float((best > level).mean()) if defined else None for level in levels}
 
 
-def compute_mean_share(shares: dict[float, float | None]) -> float | None:
+def _compute_mean_share(shares: dict[float, float | None]) -> float | None:
     """Return the mean of the shares that are not None; None where all are. shares: by threshold."""
     numbers = [share for share in shares.values() if share is not None]
     return float(np.mean(numbers)) if numbers else None

@@ -19,25 +19,25 @@ _INSTRUCTION = re.compile(
 )
 
 
-def ends_generically(sentences: Sequence[str]) -> bool:
+def _ends_generically(sentences: Sequence[str]) -> bool:
     """Tell whether the last of several sentences has a stock phrase."""
     return len(sentences) > 1 and has_stock_phrase(sentences[-1])
 
 
-def opens_generically(sentences: Sequence[str]) -> bool:
+def _opens_generically(sentences: Sequence[str]) -> bool:
     """Tell whether the first sentence has a stock phrase."""
     return bool(sentences) and has_stock_phrase(sentences[0])
 
 
-def repeats_itself(sentences: Sequence[str]) -> bool:
+def _repeats_itself(sentences: Sequence[str]) -> bool:
     """Tell whether a text repeats at least MIN_REPEATED_SHARE of its sequences of three words."""
     return (compute_repeated_share(list_words(" ".join(sentences))) or 0.0) >= MIN_REPEATED_SHARE
 
 
-def ends_with_list(sentences: Sequence[str]) -> bool:
+def _ends_with_list(sentences: Sequence[str]) -> bool:
     """Tell whether the last of several sentences lists two words or more, with commas and without a verb.
 
-    >>> ends_with_list(["A man runs.", "Man, dog, street."]), ends_with_list(["A man runs.", "Then, he stops."])
+    >>> _ends_with_list(["A man runs.", "Man, dog, street."]), _ends_with_list(["A man runs.", "Then, he stops."])
     (True, False)
     """
     if len(sentences) < 2:
@@ -47,16 +47,16 @@ def ends_with_list(sentences: Sequence[str]) -> bool:
     return len(items) > 1 and all(len(item) in (1, 2) and not known.intersection(item) for item in items)
 
 
-def instructs_judge(sentences: Sequence[str]) -> bool:
+def _instructs_judge(sentences: Sequence[str]) -> bool:
     """Tell whether a text addresses the judge of it instead of what there is to see."""
     return any(map(_INSTRUCTION.search, sentences))
 
 
 DETECTORS: Mapping[str, Callable[[Sequence[str]], bool]] = {
-    "generic_sentence": ends_generically,
-    "doubled_sentences": repeats_itself,
-    "noun_list": ends_with_list,
-    "stock_opening": opens_generically,
-    "hidden_instruction": instructs_judge,
+    "generic_sentence": _ends_generically,
+    "doubled_sentences": _repeats_itself,
+    "noun_list": _ends_with_list,
+    "stock_opening": _opens_generically,
+    "hidden_instruction": _instructs_judge,
 }
 """By the name of a kind of rewrite, the function that recognises its outcome by the sentences of a text."""

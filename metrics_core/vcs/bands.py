@@ -49,7 +49,7 @@ def compute_band(windows: MappingWindows) -> Band:
     if (windows.end - windows.start).max() == 1:
         floor = ceil = windows.start
     else:
-        floor, ceil = find_extreme_paths(windows)
+        floor, ceil = _find_extreme_paths(windows)
     floor_steps = compute_step_lengths(np.diff(floor))
     return Band(
         float(sum_steps(floor_steps)),
@@ -60,7 +60,7 @@ def compute_band(windows: MappingWindows) -> Band:
     )
 
 
-def find_extreme_paths(windows: MappingWindows) -> tuple[IntArray, IntArray]:
+def _find_extreme_paths(windows: MappingWindows) -> tuple[IntArray, IntArray]:
     """Return (cells of the shortest line, cells of the longest line), one cell per window as its position on the
     timeline, by a dynamic programme.
 
@@ -79,11 +79,11 @@ def find_extreme_paths(windows: MappingWindows) -> tuple[IntArray, IntArray]:
         reached = total[:, None, :] + signed[move]
         origin.append(reached.argmin(axis=2))
         total = reached.min(axis=2) + closed
-    floor, ceil = (trace_back(origin, line, int(total[line].argmin())) for line in (0, 1))
+    floor, ceil = (_trace_back(origin, line, int(total[line].argmin())) for line in (0, 1))
     return start + floor, start + ceil
 
 
-def trace_back(origin: list[IntArray], line: int, last: int) -> IntArray:
+def _trace_back(origin: list[IntArray], line: int, last: int) -> IntArray:
     """Return the cells of one line from first to last, counted from the start of their windows. origin: for every step
     the best cell before every cell, (2, width). line: 0 for the shortest line, 1 for the longest. last: the line's cell
     in the last window.

@@ -43,11 +43,11 @@ def score_stack(stack: FloatArray, gas: Sequence[float], parameters: VCSParamete
     recall = find_best_matches(stack, geometry.recall.window_cells, *context)
     return [
         [
-            combine_directions(*pair, geometry, parameters.short_text)
+            _combine_directions(*pair, geometry, parameters.short_text)
             for pair in zip(
                 gas,
-                score_direction(precision, geometry.precision, lct, parameters.short_text),
-                score_direction(recall, geometry.recall, lct, parameters.short_text),
+                _score_direction(precision, geometry.precision, lct, parameters.short_text),
+                _score_direction(recall, geometry.recall, lct, parameters.short_text),
                 strict=True,
             )
         ]
@@ -55,7 +55,7 @@ def score_stack(stack: FloatArray, gas: Sequence[float], parameters: VCSParamete
     ]
 
 
-def score_direction(matches: Matches, direction: WalkDirection, lct: float, short_text: bool) -> list[DirectionScore]:
+def _score_direction(matches: Matches, direction: WalkDirection, lct: float, short_text: bool) -> list[DirectionScore]:
     """Return LAS, NAS-D and NAS-L of every pair in one direction, in the order of the pairs, at the tolerance `lct`.
     short_text: NAS-D is 1, not 0, where no match can miss its window.
     """
@@ -77,7 +77,7 @@ def score_direction(matches: Matches, direction: WalkDirection, lct: float, shor
     ]
 
 
-def combine_directions(
+def _combine_directions(
     gas: float, precision: DirectionScore, recall: DirectionScore, geometry: ShapeGeometry, short_text: bool
 ) -> VCSResult:
     """Return the VCS of one pair from its scores in both directions. LAS, NAS-D and NAS-L are harmonic means of
@@ -90,10 +90,10 @@ def combine_directions(
     nas_f1 = harmonic_mean(distance, line)
     # A regulariser of 1 would make NAS 0, whatever the order of the matches is.
     regularizer = 0.0 if short_text and geometry.window_regularizer == 1.0 else geometry.window_regularizer
-    sas = lower_and_rescale(gas, las)
-    nas = compute_nas(nas_f1, regularizer)
+    sas = _lower_and_rescale(gas, las)
+    nas = _compute_nas(nas_f1, regularizer)
     return VCSResult(
-        vcs=lower_and_rescale(min(sas, nas), max(sas, nas)),
+        vcs=_lower_and_rescale(min(sas, nas), max(sas, nas)),
         gas=gas,
         sas=sas,
         las=las,
@@ -120,7 +120,7 @@ def combine_directions(
     )
 
 
-def lower_and_rescale(score: float, other: float) -> float:
+def _lower_and_rescale(score: float, other: float) -> float:
     """Return (score - (1 - other)) / other; 0 where this is negative, or `other` is not above 0. SAS comes from GAS and
     LAS; VCS from the smaller of SAS and NAS, with the larger as `other`.
     """
@@ -128,7 +128,7 @@ def lower_and_rescale(score: float, other: float) -> float:
     return remainder / other if other > 0 and remainder > 0 else 0.0
 
 
-def compute_nas(nas_f1: float, regularizer: float) -> float:
+def _compute_nas(nas_f1: float, regularizer: float) -> float:
     """Return NAS: `nas_f1`, the harmonic mean of NAS-D and NAS-L, rescaled so that a value up to the window regulariser
     becomes 0, and 1 stays 1.
     """

@@ -46,9 +46,9 @@ def compute_similarities(
     >>> compute_similarities([[2.0, 0.0]], [[3.0, 0.0], [0.0, 1.0]], [1.0, 0.0], [0.0, 2.0])
     (array([[1., 0.]]), 0.0)
     """
-    arrays = require_embeddings((reference_chunks, generated_chunks, reference_text, generated_text))
-    dtype = choose_dtype([arrays])
-    similarity, (gas,) = compute_stack_cosines([array[None].astype(dtype) for array in arrays], [""])
+    arrays = _require_embeddings((reference_chunks, generated_chunks, reference_text, generated_text))
+    dtype = _choose_dtype([arrays])
+    similarity, (gas,) = _compute_stack_cosines([array[None].astype(dtype) for array in arrays], [""])
     return similarity[0], gas
 
 
@@ -64,22 +64,22 @@ def compute_pair_similarities(embeddings: Iterable[Embeddings]) -> list[tuple[Fl
     >>> [(similarity.shape, gas) for similarity, gas in compute_pair_similarities([(story, story[:2], text, -text)])]
     [((3, 2), -1.0)]
     """
-    checked = [require_embeddings(pair, f" of pair {i}") for i, pair in enumerate(embeddings)]
-    dtype = choose_dtype(checked)
+    checked = [_require_embeddings(pair, f" of pair {i}") for i, pair in enumerate(embeddings)]
+    dtype = _choose_dtype(checked)
     similarities: dict[int, tuple[FloatArray, float]] = {}
     for members in group_equal_shapes([tuple(array.shape for array in arrays) for arrays in checked]):
         stack = [np.stack(arrays, dtype=dtype) for arrays in zip(*(checked[i] for i in members), strict=True)]
-        similarity, gas = compute_stack_cosines(stack, [f" of pair {i}" for i in members])
+        similarity, gas = _compute_stack_cosines(stack, [f" of pair {i}" for i in members])
         similarities.update(zip(members, zip(similarity, gas, strict=True), strict=True))
     return [similarities[i] for i in range(len(checked))]
 
 
-def choose_dtype(pairs: Iterable[Sequence[RealArray]]) -> type[np.float32] | type[np.float64]:
+def _choose_dtype(pairs: Iterable[Sequence[RealArray]]) -> type[np.float32] | type[np.float64]:
     """Return the one precision of a whole call: float32 where every array of every pair is float32, else float64."""
     return np.float32 if all(array.dtype == np.float32 for arrays in pairs for array in arrays) else np.float64
 
 
-def require_embeddings(embeddings: Embeddings, pair: str = "") -> list[RealArray]:
+def _require_embeddings(embeddings: Embeddings, pair: str = "") -> list[RealArray]:
     """Return the four embeddings of a pair as arrays, in the order of EMBEDDING_NAMES. Raises ValueError for one that
     is empty or of a wrong shape, and for unequal dimensions of both sides; `pair`, such as " of pair 3", names the
     pair.
@@ -96,7 +96,7 @@ def require_embeddings(embeddings: Embeddings, pair: str = "") -> list[RealArray
     return arrays
 
 
-def compute_stack_cosines(stack: Sequence[RealArray], pairs: Sequence[str]) -> tuple[FloatArray, list[float]]:
+def _compute_stack_cosines(stack: Sequence[RealArray], pairs: Sequence[str]) -> tuple[FloatArray, list[float]]:
     """Return the cosines (pairs, R, G) of chunks and the cosine of the whole texts of every pair. stack: the pairs'
     four arrays in the order of EMBEDDING_NAMES, stacked along a first axis. pairs: the pairs' names for errors. Raises
     ValueError for embeddings that are not finite.
@@ -107,19 +107,19 @@ def compute_stack_cosines(stack: Sequence[RealArray], pairs: Sequence[str]) -> t
     """
     reference_chunks, generated_chunks, reference_text, generated_text = stack
     r_chunks, g_chunks, r_text, g_text = (
-        compute_nonzero_lengths(name, rows, pairs) for name, rows in zip(EMBEDDING_NAMES, stack, strict=True)
+        _compute_nonzero_lengths(name, rows, pairs) for name, rows in zip(EMBEDDING_NAMES, stack, strict=True)
     )
     similarity: RealArray = reference_chunks @ generated_chunks.swapaxes(1, 2)
     similarity /= r_chunks[:, :, None]
     similarity /= g_chunks[:, None, :]
-    copy_repeated_similarities(similarity, reference_chunks, axis=0)
-    copy_repeated_similarities(similarity, generated_chunks, axis=1)
+    _copy_repeated_similarities(similarity, reference_chunks, axis=0)
+    _copy_repeated_similarities(similarity, generated_chunks, axis=1)
     gas = np.vecdot(reference_text, generated_text) / r_text / g_text
     np.clip(similarity, -1.0, 1.0, out=similarity)
     return similarity.astype(np.float64, copy=False), np.clip(gas, -1.0, 1.0).tolist()
 
 
-def copy_repeated_similarities(similarity: RealArray, chunks: RealArray, axis: int) -> None:
+def _copy_repeated_similarities(similarity: RealArray, chunks: RealArray, axis: int) -> None:
     """Copy the similarities of a chunk to every later chunk of its pair with the same embedding; `similarity` (pairs,
     R, G) is changed in place. chunks: (pairs, n, d), with n along `axis` of a pair: 0 for reference chunks, 1 for
     generated ones.
@@ -134,7 +134,7 @@ def copy_repeated_similarities(similarity: RealArray, chunks: RealArray, axis: i
         similarity[pair] = similarity[pair].take(first, axis=axis)
 
 
-def compute_nonzero_lengths(name: str, vectors: RealArray, pairs: Sequence[str]) -> RealArray:
+def _compute_nonzero_lengths(name: str, vectors: RealArray, pairs: Sequence[str]) -> RealArray:
     """Return the lengths of vectors along the last axis; for a zero vector the least positive number, so that division
     keeps it zero. Raises ValueError for a length that is not finite, with `name` and the first such pair's name in
     `pairs`.

@@ -51,7 +51,7 @@ class ShapeGeometry:
     window_regularizer: float
 
 
-def build_direction(windows: MappingWindows) -> WalkDirection:
+def _build_direction(windows: MappingWindows) -> WalkDirection:
     """Build one direction of VCS from its mapping windows: compute its tolerances, its largest penalty and its band."""
     start, end, timeline = windows.start, windows.end, windows.timeline
     pace = timeline / start.size
@@ -78,7 +78,7 @@ def build_geometry(n_ref: int, n_gen: int) -> ShapeGeometry:
     """
     n_long, n_short = max(n_ref, n_gen), min(n_ref, n_gen)
     direct = compute_direct_windows(n_long, n_short)
-    short_walk, long_walk = build_direction(direct), build_direction(compute_reverse_windows(direct))
+    short_walk, long_walk = _build_direction(direct), _build_direction(compute_reverse_windows(direct))
     precision, recall = (short_walk, long_walk) if n_ref >= n_gen else (long_walk, short_walk)
     area = int((direct.end - direct.start).sum())
     return ShapeGeometry(precision, recall, area, compute_window_regularizer(area, n_long, n_short))

@@ -25,13 +25,13 @@ def find_best_matches(
     rows: FloatArray, window_cells: IntArray, context_cutoff: float, context_window_control: float
 ) -> Matches:
     """Return the match of every walked chunk of every pair, given the similarities `rows` (pairs, walked chunks,
-    timeline). Candidates are the cells whose similarity reaches `compute_candidate_threshold`. Among a row's candidates
-    the nearest to its window wins, then the most similar, then the lowest index.
+    timeline). Candidates are the cells whose similarity reaches `_compute_candidate_threshold`. Among the candidates of
+    a row the nearest to its window wins, then the most similar, then the lowest index.
 
     All pairs have one shape. `window_cells` (walked chunks, width) lists the cells of every row's window; the last cell
     is repeated as padding.
     """
-    threshold = compute_candidate_threshold(rows.max(axis=2), context_cutoff, context_window_control)
+    threshold = _compute_candidate_threshold(rows.max(axis=2), context_cutoff, context_window_control)
     walk = np.arange(len(window_cells))
     inside = rows[:, walk[:, None], window_cells]
     index, similarity = window_cells[walk, inside.argmax(axis=2)], inside.max(axis=2)
@@ -39,13 +39,13 @@ def find_best_matches(
     pair, chunk = (similarity < threshold).nonzero()
     if pair.size:
         start, end = window_cells[chunk, 0], window_cells[chunk, -1] + 1
-        nearest, distance = find_nearest_outside_window(rows[pair, chunk], threshold[pair, chunk], start, end)
+        nearest, distance = _find_nearest_outside_window(rows[pair, chunk], threshold[pair, chunk], start, end)
         index[pair, chunk], offset[pair, chunk] = nearest, distance
         similarity[pair, chunk] = rows[pair, chunk, nearest]
     return Matches(index, similarity, offset)
 
 
-def compute_candidate_threshold(
+def _compute_candidate_threshold(
     strongest: FloatArray, context_cutoff: float, context_window_control: float
 ) -> FloatArray:
     """Return the least similarity at which a cell of a row is a candidate for the match, given the maximum of every row
@@ -63,7 +63,7 @@ def compute_candidate_threshold(
     return strongest - context / context_window_control
 
 
-def find_nearest_outside_window(
+def _find_nearest_outside_window(
     rows: FloatArray, threshold: FloatArray, start: IntArray, end: IntArray
 ) -> tuple[IntArray, IntArray]:
     """Return (index, offset) of the candidate nearest to the window, for rows (n, timeline) that have no candidate

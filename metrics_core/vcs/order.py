@@ -64,10 +64,10 @@ def compute_nas_l(match: IntArray, direction: WalkDirection, lct: float) -> tupl
         )
         for i, length in enumerate(lengths)
     ]
-    return [compute_band_fit(length, band) for length in lengths], details
+    return [_compute_band_fit(length, band) for length in lengths], details
 
 
-def compute_band_fit(length: float, band: Band) -> float:
+def _compute_band_fit(length: float, band: Band) -> float:
     """Return how well a line of this length fits a band, in [0, 1]: 1 for a length inside, length / floor length below,
     ceil length / length above.
     """

@@ -65,7 +65,7 @@ def make_random_head() -> Any:
     return torch.nn.Sequential(*layers)
 
 
-def make_adapted_encoder(adapters: Mapping[str, Any]) -> Any:
+def _make_adapted_encoder(adapters: Mapping[str, Any]) -> Any:
     """Load the bundled all-MiniLM-L6-v2 and add low-rank adapters to its weights, so that they cost no time. adapters:
     the tensors of both halves of every adapter, by name.
     """
@@ -109,7 +109,7 @@ def read_weights(file: Path) -> tuple[Any, Any]:
     head = make_random_head()
     head.load_state_dict({name[5:]: value.float() for name, value in state.items() if name.startswith("head.")})
     adapters = {name: value for name, value in state.items() if not name.startswith("head.")}
-    return make_adapted_encoder(adapters), head.eval().requires_grad_(False)
+    return _make_adapted_encoder(adapters), head.eval().requires_grad_(False)
 
 
 MAX_TOKENS = 512

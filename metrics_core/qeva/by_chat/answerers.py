@@ -50,26 +50,26 @@ def build_empty_set(dimension: Dimension, n: int, reply: ChatReply | None) -> Qu
     return QuestionSet(dimension, (), n, status=status, reason=reply.explain_failure())
 
 
-def build_unanswered_reply(reply: ChatReply | None) -> Reply:
+def _build_unanswered_reply(reply: ChatReply | None) -> Reply:
     """Build the reply to a question for a chat reply without an answer: its failure and reason. Where it is None,
     because the context is blank, the reply is an abstention.
     """
     if reply is None:
         return Reply("abstain", reason="the video or text has nothing to answer from, no frame, note or word")
-    return Reply(choose_failure(reply), reason=reply.explain_failure())
+    return Reply(_choose_failure(reply), reason=reply.explain_failure())
 
 
-def parse_judgement(reply: ChatReply) -> AnswerJudgement:
+def _parse_judgement(reply: ChatReply) -> AnswerJudgement:
     """Return the judgement in a model's reply; where it has no answer, a judgement with the status "malformed",
     "refused" or "error" and the reason.
     """
     data = find_reply_data(reply)
     if data is None:
-        return AnswerJudgement(None, choose_failure(reply), f"the answer was not judged: {reply.explain_failure()}")
+        return AnswerJudgement(None, _choose_failure(reply), f"the answer was not judged: {reply.explain_failure()}")
     return AnswerJudgement(bool(data["same"]))
 
 
-def choose_failure(reply: ChatReply) -> Failure:
+def _choose_failure(reply: ChatReply) -> Failure:
     """Return the failure of a chat reply without an answer: "malformed", "refused" or "error". A reply that was stopped
     is an "error", because asking again may help.
     """
@@ -98,13 +98,13 @@ class ChatAnswerer:
         A question with n choices is shown in n ways, the order of three events in 6, an open question in one; with more
         seeds the first way comes again, to which a model at temperature 0 gives the same answer again.
         """
-        shown = [replace(asked, question=arrange_question(asked.question, asked.seed)) for asked in questions]
+        shown = [replace(asked, question=_arrange_question(asked.question, asked.seed)) for asked in questions]
         replies = ask_chat_model(
             self._chat,
             [None if is_blank_context(asked.context) else build_answer_request(asked, self._forced) for asked in shown],
         )
         return [
-            restore_letters(parse_chat_answer(arranged.question, reply), original.question, arranged.question)
+            _restore_letters(_parse_chat_answer(arranged.question, reply), original.question, arranged.question)
             for original, arranged, reply in zip(questions, shown, replies, strict=True)
         ]
 
@@ -127,10 +127,10 @@ class ChatMatcher:
         gave none, the judgement's status and reason explain why.
         """
         requests = [build_judgement_request(question, reply.normalised or "") for question, reply in answered]
-        return [parse_judgement(reply) for reply in (self._chat.chat(requests) if requests else [])]
+        return [_parse_judgement(reply) for reply in (self._chat.chat(requests) if requests else [])]
 
 
-def arrange_question(question: Question, seed: int) -> Question:
+def _arrange_question(question: Question, seed: int) -> Question:
     """Return the question as it is shown with a seed; with seed 0 it is unchanged. Choices are rotated, so that after
     as many seeds as choices every choice has been in every place. The events of an order get other letters; an open
     question stays as it is.
@@ -143,7 +143,7 @@ def arrange_question(question: Question, seed: int) -> Question:
     return replace(question, choices=question.choices[start:] + question.choices[:start])
 
 
-def restore_letters(reply: Reply, original: Question, arranged: Question) -> Reply:
+def _restore_letters(reply: Reply, original: Question, arranged: Question) -> Reply:
     """Return the reply to a rearranged order question in the letters that the events have in the original question.
     Other replies stay as they are. arranged: the question as it was shown.
     """
@@ -153,13 +153,13 @@ def restore_letters(reply: Reply, original: Question, arranged: Question) -> Rep
     return replace(reply, normalised="".join(letters[letter] for letter in reply.normalised))
 
 
-def parse_chat_answer(shown: Question, reply: ChatReply | None) -> Reply:
+def _parse_chat_answer(shown: Question, reply: ChatReply | None) -> Reply:
     """Return the reply in a model's answer to a question; a failure or an abstention where there is no answer. shown:
     the question with its choices in the order shown. A choice is named by its letter.
     """
     data = find_reply_data(reply)
     if data is None:
-        return build_unanswered_reply(reply)
+        return _build_unanswered_reply(reply)
     raw = str(data["answer"])
     place = LETTERS.find(raw) if len(raw) == 1 and shown.kind == "choice" else -1
     if 0 <= place < len(shown.choices):

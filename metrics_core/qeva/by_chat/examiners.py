@@ -17,22 +17,22 @@ from metrics_core.qeva.records import NO, YES, Dimension, Question, QuestionKind
 from metrics_core.qeva.replies import clean_reply_text, parse_reply, parse_yes_no
 
 
-def collapse_spaces(text: str) -> str:
+def _collapse_spaces(text: str) -> str:
     """Return a text on one line, with single spaces."""
     return " ".join(text.split())
 
 
-def list_distinct_texts(texts: Sequence[str]) -> list[str]:
+def _list_distinct_texts(texts: Sequence[str]) -> list[str]:
     """Return the texts that have words, in order, each on one line; of texts with the same words only the first.
 
-    >>> list_distinct_texts(["Why?", " why ", "", "How?"])
+    >>> _list_distinct_texts(["Why?", " why ", "", "How?"])
     ['Why?', 'How?']
     """
-    first = {clean_reply_text(text): collapse_spaces(text) for text in reversed(texts)}
+    first = {clean_reply_text(text): _collapse_spaces(text) for text in reversed(texts)}
     return [first[key] for key in dict.fromkeys(map(clean_reply_text, texts)) if any(map(str.isalnum, key))]
 
 
-def parse_closed_question(
+def _parse_closed_question(
     dimension: Dimension, written: Mapping[str, Any], seed: int, category: str | None = None
 ) -> Question | None:
     """Return a question with choices as a model wrote it; None unless it has words and 2 or 4 choices that differ, one
@@ -40,10 +40,10 @@ def parse_closed_question(
     seed, as models like to put the right one first.
 
     >>> written = {"question": "Is it red?", "choices": ["No", "Yes"], "answer": "yes."}
-    >>> parse_closed_question("factuality", written, 0).choices
+    >>> _parse_closed_question("factuality", written, 0).choices
     ('yes', 'no')
     """
-    text, choices = collapse_spaces(written["question"]), list_distinct_texts(written["choices"])
+    text, choices = _collapse_spaces(written["question"]), _list_distinct_texts(written["choices"])
     if not any(map(str.isalnum, text)) or len(choices) != len(written["choices"]) or len(choices) not in (2, 4):
         return None
     is_yes_no = {parse_yes_no(clean_reply_text(choice)) for choice in choices} == {YES, NO}
@@ -58,11 +58,11 @@ def parse_closed_question(
     return replace(question, answer=key, choices=tuple(choices))
 
 
-def parse_order_question(written: Mapping[str, Any], seed: int) -> Question | None:
+def _parse_order_question(written: Mapping[str, Any], seed: int) -> Question | None:
     """Return a question for the order of three events as a model wrote it, the events under new letters by the seed.
     None unless three events differ and the answer is an order of their letters. written: "choices" and "answer".
     """
-    events = list_distinct_texts(written["choices"])
+    events = _list_distinct_texts(written["choices"])
     if len(events) != 3 or len(written["choices"]) != 3:
         return None
     as_written = Question("chronology", "order", "", "", ORDERS)
@@ -74,14 +74,14 @@ def parse_order_question(written: Mapping[str, Any], seed: int) -> Question | No
     return replace(build_order_question(range(3), in_time, new_key), events=())
 
 
-def parse_chronology_set(written: Mapping[str, Any], n: int, seed: int) -> QuestionSet:
+def _parse_chronology_set(written: Mapping[str, Any], n: int, seed: int) -> QuestionSet:
     """Return the set of usable chronology questions that a model wrote in one reply: at most n, none twice; with a
     reason where none is. written: the reply's data. seed: shuffles choices and letters.
     """
     questions: dict[tuple[str, frozenset[str]], Question] = {}
     for entry in written["questions"]:
         is_order = entry["kind"] == "order"
-        question = parse_order_question(entry, seed) if is_order else parse_closed_question("chronology", entry, seed)
+        question = _parse_order_question(entry, seed) if is_order else _parse_closed_question("chronology", entry, seed)
         if question is not None and question.kind == entry["kind"]:
             # A question about the same events is the same question, whichever letters they have.
             about = frozenset(map(clean_reply_text, question.statements if is_order else question.choices))
@@ -91,14 +91,14 @@ def parse_chronology_set(written: Mapping[str, Any], n: int, seed: int) -> Quest
     return QuestionSet("chronology", kept, n, len(written["questions"]) - len(kept), reason=reason)
 
 
-def parse_factuality_set(written: Mapping[str, Any], categories: Sequence[str], seed: int) -> QuestionSet:
+def _parse_factuality_set(written: Mapping[str, Any], categories: Sequence[str], seed: int) -> QuestionSet:
     """Return the set of usable factuality questions that a model wrote, none twice; with a reason where none is.
     written: the question of every category, or null, which is not malformed. seed: shuffles choices.
     """
     entries = [(category, written[category]) for category in categories if written.get(category) is not None]
     questions: dict[str, Question] = {}
     for category, entry in entries:
-        question = parse_closed_question("factuality", entry, seed, category)
+        question = _parse_closed_question("factuality", entry, seed, category)
         if question is not None:
             questions.setdefault(clean_reply_text(question.text), question)
     reason = None if questions else "the model wrote no usable question about the summary"
@@ -139,7 +139,7 @@ class ChatVideoExaminer:
         ]
         replies = ask_chat_model(self._chat, asked)
         texts = [
-            list_distinct_texts(data["questions"])[:n] if (data := find_reply_data(reply)) else [] for reply in replies
+            _list_distinct_texts(data["questions"])[:n] if (data := find_reply_data(reply)) else [] for reply in replies
         ]
         answers = iter(
             ask_chat_model(
@@ -152,7 +152,7 @@ class ChatVideoExaminer:
             )
         )
         return [
-            build_coverage_set(reply, n, [(text, next(answers)) for text in video_texts])
+            _build_coverage_set(reply, n, [(text, next(answers)) for text in video_texts])
             for reply, video_texts in zip(replies, texts, strict=True)
         ]
 
@@ -173,7 +173,7 @@ class ChatVideoExaminer:
         if data is None:
             return build_empty_set("chronology", self._n, reply)
         if self._form == "one_shot":
-            return parse_chronology_set(data, self._n, self._seed)
+            return _parse_chronology_set(data, self._n, self._seed)
         return build_chronology_questions(data["events"], self._n, self._seed)
 
 
@@ -202,12 +202,12 @@ class ChatSummaryExaminer:
         return [
             build_empty_set("factuality", len(CATEGORY_MEANINGS), reply)
             if (data := find_reply_data(reply)) is None
-            else parse_factuality_set(data, tuple(CATEGORY_MEANINGS), self._seed)
+            else _parse_factuality_set(data, tuple(CATEGORY_MEANINGS), self._seed)
             for reply in ask_chat_model(self._chat, asked)
         ]
 
 
-def build_coverage_set(
+def _build_coverage_set(
     reply: ChatReply | None, n: int, answered: Sequence[tuple[str, ChatReply | None]]
 ) -> QuestionSet:
     """Build the set of open questions about one video. reply: the model's reply with at most n questions. answered:
@@ -226,13 +226,13 @@ def build_coverage_set(
     questions = [
         Question("coverage", "open", text, key, statements=(key,))
         for text, answer in answered
-        if (key := parse_reference_answer(answer)) is not None
+        if (key := _parse_reference_answer(answer)) is not None
     ]
     reason = None if questions else "the model wrote no question that it could answer"
     return QuestionSet("coverage", tuple(questions), n, len(data["questions"]) - len(questions), reason=reason)
 
 
-def parse_reference_answer(reply: ChatReply | None) -> str | None:
+def _parse_reference_answer(reply: ChatReply | None) -> str | None:
     """Return the reference answer in a reply; None where there is no reply, or it fails, is empty or abstains."""
     data = find_reply_data(reply)
     return None if data is None else parse_reply(Question("coverage", "open", "", ""), data["answer"]).normalised

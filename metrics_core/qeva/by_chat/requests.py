@@ -12,7 +12,7 @@ from metrics_core.qeva.replies import ABSTAIN
 from metrics_core.qeva.score import is_empty_summary
 
 
-def build_context_parts(context: Context) -> tuple[MessagePart, ...]:
+def _build_context_parts(context: Context) -> tuple[MessagePart, ...]:
     """Return the parts of a message that show a context: () for None. Frames give an image each, after a text with its
     number and time. Notes (their events and facts) or a summary give one text.
     """
@@ -141,65 +141,65 @@ MAX_EVENTS = 20
 LETTERS = "ABCD"
 
 
-def build_object_schema(**members: Schema) -> Schema:
+def _build_object_schema(**members: Schema) -> Schema:
     """Return the JSON schema of an object with exactly these members, all required. members: the schema of every
     member, by name.
     """
     return {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
 
 
-def build_text_schema(max_length: int) -> Schema:
+def _build_text_schema(max_length: int) -> Schema:
     """Return the JSON schema of a string of at most `max_length` characters."""
     return {"type": "string", "maxLength": max_length}
 
 
-def build_list_schema(items: Schema, at_most: int) -> Schema:
+def _build_list_schema(items: Schema, at_most: int) -> Schema:
     """Return the JSON schema of a list of at most `at_most` items. items: the schema of every item."""
     return {"type": "array", "items": items, "maxItems": at_most}
 
 
-def build_enum_schema(words: Sequence[str]) -> Schema:
+def _build_enum_schema(words: Sequence[str]) -> Schema:
     """Return the JSON schema of a string that is one of these words."""
     return {"type": "string", "enum": list(words)}
 
 
-def build_question_list_schema(n: int) -> Schema:
+def _build_question_list_schema(n: int) -> Schema:
     """Return the JSON schema of {"questions": at most n texts of at most 400 characters}."""
-    return build_object_schema(questions=build_list_schema(build_text_schema(400), n))
+    return _build_object_schema(questions=_build_list_schema(_build_text_schema(400), n))
 
 
-def build_event_list_schema() -> Schema:
+def _build_event_list_schema() -> Schema:
     """Return the JSON schema of {"events": at most MAX_EVENTS (20) texts of at most 200 characters}."""
-    return build_object_schema(events=build_list_schema(build_text_schema(200), MAX_EVENTS))
+    return _build_object_schema(events=_build_list_schema(_build_text_schema(200), MAX_EVENTS))
 
 
-def build_chronology_schema(n: int) -> Schema:
+def _build_chronology_schema(n: int) -> Schema:
     """Return the JSON schema of {"questions": at most n chronology questions}, each with kind, question, choices and
     answer.
     """
-    kind = build_enum_schema(["yes_no", "choice", "order"])
-    question = build_object_schema(
+    kind = _build_enum_schema(["yes_no", "choice", "order"])
+    question = _build_object_schema(
         kind=kind,
-        question=build_text_schema(600),
-        choices=build_list_schema(build_text_schema(200), 3),
-        answer=build_text_schema(200),
+        question=_build_text_schema(600),
+        choices=_build_list_schema(_build_text_schema(200), 3),
+        answer=_build_text_schema(200),
     )
-    return build_object_schema(questions=build_list_schema(question, n))
+    return _build_object_schema(questions=_build_list_schema(question, n))
 
 
-def build_factuality_schema() -> Schema:
+def _build_factuality_schema() -> Schema:
     """Return the JSON schema of an object with a member for every category: a question with choices and answer, or
     null.
     """
-    question = build_object_schema(
-        question=build_text_schema(400),
-        choices=build_list_schema(build_text_schema(200), 4),
-        answer=build_text_schema(200),
+    question = _build_object_schema(
+        question=_build_text_schema(400),
+        choices=_build_list_schema(_build_text_schema(200), 4),
+        answer=_build_text_schema(200),
     )
-    return build_object_schema(**{category: {"anyOf": [question, {"type": "null"}]} for category in CATEGORY_MEANINGS})
+    return _build_object_schema(**{category: {"anyOf": [question, {"type": "null"}]} for category in CATEGORY_MEANINGS})
 
 
-def build_answer_schema(question: Question, forced: bool) -> Schema:
+def _build_answer_schema(question: Question, forced: bool) -> Schema:
     """Return the JSON schema of {"answer": ...}: free text for an open question, else the letters or words that may be
     answered. forced: abstaining is not among these.
 
@@ -207,17 +207,17 @@ def build_answer_schema(question: Question, forced: bool) -> Schema:
     can keep the context between questions. forced: abstaining is not among the answers.
     """
     if question.kind == "open":
-        return build_object_schema(answer=build_text_schema(800))
+        return _build_object_schema(answer=_build_text_schema(800))
     if question.kind == "choice":
         answers: tuple[str, ...] = tuple(LETTERS[: len(question.choices)])
     else:
         answers = (YES, NO) if question.kind == "yes_no" else ORDERS
-    return build_object_schema(answer=build_enum_schema(answers if forced else (*answers, ABSTAIN)))
+    return _build_object_schema(answer=_build_enum_schema(answers if forced else (*answers, ABSTAIN)))
 
 
-def build_judgement_schema() -> Schema:
+def _build_judgement_schema() -> Schema:
     """Return the JSON schema of {"same": true or false}, whether an answer gives what matters in the reference."""
-    return build_object_schema(same={"type": "boolean"})
+    return _build_object_schema(same={"type": "boolean"})
 
 
 MAX_TOKENS: Mapping[str, int] = {
@@ -232,32 +232,32 @@ MAX_TOKENS: Mapping[str, int] = {
 }
 
 
-def build_request(purpose: str, system: str, context: Context, ask: str, schema: Schema, seed: int = 0) -> ChatRequest:
+def _build_request(purpose: str, system: str, context: Context, ask: str, schema: Schema, seed: int = 0) -> ChatRequest:
     """Build the chat request that shows a context and then asks something, to be answered by JSON that fits the schema.
     purpose: a key of MAX_TOKENS, which limits the answer. system: the system prompt.
     """
-    parts = (*build_context_parts(context), TextPart(ask))
+    parts = (*_build_context_parts(context), TextPart(ask))
     return ChatRequest(purpose, system, parts, schema, PROMPT_VERSION, MAX_TOKENS[purpose], seed=seed)
 
 
 def build_coverage_request(video: VideoAsFrames | VideoNotes, n: int, seed: int) -> ChatRequest:
     """Build the request for n open questions about a video. seed: another one may give other questions."""
     ask = COVERAGE.format(n=n)
-    return build_request("coverage questions", EXAMINER, video, ask, build_question_list_schema(n), seed)
+    return _build_request("coverage questions", EXAMINER, video, ask, _build_question_list_schema(n), seed)
 
 
 def build_reference_request(video: VideoAsFrames | VideoNotes, question: str, seed: int) -> ChatRequest:
     """Build the request for the reference answer to an open question about a video."""
     ask = REFERENCE.format(abstain=ABSTAIN, question=question)
-    return build_request(
-        "reference answers", EXAMINER, video, ask, build_object_schema(answer=build_text_schema(800)), seed
+    return _build_request(
+        "reference answers", EXAMINER, video, ask, _build_object_schema(answer=_build_text_schema(800)), seed
     )
 
 
 def build_events_request(video: VideoAsFrames | VideoNotes, seed: int) -> ChatRequest:
     """Build the request for at most MAX_EVENTS (20) events of a video, in order of time."""
     ask = EVENTS.format(n=MAX_EVENTS)
-    return build_request("events", EXAMINER, video, ask, build_event_list_schema(), seed)
+    return _build_request("events", EXAMINER, video, ask, _build_event_list_schema(), seed)
 
 
 def build_chronology_request(video: VideoAsFrames | VideoNotes, n: int, seed: int) -> ChatRequest:
@@ -265,7 +265,7 @@ def build_chronology_request(video: VideoAsFrames | VideoNotes, n: int, seed: in
     may give other questions.
     """
     ask = ONE_SHOT.format(n=n)
-    return build_request("chronology questions", EXAMINER, video, ask, build_chronology_schema(n), seed)
+    return _build_request("chronology questions", EXAMINER, video, ask, _build_chronology_schema(n), seed)
 
 
 def build_factuality_request(summary: str, seed: int) -> ChatRequest:
@@ -274,7 +274,7 @@ def build_factuality_request(summary: str, seed: int) -> ChatRequest:
     """
     categories = "\n".join(f"- {category}: {meaning}" for category, meaning in CATEGORY_MEANINGS.items())
     ask = FACTUALITY.format(categories=categories)
-    return build_request("factuality questions", EXAMINER, summary, ask, build_factuality_schema(), seed)
+    return _build_request("factuality questions", EXAMINER, summary, ask, _build_factuality_schema(), seed)
 
 
 def build_answer_request(asked: ContextQuestion, forced: bool) -> ChatRequest:
@@ -285,16 +285,16 @@ def build_answer_request(asked: ContextQuestion, forced: bool) -> ChatRequest:
     may = FORCED if forced else MAY_ABSTAIN
     system = f"{CLOSED_BOOK if is_closed else ANSWERER} {may}"
     purpose = "closed-book answers" if is_closed else "answers"
-    return build_request(
-        purpose, system, asked.context, format_question(question), build_answer_schema(question, forced), asked.seed
+    return _build_request(
+        purpose, system, asked.context, _format_question(question), _build_answer_schema(question, forced), asked.seed
     )
 
 
-def format_question(question: Question) -> str:
+def _format_question(question: Question) -> str:
     """Return the words of a question and how to answer it. Choices are listed under letters; for yes_no they are in the
     instruction, and for order in the words of the question.
 
-    >>> print(format_question(Question("factuality", "choice", "What is it?", "a dog", ("a cat", "a dog"))))
+    >>> print(_format_question(Question("factuality", "choice", "What is it?", "a dog", ("a cat", "a dog"))))
     Question: What is it?
     A) a cat
     B) a dog
@@ -311,4 +311,4 @@ def build_judgement_request(question: Question, answer: str) -> ChatRequest:
     context is shown.
     """
     ask = JUDGEMENT.format(question=question.text, reference=question.answer, answer=answer)
-    return build_request("judgements", JUDGE, None, ask, build_judgement_schema())
+    return _build_request("judgements", JUDGE, None, ask, _build_judgement_schema())

@@ -231,7 +231,7 @@ class TokenF1Matcher:
         """Return one judgement for every (question, reply), in order: right where `token_f1` reaches the threshold.
         Raises ValueError for a reply whose status is not "ok".
         """
-        scores = [token_f1(require_answer(reply), question.answer) for question, reply in answered]
+        scores = [token_f1(_require_answer(reply), question.answer) for question, reply in answered]
         return [AnswerJudgement(score >= self.threshold) for score in scores]
 
 
@@ -261,7 +261,7 @@ class CosineMatcher:
         """Return the cosine, in [-1, 1] up to rounding, of every answer with its reference answer, in order. Raises
         ValueError for a reply whose status is not "ok", and BadFeature for a text without a direction.
         """
-        pairs = [(require_answer(reply), question.answer) for question, reply in answered]
+        pairs = [(_require_answer(reply), question.answer) for question, reply in answered]
         vectors = encode_unit_vectors((text for pair in pairs for text in pair), self.encoder)
         return [float(np.dot(vectors[answer], vectors[reference])) for answer, reference in pairs]
 
@@ -302,13 +302,13 @@ class EntailmentMatcher:
         the same words, None where the reference answer is too long for the model. Raises ValueError for a reply whose
         status is not "ok".
         """
-        pairs = [(require_answer(reply), question.answer) for question, reply in answered]
+        pairs = [(_require_answer(reply), question.answer) for question, reply in answered]
         answers = EntailmentCache(self.model)
         ask_fitting_pairs(answers, [pair for pair in pairs if not has_same_words(*pair)])
         return [1.0 if has_same_words(*pair) else answers.probability_by_pair.get(pair) for pair in pairs]
 
 
-def require_answer(reply: Reply) -> str:
+def _require_answer(reply: Reply) -> str:
     """Return the answer in a reply with the status "ok". Raises ValueError for a reply without an answer."""
     if reply.normalised is None:
         raise ValueError(f'A reply with the status "{reply.status}" has no answer to match: leave it out.')

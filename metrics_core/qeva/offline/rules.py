@@ -60,19 +60,19 @@ def split_clauses(sentence: str) -> list[str]:
     parts = [pieces[0]]
     for joint, piece in zip(joints, pieces[1:], strict=True):
         # A piece that is no clause belongs to what follows: in "the ball and the dog are gone" the ball is gone too.
-        if is_clause(parts[-1]):
+        if _is_clause(parts[-1]):
             parts.append(piece)
         else:
             parts[-1] += joint + piece
-    if len(parts) > 1 and not is_clause(parts[-1]):
+    if len(parts) > 1 and not _is_clause(parts[-1]):
         return [sentence]
     return [sentence] if len(parts) == 1 else [f"{part[0].upper()}{part[1:].rstrip(' .,;')}." for part in parts]
 
 
-def is_clause(text: str) -> bool:
+def _is_clause(text: str) -> bool:
     """Return whether a text has at least 4 words and something that looks like a verb.
 
-    >>> is_clause("the dog comes back"), is_clause("a tall man with a hat")
+    >>> _is_clause("the dog comes back"), _is_clause("a tall man with a hat")
     (True, False)
     """
     return len(text.split()) >= 4 and VERB.search(text) is not None

@@ -40,28 +40,28 @@ _SUBJECT = re.compile(
 )
 
 
-def is_about_camera(sentence: str) -> bool:
+def _is_about_camera(sentence: str) -> bool:
     """Return whether the subject of a sentence is the camera, or the picture that it takes.
 
-    >>> [is_about_camera(text) for text in ("Then the camera pans left.", "A man looks at the camera.")]
+    >>> [_is_about_camera(text) for text in ("Then the camera pans left.", "A man looks at the camera.")]
     [True, False]
     """
     return _CAMERA_SUBJECT.match(sentence.strip()) is not None
 
 
-def can_prove(sentence: str, statement: str) -> bool:
-    """Return whether a sentence may prove a statement. A sentence about the camera (`is_about_camera`) may prove a
+def _can_prove(sentence: str, statement: str) -> bool:
+    """Return whether a sentence may prove a statement. A sentence about the camera (`_is_about_camera`) may prove a
     statement about the camera; another one only if it names the statement's subject, and the statement does not mention
     the camera. Every other sentence may prove any statement.
 
     That the camera follows a woman does not mean that she looks at it.
 
-    >>> [can_prove("The camera turns to the crowd.", text) for text in ("He turns to the crowd.", "The crowd waits.")]
+    >>> [_can_prove("The camera turns to the crowd.", text) for text in ("He turns to the crowd.", "The crowd waits.")]
     [False, True]
-    >>> can_prove("The camera follows a woman.", "The woman looks at the camera.")
+    >>> _can_prove("The camera follows a woman.", "The woman looks at the camera.")
     False
     """
-    if not is_about_camera(sentence) or is_about_camera(statement):
+    if not _is_about_camera(sentence) or _is_about_camera(statement):
         return True
     subject = _SUBJECT.match(statement.strip())
     is_named = subject is None or subject[1].lower() in split_words(sentence)
@@ -99,7 +99,7 @@ def gather_evidence(
 ) -> list[StatementEvidence | None]:
     """Return the evidence for every statement, in order; None for a statement too long for the model. statements:
     (statement, sentences of its context). The model verifies, in every context, the r sentences most like the statement
-    that may prove it (`can_prove`). encoder: gives the similarity; None takes the share of the statement's content
+    that may prove it (`_can_prove`). encoder: gives the similarity; None takes the share of the statement's content
     words that a sentence contains.
 
     All pairs are one batch, and every distinct pair is asked once. A sentence with the statement's own words entails it
@@ -111,9 +111,9 @@ def gather_evidence(
     >>> evidence.best_sentence, evidence.probabilities.tolist()
     (1, [nan, 1.0, 0.5])
     """
-    similarities = compute_sentence_similarities(statements, encoder)
+    similarities = _compute_sentence_similarities(statements, encoder)
     nearest = [
-        [place for place in np.argsort(-row, kind="stable").tolist() if can_prove(sentences[place], statement)][:r]
+        [place for place in np.argsort(-row, kind="stable").tolist() if _can_prove(sentences[place], statement)][:r]
         for (statement, sentences), row in zip(statements, similarities, strict=True)
     ]
     answers = EntailmentCache(model)
@@ -156,7 +156,7 @@ def ask_fitting_pairs(answers: EntailmentCache, pairs: Sequence[tuple[str, str]]
             return too_long
 
 
-def compute_sentence_similarities(
+def _compute_sentence_similarities(
     statements: Sequence[tuple[str, Sequence[str]]], encoder: TextEncoder | None
 ) -> list[FloatArray]:
     """Return for every statement its similarity with each sentence of its context, as arrays (m,): cosines, or without
