@@ -67,7 +67,7 @@ def list_routes() -> list[tuple[str, str]]:
         )
         for route in app.routes
         if isinstance(route, Route)
-        for method in route.methods or ()
+        for method in sorted(route.methods or ())
     ]
     assert len(found) > 30
     return [*found, ("GET", "/look/files/look.js"), ("POST", "/graphql"), ("GET", "/asset-groups")]
