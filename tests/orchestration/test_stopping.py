@@ -37,6 +37,7 @@ from tests.assets.media_servers import LOOPBACK
 from tests.metrics_core.chat_server import Answer, loopback
 from tests.orchestration.conftest import write_manifest
 from tests.orchestration.survival import Command, Home, connect, removed, rows, until, warm_up
+from tests.orchestration.test_ui import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -71,9 +72,9 @@ AT_A_TABLE = {
     "search": "search text",
     "sql": "sql --json TABLE_QUERY",
     "db prune": "db prune",
-    "ui": "ui",
-    "look": "look d",
-    "rate": "rate d --aspect coverage",
+    "ui": "ui --port FREE_PORT",
+    "look": "look d --port FREE_PORT",
+    "rate": "rate d --aspect coverage --port FREE_PORT",
     "doctor": "doctor",
     "selections": "selections",
     "selections show": "selections show 1",
@@ -161,7 +162,11 @@ def test_every_command_is_stopped_here() -> None:
 )
 def test_a_command_that_waits_for_a_table(home: Home, tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
-    texts = {"MANIFEST": str(home.folder / "demo"), "TABLE_QUERY": "SELECT * FROM dataset"}
+    texts = {
+        "MANIFEST": str(home.folder / "demo"),
+        "TABLE_QUERY": "SELECT * FROM dataset",
+        "FREE_PORT": str(free_port()),
+    }
     arguments = [texts.get(each, each.replace("FOLDER", str(tmp_path / "empty"))) for each in AT_A_TABLE[name].split()]
     number = SIGNALS[[*AT_A_TABLE].index(name) % 2]
     with locked(home, TABLES.get(name, "dataset, selection, model")):
