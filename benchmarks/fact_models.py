@@ -33,7 +33,8 @@ from benchmarks.measure import DATA, RESULTS, save
 from metrics_core.facts.measure import measure_video
 from metrics_core.facts.models import find_fact_models
 from metrics_core.facts.screen_text import measure_text_area, read_lines_by_model
-from metrics_core.facts.speech import RATE, WINDOW, measure_speech
+from metrics_core.facts.speech import WINDOW, measure_speech
+from metrics_core.frames.sound import RATE
 
 RESULT = RESULTS / "fact_models.json"
 # Filmed clips in which a person finds no text larger than signs far away.

@@ -88,6 +88,7 @@ def loops(settings: Any) -> dict[str, Loop]:
     from assets.models.verifiers import make_verifier
     from lab.demo.build import build_manifest_rows, make_demo_clips
     from lab.encoder.data import frames_at
+    from metrics_core.ecs.verifier.model import OfflineVerifier
 
     clips = make_demo_clips(N_CLIPS, 7)
     rows = build_manifest_rows(clips)
@@ -99,7 +100,7 @@ def loops(settings: Any) -> dict[str, Loop]:
     pairs = [(text.split(". ")[0], keypoint) for text, of_video in captions for keypoint in of_video][::3]
     encoder = settings.make_text_encoder()
     images = settings.make_image_text_encoder()
-    verifier = make_verifier(settings.ecs_verifier, settings.ecs_verifier_precision)
+    verifier: Any = make_verifier(settings.ecs_verifier, settings.ecs_verifier_precision)
     pictures = [picture for clip in clips.values() for picture in frames_at(clip, range(0, clip.n_frames, 30))]
     prepared = [images.preprocess(picture) for picture in pictures]
     for model in (lambda: encoder.encode(texts[:2]), lambda: verifier.entailment(pairs[:2])):
@@ -110,12 +111,10 @@ def loops(settings: Any) -> dict[str, Loop]:
     def run_texts() -> object:
         return images.encode_texts(texts)
 
-    judge = verifier._loaded
+    judge = verifier._network[1] if isinstance(verifier, OfflineVerifier) else verifier._loaded.model
     return {
         "VCS texts": Loop(len(texts), encoder._loaded, lambda: encoder.encode(texts)),
-        "ECS pairs": Loop(
-            len(pairs), judge[1] if isinstance(judge, tuple) else judge.model, lambda: verifier.entailment(pairs)
-        ),
+        "ECS pairs": Loop(len(pairs), judge, lambda: verifier.entailment(pairs)),
         "EVQAScore frames": Loop(len(prepared), clip.visual, lambda: images.encode_preprocessed(prepared)),
         "EVQAScore texts": Loop(len(texts), tower.transformer, run_texts, tower.token_embedding, tower.ln_final),
     }

@@ -163,7 +163,7 @@ def beside(source: Source) -> None:
         name, text, content = source.name(), source.text(), source.video()
         source.put(name + source.random.choice((".mp4", ".MKV", ".avi")), content)
         source.random.choice((_as_text, _as_json, _as_subtitles, _as_both))(source, name, text, content)
-    source.pick(_unreadable, _without_video, _table_beside, *STRANGE, most=8)
+    source.pick(_unreadable, _one_of_a_pair, _table_beside, *STRANGE, most=8)
 
 
 def _as_text(source: Source, name: str, text: str, content: bytes) -> None:
@@ -235,9 +235,11 @@ def _unreadable(source: Source) -> None:
     source.n_named += 1
 
 
-def _without_video(source: Source) -> None:
-    source.put(f"{source.name()}{source.random.choice(('.txt', '.mp4'))}", "alone")
-    source.n_named += 1
+def _one_of_a_pair(source: Source) -> None:
+    """A caption without a video, which is left out, or a video without a caption, which is kept."""
+    name, suffix = source.name(), source.random.choice((".txt", ".mp4"))
+    source.put(name + suffix, "alone")
+    source.n_named += suffix == ".txt"
 
 
 def _table_beside(source: Source) -> None:

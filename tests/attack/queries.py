@@ -5,6 +5,7 @@ Run it with `python -m tests.attack.queries --queries 300 --seed 1`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -129,12 +130,12 @@ def hostile(random: Random, n: int) -> list[str]:
 
 
 def _send(query: str, campaign: Campaign) -> str:
-    """Run it; returns what the command said on standard error."""
+    """Run it; returns what the command said on standard error: a sentence, below which may stand the place."""
     done = run_command("sql", "--json", "--", query)
     campaign.counts["statements"] += 1
-    is_one_sentence = done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+    is_plain = re.fullmatch(r"error: .+\n(.+\n *\^\n)?", done.stderr) is not None
     campaign.expect(
-        done.returncode != 0 and not done.stdout and is_one_sentence,
+        done.returncode != 0 and not done.stdout and is_plain,
         f"{query!r} ended with {done.returncode}: {done.stdout[:200]!r} {done.stderr[:400]!r}",
     )
     return done.stderr
