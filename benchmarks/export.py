@@ -60,7 +60,7 @@ def copy_rows(engine: Engine, selection_id: int, path: Path) -> None:
         query = load_export_input(connection, selection_id, "copy").query
     dialect = postgresql.dialect(paramstyle="named")
     statement = str(query.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
-    with open_psycopg_transaction(engine) as connection, connection.cursor() as cursor, path.open("wb") as file:
+    with open_psycopg_transaction(engine) as driver, driver.cursor() as cursor, path.open("wb") as file:
         with cursor.copy(f"COPY ({statement}) TO STDOUT".encode()) as copy:
             for block in copy:
                 file.write(block)
