@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ class DatasetCommand(TyperCommand):
             )
             params.insert(params.index(self._option), self._place)
         super().__init__(name, params=params, **options)
+        # Typer would keep the line breaks of a docstring in all paragraphs but the first.
+        self.help = re.sub(r"(?<!\n)\n(?!\n)", " ", self.help or "")
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, without the dataset by place where the option is given."""

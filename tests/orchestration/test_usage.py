@@ -102,6 +102,11 @@ def test_the_help_begins_with_what_a_newcomer_needs() -> None:
     assert not [names for names in pairwise(columns) if not any(names)]
 
 
+def test_help_is_wrapped_by_the_width_of_the_terminal_alone() -> None:
+    help_texts = {name: (command.help or "").replace("\n\n", "") for name, command in _commands().items()}
+    assert not [name for name, text in help_texts.items() if not text or "\n" in text]
+
+
 def test_every_command_takes_its_dataset_by_place_and_by_option() -> None:
     taking = {name: each for name, each in _commands().items() if "DATASET" in {p.metavar for p in each.params}}
     assert {*taking} == {*_commands()} - {"demo", "init", "prove", "export", "sql", "ui", "dagster", "dg", "doctor"} - {
