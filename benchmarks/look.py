@@ -50,9 +50,6 @@ PAGES = {
 RATED = {
     "captions at random": ("/rate?rater=ann&aspect=coverage", "4"),
     "pairs": ("/rate?rater=ann&aspect=coverage&pairs=1", "tie"),
-    "captions drawn for two metrics": ("/rate?rater=ann&aspect=metrics&to-settle=vcs:evqa", "4"),
-    "captions drawn for two cuts": ("/rate?rater=ann&aspect=cuts&to-settle=vcs:0.3:0.5", "4"),
-    "captions drawn for two systems": ("/rate?rater=ann&aspect=systems&to-settle=system_1:system_2", "4"),
     "facts": ("/rate/facts?rater=ann", "yes"),
 }
 N_ANSWERS = 20

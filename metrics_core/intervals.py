@@ -169,43 +169,6 @@ def jackknife_estimate(
     return Estimate(value, *_t_limits(value, error, freedom, bounds))
 
 
-def confidence_sequence(
-    value: float | None,
-    jackknife_values: FloatArray,
-    expected_difference: float,
-    bounds: tuple[float, float] = (-1.0, 1.0),
-) -> Estimate:
-    """Return a statistic with an interval that stays valid if it is looked at after every new item (a confidence
-    sequence). It is wider than that of `jackknife_estimate`, which is valid for a single look. jackknife_values: the
-    statistic without each video; with fewer than two defined ones there is no interval.
-
-    All looks together miss the truth with a chance of 1 - LEVEL. expected_difference: a difference that is worth
-    finding; near it the interval is narrowest in comparison with that of a single look, and it holds for any value. No
-    limit lies outside the bounds. Without a standard error above 0, both limits are the value.
-
-    It is Robbins' (1970) mixture of normal distributions, with a variance of expected_difference squared, over the
-    possible differences, and the standard error in the place of the known one (asymptotic: Waudby-Smith and others
-    2024). Student's t takes the place of the normal distribution at the same chance, as few videos give an uncertain
-    error.
-
-    >>> estimate = confidence_sequence(0.5, np.linspace(0.48, 0.52, 30), 0.1)
-    >>> round(estimate.low, 3), round(estimate.high, 3)
-    (0.273, 0.727)
-    """
-    from scipy.special import ndtr, stdtrit
-
-    error, freedom = jackknife_error(jackknife_values)
-    if value is None or error is None:
-        return Estimate(value, None, None)
-    if error <= _ROUNDING:
-        return Estimate(value, value, value)
-    information = (expected_difference / error) ** 2
-    normal = math.sqrt((1 + 1 / information) * (math.log1p(information) - 2 * math.log(1 - LEVEL)))
-    # A chance below any float's has no quantile.
-    half = -float(stdtrit(freedom, max(1e-100, float(ndtr(-normal))))) * error
-    return Estimate(value, max(bounds[0], value - half), min(bounds[1], value + half))
-
-
 def jackknife_error(jackknife_values: FloatArray) -> tuple[float | None, int]:
     """Compute the jackknife's standard error of a statistic, and its degrees of freedom, one less than the defined
     blocks. jackknife_values: the statistic without each block of videos, NaN where undefined. (None, 0) where fewer

@@ -19,7 +19,7 @@ from assets.agreement.scales import load_scale
 from assets.ingest.scales import Scale
 from assets.promise.terms import JUDGE, uses_answers
 from db.manifest.datasets import Dataset
-from db.manifest.rating_draws import load_caption_systems, load_drawable_captions
+from db.manifest.draws import load_caption_systems, load_drawable_captions
 from db.reports.estimated_means import list_estimated_means, list_newest_selections, replace_estimated_means
 from db.reports.mean_ratings import list_rated_aspects, load_mean_ratings
 from db.scores.score_arrays import load_values
@@ -101,7 +101,7 @@ def estimate_means(connection: Connection, dataset: Dataset, helpers: Sequence[S
     means: list[EstimatedMean] = []
     for dear in _load_dear_scores(connection, dataset):
         captions = load_drawable_captions(connection, dataset, dear.seed, systems)
-        order = np.argsort(captions.chances, kind="stable")
+        order = np.argsort(captions.numbers, kind="stable")
         ids, places = captions.sample_ids, captions.system_places[order]
         is_answered = np.isin(ids, dear.sample_ids)[order]
         if is_answered.all():

@@ -78,8 +78,8 @@ class SystemCount:
 class DataSummary:
     """Counts of what a dataset holds: videos by status, samples by system, ratings by rater and by aspect, with
     quantiles of durations and of words by system. counts: the row of view dataset_summary, by column. refused: rows
-    that ingest refused, by code. labelled: samples with a label of a keypoint. n_drawn_apart: ratings that were drawn
-    for a question and are no random sample; all numbers but counts leave them out.
+    that ingest refused, by code. labelled: samples with a label of a keypoint. n_drawn_apart: ratings of chosen
+    captions, which are no random sample; all numbers but counts leave them out.
 
     rated_between: the days of the first and the last answer in a browser; None without any. repeats: how consistent
     raters are who judged the same sample twice. origins: licences and sources of the videos; None if none is known.

@@ -39,7 +39,12 @@ from assets.reports.thresholds import (
 from assets.reports.trust import MetricClaims, build_trust_summary, explain_stale_agreement, load_claims
 from assets.scores.base import Scorer
 from assets.thresholds.ratings import store_rating_thresholds
-from assets.words.labels import explain_drawn_ratings, explain_old_ratings, explain_turned_aspects, format_metric_name
+from assets.words.labels import (
+    explain_excluded_ratings,
+    explain_old_ratings,
+    explain_turned_aspects,
+    format_metric_name,
+)
 from assets.words.text import format_count
 from db.manifest.datasets import Dataset
 from db.reports.agreement import list_answers
@@ -215,7 +220,7 @@ def list_notices(
         sentence = explain_turned_aspects(data.turned_aspects)
         yield f"{sentence[0].upper()}{sentence[1:]}."
     if data.n_drawn_apart:
-        yield f"{explain_drawn_ratings(data.n_drawn_apart)}."
+        yield f"{explain_excluded_ratings(data.n_drawn_apart)}."
     if n_old := data.counts["old_ratings"]:
         yield f"{explain_old_ratings(n_old)}."
     for metric in metrics:

@@ -93,7 +93,7 @@ def load_ratings_note(connection: Connection, dataset_id: int) -> dict[str, str]
     if turned := load_turned_aspects(connection, dataset_id):
         note["lowest is best"] = explain_turned_aspects(turned)
     if n := count_excluded_ratings(connection, dataset_id):
-        note["ratings left out"] = explain_drawn_ratings(n)
+        note["ratings left out"] = explain_excluded_ratings(n)
     if n := count_old_ratings(connection, dataset_id):
         note["old ratings"] = explain_old_ratings(n)
     return note
@@ -130,15 +130,15 @@ def explain_old_ratings(n: int) -> str:
     return f"{n:,} {does} not count, since {its} changed: reelsieve rate asks for {'it' if n == 1 else 'them'} again"
 
 
-def explain_drawn_ratings(n: int) -> str:
-    """Return a sentence without a full stop: n ratings are left out of statistics, since they were drawn to settle a
-    question, and which command uses them.
+def explain_excluded_ratings(n: int) -> str:
+    """Return a sentence without a full stop: n ratings are left out of statistics, since their captions were chosen.
 
-    >>> explain_drawn_ratings(1)
-    '1 rating is left out, since it was drawn to settle a question and is no random sample: reelsieve compare uses it'
+    >>> explain_excluded_ratings(1)
+    '1 rating is left out, since its caption was chosen for a promise or a question and is no random sample'
     """
     if n == 1:
-        subject, verb, them = "1 rating is left out, since it was", "is", "it"
-    else:
-        subject, verb, them = f"{n:,} ratings are left out, since they were", "are", "them"
-    return f"{subject} drawn to settle a question and {verb} no random sample: reelsieve compare uses {them}"
+        return "1 rating is left out, since its caption was chosen for a promise or a question and is no random sample"
+    return (
+        f"{n:,} ratings are left out, since their captions were chosen for a promise or a question and are no random "
+        "sample"
+    )

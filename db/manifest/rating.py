@@ -19,6 +19,10 @@ from sqlalchemy.engine import Connection
 from db.manifest.datasets import Dataset
 from db.schema import preference, rating, sample, video
 
+CHOSEN_FIELD = "to_settle"
+"""The field of a rating's `extra` with the reason why its caption was chosen, as {"question": "promise 7"}; view
+random_rating leaves such ratings out, since they are no random sample.
+"""
 REPEAT_EVERY = 10
 """One in this many answers is the answer to a repeat."""
 MIN_REPEAT_DISTANCE = 5
@@ -125,7 +129,7 @@ def find_next_caption(
     end. The order is by a hash of the rater's seed and the caption's key. drawn: ids of captions to go through in this
     order instead; no other caption is returned then.
 
-    All raters with one seed get one order. `metrics_core.agreement.sampling` draws captions.
+    All raters with one seed get one order.
     """
     if drawn is not None:
         rated = sa.select(rating.c.sample_id).join(sample).where(rater.answer_condition, _build_text_condition(rater))

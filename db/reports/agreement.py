@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import Connection
 
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
+from db.manifest.rating import CHOSEN_FIELD
 from db.schema import (
     agreement,
     attention_check,
@@ -25,8 +26,7 @@ from db.schema import (
     wrong_span,
 )
 
-# Judgements of texts as they are now, and the part of the ratings that statistics may use: see the views. What a
-# question drew is read by db/manifest/rating.py.
+# Judgements of texts as they are now, and the part of the ratings that statistics may use: see the views.
 _RATING = ("sample_id", "rater", "aspect", "value")
 current_rating = sa.table("current_rating", *map(sa.column, (*_RATING, "extra", "goodness")))
 random_rating = sa.table("random_rating", *map(sa.column, _RATING))
@@ -85,8 +85,8 @@ def list_judged_samples(connection: Connection, dataset_id: int) -> list[JudgedS
 
 def list_ratings(connection: Connection, dataset_id: int) -> Iterator[tuple[int, str, str, float]]:
     """Yield (sample id, rater, aspect, value) of all ratings of a dataset that statistics may use, sorted by the first
-    three. Ratings of older texts are left out. So are ratings drawn by `rate --to-settle`, unless they are a random
-    sample. Captions that a rater rated and marked wrong words in, or did not, have one more row, of SPANS_ASPECT.
+    three. Ratings of older texts are left out. So are ratings of chosen captions, such as for a promise.
+    Captions that a rater rated and marked wrong words in, or did not, have one more row, of SPANS_ASPECT.
     """
     columns = tuple(random_rating.c)
     in_dataset = sample.c.dataset_id == dataset_id
@@ -98,7 +98,7 @@ def list_ratings(connection: Connection, dataset_id: int) -> Iterator[tuple[int,
 
 def _build_span_ratings(in_dataset: sa.ColumnElement[bool]) -> sa.Select[tuple[int, str, str, float]]:
     """Return the query for ratings by SPANS_ASPECT: of captions that a rater rated on a page that asks for wrong words,
-    and that were not drawn for a question.
+    and that were not chosen.
     """
     columns, mark = current_rating.c, wrong_span.c
     same_text = (mark.sample_id == sample.c.sample_id, mark.text_sha256 == sample.c.text_sha256)
@@ -107,7 +107,7 @@ def _build_span_ratings(in_dataset: sa.ColumnElement[bool]) -> sa.Select[tuple[i
     query = sa.select(columns.sample_id, columns.rater, sa.literal(SPANS_ASPECT), value).distinct()
     extra = sa.cast(columns.extra, JSONB)
     # A field of a manifest may have the name, but answers in a browser have a seed too.
-    is_asked = (extra.contains({"spans": True}), extra.has_key("seed"), ~extra.has_key("to_settle"))
+    is_asked = (extra.contains({"spans": True}), extra.has_key("seed"), ~extra.has_key(CHOSEN_FIELD))
     return query.join(sample, sample.c.sample_id == columns.sample_id).where(in_dataset, *is_asked)
 
 

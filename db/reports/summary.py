@@ -59,8 +59,8 @@ def has_synthetic_ratings(connection: Connection, dataset_id: int) -> bool:
 
 
 def count_excluded_ratings(connection: Connection, dataset_id: int) -> int:
-    """Return the number of ratings of present texts that statistics leave out. `rate --to-settle` drew their captions
-    with different chances, so they are no random sample.
+    """Return the number of ratings of present texts that statistics leave out: their captions were chosen, such as for
+    a promise, so they are no random sample.
     """
     counts = (
         sa.select(sa.func.count())

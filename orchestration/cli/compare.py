@@ -34,19 +34,15 @@ def compare(
     """Compare two scorers on the same samples: how similar their scores are, and which is closer to people."""
     from assets.agreement.compare import compare_scorers
     from assets.agreement.comparison import explain_comparison
-    from assets.agreement.question_state import explain_questions
     from assets.datasets.lookup import require_dataset
 
     stored_dataset = require_dataset(installation.engine, dataset)
-    comparison, drawn_sentences = (
-        compare_scorers(installation.engine, stored_dataset, a, b, limit),
-        explain_questions(installation.engine, stored_dataset),
-    )
+    comparison = compare_scorers(installation.engine, stored_dataset, a, b, limit)
     means = _load_means(installation, stored_dataset, comparison)
     judges = _load_steadiness(installation, stored_dataset, comparison)
     if as_json:
         estimated, steadiness = [mean.as_dict() for mean in means], [judge.as_dict() for judge in judges]
-        further = {"drawn": drawn_sentences, "estimated_means": estimated, "judges": steadiness}
+        further = {"estimated_means": estimated, "judges": steadiness}
         print_json({"dataset": dataset, **comparison.as_dict(), **further})
         return
     for sentence in explain_comparison(comparison):
@@ -56,8 +52,6 @@ def compare(
     _print_scores(comparison)
     _print_movers(comparison)
     _print_people(comparison)
-    for sentence in drawn_sentences:
-        print_sentence(f"drawn for a question: {sentence}")
     _print_means(means)
     for judge in judges:
         for sentence in judge.sentences:

@@ -15,7 +15,6 @@ from orchestration.cli.refusals import UsageError
 from orchestration.cli.served_pages import serve_pages
 
 if TYPE_CHECKING:
-    from assets.agreement.questions import DrawCache
     from orchestration.installation import Installation
 
 
@@ -39,12 +38,6 @@ def rate(
         bool,
         typer.Option("--keypoints", help="Label keypoints: does the caption state this fact? In place of --aspect."),
     ] = False,
-    to_settle: Annotated[
-        str | None,
-        typer.Option(
-            help="Draw captions that soonest settle which is better: METRIC:METRIC, METRIC:CUT:CUT, SYSTEM:SYSTEM."
-        ),
-    ] = None,
     for_promise: Annotated[
         int | None,
         typer.Option(min=1, help="Ask what this promise still needs, by its number as reelsieve promise prints it."),
@@ -69,10 +62,8 @@ def rate(
     from orchestration.web.access import TOKEN, open_page_keys
 
     if for_promise is not None:
-        if aspect is not None or pairs or keypoints or to_settle is not None:
-            raise UsageError(
-                "--for-promise has its own aspect and order: leave out --aspect, --pairs, --keypoints and --to-settle"
-            )
+        if aspect is not None or pairs or keypoints:
+            raise UsageError("--for-promise has its own aspect and order: leave out --aspect, --pairs and --keypoints")
         aspect = _print_promise(installation, dataset, for_promise)
     if (aspect is None) != keypoints:
         raise UsageError("give either --aspect, such as --aspect coverage, to rate, or --keypoints to label keypoints")
@@ -80,8 +71,6 @@ def rate(
         raise UsageError(
             "--scale, --pairs, --guidelines and --attention-check are for ratings: leave them out with --keypoints"
         )
-    if to_settle is not None and (pairs or keypoints):
-        raise UsageError("--to-settle draws captions to rate one at a time: leave out --pairs and --keypoints")
     if scale is not None and pairs:
         raise UsageError("--scale is for one caption at a time: leave it out with --pairs")
     if spans and (pairs or keypoints):
@@ -93,9 +82,6 @@ def rate(
     if attention_check is not None and aspect is not None and not pairs:
         _require_scale_ends(installation, dataset, aspect)
     setup = RatingSetup(None if guidelines is None else read_guidelines(guidelines), attention_check)
-    draws = None
-    if to_settle is not None and aspect is not None:
-        draws = _print_question(installation, dataset, aspect, to_settle, seed)
     parameters = {
         "aspect": aspect,
         "rater": rater,
@@ -103,7 +89,6 @@ def rate(
         "pairs": "1" if pairs else None,
         "spans": "1" if spans else None,
         "seed": str(seed),
-        "to-settle": to_settle,
         "for-promise": None if for_promise is None else str(for_promise),
     }
     kind = "rate/facts" if keypoints else "rate"
@@ -114,7 +99,7 @@ def rate(
         address = f"http://127.0.0.1:{port}{path}{urlencode({**given, 'rater': name, TOKEN: token})}"
         console.print(f"{name}: {address}")
     path += urlencode(given)
-    serve_pages(installation, path, dataset, port, draws, {} if aspect is None else {aspect: setup})
+    serve_pages(installation, path, dataset, port, {} if aspect is None else {aspect: setup})
 
 
 def _require_scale_ends(installation: Installation, name: str, aspect: str) -> None:
@@ -128,19 +113,6 @@ def _require_scale_ends(installation: Installation, name: str, aspect: str) -> N
             raise UsageError(
                 f"--attention-check: the scale of {aspect} has no ends, so no rating is surely low: leave it out"
             )
-
-
-def _print_question(installation: Installation, name: str, aspect: str, text: str, seed: int) -> DrawCache:
-    """Print what is known about a question so far; return the draws, which the pages use. Raises BadQuestion."""
-    from assets.agreement.question_state import compute_question_state
-    from assets.agreement.questions import DrawCache
-    from assets.datasets.lookup import require_dataset
-
-    dataset, draws = require_dataset(installation.engine, name), DrawCache(installation.engine)
-    drawn = draws.load(dataset, text, seed)
-    with installation.engine.connect() as connection:
-        console.print(compute_question_state(connection, dataset, aspect, drawn).explain())
-    return draws
 
 
 def _print_promise(installation: Installation, name: str, promise_id: int) -> str:

@@ -9,7 +9,6 @@ from orchestration.cli.output import console
 from orchestration.cli.port import check_port
 
 if TYPE_CHECKING:
-    from assets.agreement.questions import DrawCache
     from orchestration.installation import Installation
     from orchestration.look.rating import RatingSetup
 
@@ -19,12 +18,11 @@ def serve_pages(
     path: str,
     dataset: str | None,
     port: int,
-    draws: DrawCache | None = None,
     setups: Mapping[str, RatingSetup] | None = None,
 ) -> None:
     """Print the address of a page, with the token that opens all pages, and serve the pages of look and rate on this
     port of 127.0.0.1 until a signal ends the process. path: of the page in the address. dataset: one that must exist,
-    or None. draws: questions that were drawn already. setups: guidelines and attention checks, by aspect. Raises
+    or None. setups: guidelines and attention checks, by aspect. Raises
     UnknownDataset, and RequestRefused if the port is taken.
     """
     check_port(port)
@@ -36,4 +34,4 @@ def serve_pages(
         require_dataset(installation.engine, dataset)
     path += f"{'&' if '?' in path else '?'}{TOKEN}={open_page_keys(installation.home).sign()}"
     console.print(f"http://127.0.0.1:{port}{path} in a moment; Ctrl-C ends it")
-    serve_look_pages(installation, port, draws, setups)
+    serve_look_pages(installation, port, setups)

@@ -24,7 +24,6 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from assets.agreement.questions import DrawCache
 from assets.datasets.lookup import require_dataset
 from assets.promise.cache import PromiseCache
 from assets.sample_map import MapCache
@@ -114,7 +113,7 @@ FOR_A_DAY = {"Cache-Control": "private, max-age=86400"}
 class LookPages:
     """The pages below /look for samples, videos and selections, as methods from a request to a response. They read the
     database of one installation. make_scorers: makes one scorer for every metric. has_lineage: whether Dagster's pages
-    are served too. draws: a cache of draws of captions for rating; None for a new one. explain_lock: lets one score be
+    are served too. explain_lock: lets one score be
     explained at a time. setups: guidelines and attention checks, by aspect.
 
     Methods raise errors for addresses that cannot be answered; `make_app` wraps them so that errors become responses.
@@ -123,7 +122,6 @@ class LookPages:
     engine: Engine
     make_scorers: Callable[[], Mapping[str, Scorer]]
     has_lineage: bool
-    draws: DrawCache | None = None
     setups: Mapping[str, RatingSetup] = field(default_factory=dict)
     explain_lock: Lock = field(default_factory=Lock, init=False)
 
@@ -158,9 +156,8 @@ class LookPages:
         }
         routes = [Route(path, catch_page_errors(answer)) for path, answer in pages.items()]
         routes.append(Route(f"{dataset_path}/selection", catch_page_errors(self.freeze_selection), methods=["POST"]))
-        draws = self.draws or DrawCache(self.engine)
         promises = PromiseCache(self.engine, lambda: find_text_encoder(self.scorers))
-        rating = RatePages(self.engine, draws, promises, self.setups)
+        rating = RatePages(self.engine, promises, self.setups)
         routes += [*rating.list_routes(dataset_path), *SpanPages(rating).list_routes(dataset_path)]
         routes += LabelPages(self.engine).list_routes(dataset_path)
         routes += RemarkPages(self.engine).list_routes(dataset_path)

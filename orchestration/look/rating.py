@@ -18,8 +18,6 @@ from starlette.routing import Route
 
 from assets.agreement.judged import LABELS_ASPECT
 from assets.agreement.progress import Progress, compute_progress
-from assets.agreement.question_state import compute_question_state
-from assets.agreement.questions import DrawCache, QuestionDraw
 from assets.datasets.lookup import require_dataset
 from assets.ingest.hygiene import find_fault
 from assets.ingest.rejects import Reject
@@ -38,6 +36,7 @@ from db.manifest.attention_checks import (
 )
 from db.manifest.datasets import Dataset
 from db.manifest.rating import (
+    CHOSEN_FIELD,
     CaptionIds,
     CaptionToRate,
     Rater,
@@ -48,7 +47,6 @@ from db.manifest.rating import (
     list_next_captions,
     store_answer,
 )
-from db.manifest.rating_draws import DRAW_FIELD, PROMISE_QUESTION, DrawMark
 from db.manifest.rating_scales import find_scale_name
 from db.manifest.wrong_spans import list_spans
 from db.reports.agreement import SPANS_ASPECT
@@ -94,14 +92,13 @@ class RatingSetup(NamedTuple):
 class RatingSession:
     """The state of a rating page, as its address holds it. scale: a name of SCALES, or of the aspect's declared scale,
     which is in `declared` too; None if pairs are compared.
-    skipped: ids of the captions or pairs that the rater skipped. to_settle: the question that captions are drawn for;
-    "" for a random order. promise: the number of the promise that captions are asked for, or None.
+    skipped: ids of the captions or pairs that the rater skipped. promise: the number of the promise that
+    captions are asked for, or None.
     """
 
     rater: Rater
     scale: str | None
     skipped: tuple[CaptionIds, ...] = ()
-    to_settle: str = ""
     promise: int | None = None
     declared: Scale | None = None
 
@@ -182,7 +179,6 @@ class RatingSession:
         parameters = [("aspect", rater.aspect), ("rater", rater.name), ("seed", str(rater.seed))]
         parameters.append(("pairs", "1") if self.scale is None else ("scale", self.scale))
         parameters += [("spans", "1")] if rater.spans else []
-        parameters += [("to-settle", self.to_settle)] if self.to_settle else []
         parameters += [] if self.promise is None else [("for-promise", str(self.promise))]
         skipped = list(self.skipped if with_skipped else ())
         skipped += [tuple(sorted(item.sample_id for item in skip))] if skip else []
@@ -200,12 +196,11 @@ class RatingSession:
 @dataclass(frozen=True, slots=True)
 class RatePages:
     """The pages where people rate captions or compare two, as methods from a request to a response. They read and write
-    the database of one installation. draws, promises: caches of draws of captions that settle a question, and of the
-    sets of promises. setups: guidelines and attention checks, by aspect.
+    the database of one installation. promises: a cache of the sets of promises. setups: guidelines and
+    attention checks, by aspect.
     """
 
     engine: Engine
-    draws: DrawCache
     promises: PromiseCache
     setups: Mapping[str, RatingSetup]
 
@@ -224,7 +219,7 @@ class RatePages:
     def render_item(self, request: Request) -> Response:
         """Return the page with the next caption, or the next two for pairs, to rate. It has none if none is left.
         Without a rater's name or an aspect in the address, return the page that asks for them. Raises BadAnswer for an
-        address that is not valid, BadQuestion, and SelectionError for a promise that cannot be asked for.
+        address that is not valid, and SelectionError for a promise that cannot be asked for.
         """
         dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         if not parameters.get("rater") or not parameters.get("aspect"):
@@ -232,8 +227,8 @@ class RatePages:
         with self.engine.connect() as connection:
             session = parse_session(connection, dataset, parameters)
         setup = self.setups.get(session.rater.aspect, RatingSetup())
-        draw, promised = self._load_draw(session), self._load_promise(session)
-        drawn = draw.ordered_ids if draw else promised.list_next_ids() if promised else None
+        promised = self._load_promise(session)
+        drawn = promised.list_next_ids() if promised else None
         with self.engine.connect() as connection:
             items = list_next_captions(connection, session.rater, session.skipped, drawn)
             n, total = count_answers(connection, session.rater)
@@ -244,11 +239,6 @@ class RatePages:
             shown = load_caption_context(connection, dataset, items[0].video_id) if items else {}
             if items and session.rater.spans:
                 shown["words"] = split_words(items[0].text, list_spans(connection, session.rater, items[0]))
-            shown["settled"] = (
-                compute_question_state(connection, dataset, session.rater.aspect, draw).explain_blindly()
-                if draw
-                else None
-            )
         shown |= {"guidelines": setup.guidelines, "n": n, "total": total, "n_questions": n_questions}
         shown["countdown"] = explain_countdown(promised) if promised else None
         return render_look_page("rate.html", dataset=dataset.name, session=session, items=items, **shown)
@@ -283,12 +273,11 @@ class RatePages:
     def accept_answer(self, request: Request) -> Response:
         """Store the rating or preference that the address holds, or the answer to an attention check. Return JSON that
         it is stored; status 409 if the caption was answered in another window, changed or dropped meanwhile. Raises
-        BadAnswer for an address that is not valid, and BadQuestion.
+        BadAnswer for an address that is not valid.
         """
         dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
         with self.engine.connect() as connection:
             session = parse_session(connection, dataset, parameters)
-        draw = self._load_draw(session)
         with self.engine.begin() as connection:
             value, captions = session.parse_answer(parameters.get("answer", "")), parse_answered_captions(parameters)
             if value is None or len(captions) != 1 + session.rater.pairs:
@@ -306,10 +295,8 @@ class RatePages:
                 )
             if session.scale is None:
                 value = value if captions[0] < captions[1] else -value
-            if draw and (mark := draw.build_mark(captions[0][0])):
-                extra[DRAW_FIELD] = mark._asdict()
             if session.promise is not None:
-                extra[DRAW_FIELD] = _build_promise_mark(session.promise)._asdict()
+                extra[CHOSEN_FIELD] = {"question": f"promise {session.promise}"}
             is_stored = store_answer(connection, session.rater, captions, value, extra, session.skipped)
         return _build_answer_response(is_stored)
 
@@ -325,11 +312,6 @@ class RatePages:
             return None
         shown = load_caption_context(connection, session.rater.dataset, check.items[0].video_id)
         return None if shown["no_file"] and not shown["references"] else check
-
-    def _load_draw(self, session: RatingSession) -> QuestionDraw | None:
-        """Return the draw of captions for the question of a session; None for a random order. Raises BadQuestion."""
-        rater = session.rater
-        return self.draws.load(rater.dataset, session.to_settle, rater.seed) if session.to_settle else None
 
     def _load_promise(self, session: RatingSession) -> PromiseState | None:
         """Return the state of the promise that a session asks for; None for none. Raises SelectionError, and BadAnswer
@@ -374,13 +356,9 @@ def parse_session(connection: Connection, dataset: Dataset, parameters: QueryPar
         raise BadAnswer("the skipped caption or pair in the address is not valid: open the page again")
     if pairs and rater.spans:
         raise BadAnswer("wrong words are marked in one caption at a time: leave pairs or spans out of the address")
-    if pairs and parameters.get("to-settle"):
-        raise BadAnswer("captions that settle a question are drawn one at a time: leave pairs out of the address")
     promise = parse_whole_number(parameters["for-promise"]) if "for-promise" in parameters else None
-    if promise is not None and (pairs or parameters.get("to-settle")):
-        raise BadAnswer(
-            "captions for a promise have an order of their own: leave pairs and to-settle out of the address"
-        )
+    if promise is not None and pairs:
+        raise BadAnswer("captions for a promise have an order of their own: leave pairs out of the address")
     if pairs:
         return RatingSession(rater, None, skipped)
     declared = find_scale_name(connection, dataset, rater.aspect)
@@ -393,18 +371,13 @@ def parse_session(connection: Connection, dataset: Dataset, parameters: QueryPar
     if known is not None and known != scale:
         raise BadAnswer(f"{rater.aspect} is rated on the scale {known} here: use that scale, or name another aspect")
     own_scale = parse_scale(declared) if declared else None
-    return RatingSession(rater, scale, skipped, parameters.get("to-settle", ""), promise, own_scale)
+    return RatingSession(rater, scale, skipped, promise, own_scale)
 
 
 def _build_answer_response(is_stored: bool) -> Response:
     """Return the JSON response to an answer."""
     why = "your answer was not stored: the caption was answered in another window, changed or dropped meanwhile"
     return build_change_response(is_stored, "stored", why)
-
-
-def _build_promise_mark(promise_id: int) -> DrawMark:
-    """Return the mark of a rating for a promise: its captions are no random sample of the dataset."""
-    return DrawMark(f"{PROMISE_QUESTION}{promise_id}", share=1.0, key=0.0, least=None)
 
 
 def _list_item_fields(item: CaptionToRate) -> list[tuple[str, str]]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import uvicorn
 
-from assets.agreement.questions import DrawCache
 from orchestration.installation import Installation
 from orchestration.look.app import LookPages
 from orchestration.look.rating import RatingSetup
@@ -21,24 +20,20 @@ def make_look_pages(
     installation: Installation,
     *,
     has_lineage: bool,
-    draws: DrawCache | None = None,
     setups: Mapping[str, RatingSetup] | None = None,
 ) -> LookPages:
     """Return the look pages of an installation. Opens its database; scorers are made when a page needs them.
-    has_lineage: whether Dagster's pages are served too. draws: a cache of draws of captions that is filled already;
-    None for a new one. setups: guidelines and attention checks, by aspect.
+    has_lineage: whether Dagster's pages are served too. setups: guidelines and attention
+    checks, by aspect.
     """
-    return LookPages(installation.engine, lambda: installation.curation.scorers, has_lineage, draws, setups or {})
+    return LookPages(installation.engine, lambda: installation.curation.scorers, has_lineage, setups or {})
 
 
-def serve_look_pages(
-    installation: Installation, port: int, draws: DrawCache | None, setups: Mapping[str, RatingSetup] | None
-) -> None:
+def serve_look_pages(installation: Installation, port: int, setups: Mapping[str, RatingSetup] | None) -> None:
     """Serve the look pages, without Dagster, on 127.0.0.1 at this port. Runs until a signal comes, which leaves here as
-    KeyboardInterrupt. draws: a cache of draws of captions that is filled already; None for a new one.
-    setups: guidelines and attention checks, by aspect.
+    KeyboardInterrupt. setups: guidelines and attention checks, by aspect.
     """
-    look = make_look_pages(installation, has_lineage=False, draws=draws, setups=setups)
+    look = make_look_pages(installation, has_lineage=False, setups=setups)
     config = uvicorn.Config(
         RequestGuard(AccessGuard(look.make_app(), open_page_keys(installation.home)), port),
         host="127.0.0.1",

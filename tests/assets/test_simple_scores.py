@@ -15,7 +15,6 @@ from sqlalchemy.engine import Engine
 
 from assets.agreement.compare import compare_scorers
 from assets.agreement.judged import COMMON_WORDS, COSINE, LENGTH, load_judged_samples
-from assets.agreement.questions import BadQuestion, draw_for_question, parse_question
 from assets.metrics.registry import METRIC_INPUTS, METRICS, SCORERS, list_accompanying_scores, list_scoring_assets
 from assets.metrics.simple import CosineScorer, WordsInCommonScorer
 from assets.scores.base import Outcome
@@ -435,25 +434,6 @@ def test_a_cut_by_ratings_on_a_simple_score_does_not_stand_beside_itself(
     with engine.connect() as connection:
         query = "SELECT DISTINCT metric FROM dataset_thresholds WHERE method = 'ratings'"
         assert "words_in_common" in set(connection.exec_driver_sql(query).scalars())
-
-
-@pytest.mark.parametrize("text", ["vcs:cosine", "vcs:words_in_common", "vcs:words", "cosine:0.1:0.3"])
-def test_a_question_names_them_as_columns_are_named(
-    engine: Engine, clips: Dataset, judged: dict[str, float], text: str
-) -> None:
-    for shard in range(2):
-        measure_texts(engine, clips, shard, lambda _: None)
-    column = "cosine" if text.startswith("cosine") else text.partition(":")[2]
-    with engine.connect() as connection:
-        made = draw_for_question(connection, clips, parse_question(connection, clips, text), 0)
-        stored = {row.sample_id: getattr(row, column) for row in rows_of(engine).values()}
-    expected = [np.nan if (value := stored[i]) is None else float(value) for i in made.captions.sample_ids.tolist()]
-    np.testing.assert_array_equal(made.values[1], expected)
-
-
-def test_a_question_about_what_is_not_scored_says_how_to_score_it(engine: Engine, clips: Dataset) -> None:
-    with engine.connect() as connection, pytest.raises(BadQuestion, match="--dataset clips --metric cosine"):
-        parse_question(connection, clips, "cosine:0.1:0.3")
 
 
 def test_a_report_lists_them_beside_metrics_and_not_among_them(

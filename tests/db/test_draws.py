@@ -6,8 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.manifest.draws import build_draw_number, build_draw_order
-from db.manifest.rating_draws import load_drawable_captions
+from db.manifest.draws import build_draw_number, build_draw_order, load_drawable_captions
 from db.server.reader import run_read_only
 from tests.db.builders import add_sample, add_video, make_dataset
 
@@ -34,7 +33,7 @@ def test_numbers_depend_on_kind_key_and_seed_only(engine: Engine) -> None:
     assert numbers(engine, 7) != numbers(engine, 8)
 
 
-def test_numbers_spread_evenly_and_captions_are_in_the_order_of_rating_draws(engine: Engine) -> None:
+def test_numbers_spread_evenly_and_captions_have_the_same(engine: Engine) -> None:
     dataset = make_dataset(engine)
     video = add_video(engine, dataset, "v")
     for i in range(N):
@@ -47,8 +46,8 @@ def test_numbers_spread_evenly_and_captions_are_in_the_order_of_rating_draws(eng
     with engine.connect() as connection:
         query = sa.select(schema.sample.c.sample_id).order_by(*build_draw_order(3))
         order = list(connection.scalars(query))
-        captions = load_drawable_captions(connection, dataset, 3)
-    assert order == captions.sample_ids[captions.chances.argsort()].tolist()
+        captions = load_drawable_captions(connection, dataset, 3, ())
+    assert order == captions.sample_ids[captions.numbers.argsort()].tolist()
 
 
 def test_the_least_and_the_greatest_hash_stay_within_the_range(engine: Engine) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy.engine import Engine
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
 from db.manifest.rating import (
+    CHOSEN_FIELD,
     MIN_REPEAT_DISTANCE,
     REPEAT_EVERY,
     CaptionIds,
@@ -26,12 +27,16 @@ from db.manifest.rating import (
     store_answer,
     store_rating,
 )
-from db.manifest.rating_draws import load_drawn_ratings
 from db.manifest.rows import store_rows
 from db.reports.agreement import list_answers, list_judged_samples, list_preferences, list_ratings
 from db.reports.samples import load_judgements as ratings_on_page
 from db.reports.samples import load_ratings_by_sample
-from db.reports.summary import count_old_ratings, count_ratings_by_rater, load_dataset_summary
+from db.reports.summary import (
+    count_excluded_ratings,
+    count_old_ratings,
+    count_ratings_by_rater,
+    load_dataset_summary,
+)
 from db.schema import rating
 from db.schema.views import create_views
 from db.server.engine import open_psycopg_transaction
@@ -129,6 +134,21 @@ def test_a_second_answer_and_one_about_another_text_are_not_stored(
         assert list(connection.scalars(sa.select(rating.c.value))) == [2.0]
 
 
+def test_ratings_of_chosen_captions_are_no_random_sample(engine: Engine, clips: tuple[Dataset, list[int]]) -> None:
+    dataset, ids = clips
+    rater = Rater(dataset, "ann", "fun")
+    # The mark of an earlier version, which drew for a question, and a manifest's own field of the name.
+    earlier = {"question": "vcs:evqa", "share": 0.5, "key": 0.1, "least": 0.5}
+    marks: list[Any] = [{"question": "promise 7"}, earlier, "next week"]
+    for sample_id, mark in zip(ids, marks, strict=False):
+        with engine.begin() as connection:
+            assert store_rating(connection, rater, sample_id, TEXT, 2.0, {"seed": 0, CHOSEN_FIELD: mark})
+    with engine.connect() as connection:
+        assert [row[0] for row in list_ratings(connection, dataset.dataset_id)] == [ids[2]]
+        assert [each.sample_id for each in list_judged_samples(connection, dataset.dataset_id)] == [ids[2]]
+        assert count_excluded_ratings(connection, dataset.dataset_id) == 2
+
+
 def test_a_rating_of_an_older_text_counts_nowhere_and_its_caption_is_asked_again(
     engine: Engine, clips: tuple[Dataset, list[int]]
 ) -> None:
@@ -144,7 +164,6 @@ def test_a_rating_of_an_older_text_counts_nowhere_and_its_caption_is_asked_again
             return {
                 "mean": means.scalar(),
                 "random": list(list_ratings(connection, dataset.dataset_id)),
-                "drawn": [row[:2] for row in load_drawn_ratings(connection, dataset, "fun")],
                 "judged": [each.sample_id for each in list_judged_samples(connection, dataset.dataset_id)],
                 "rated": count_answers(connection, rater)[0],
                 "raters": count_ratings_by_rater(connection, dataset.dataset_id),
@@ -158,7 +177,6 @@ def test_a_rating_of_an_older_text_counts_nowhere_and_its_caption_is_asked_again
     assert now == {
         "mean": "2",
         "random": [(first, "ann", "fun", 2.0)],
-        "drawn": [(first, 2.0)],
         "judged": [first],
         "rated": 1,
         "raters": {"ann": 1},
@@ -167,7 +185,7 @@ def test_a_rating_of_an_older_text_counts_nowhere_and_its_caption_is_asked_again
         "old": 0,
     }
     change_text(engine, first, "a cat sleeps")
-    nothing = {"mean": None, "random": [], "drawn": [], "judged": [], "rated": 0, "raters": {}, "shown": {}}
+    nothing = {"mean": None, "random": [], "judged": [], "rated": 0, "raters": {}, "shown": {}}
     assert counted() == nothing | {"counts": (0, 1), "old": 1}
     with engine.connect() as connection:
         assert [(row["value"], row["is_old"]) for row in ratings_on_page(connection, first)] == [(2.0, True)]
@@ -184,7 +202,6 @@ def test_a_rating_of_an_older_text_counts_nowhere_and_its_caption_is_asked_again
         **now,
         "mean": "5",
         "random": [(first, "ann", "fun", 5.0)],
-        "drawn": [(first, 5.0)],
         "shown": {first: {"fun": {"ann": 5.0}}},
     }
 

@@ -13,7 +13,6 @@ from metrics_core.intervals import (
     Estimate,
     JackknifeStatistics,
     average_over_raters,
-    confidence_sequence,
     draw_blocks,
     jackknife_estimate,
     jackknife_means,
@@ -95,32 +94,3 @@ def test_raters_count_by_their_weights() -> None:
     found = average_over_raters(raters, [3, 1, 9])["pooled"]
     assert found.values["x"] == pytest.approx(0.3)
     assert found.jackknife_values["x"][:3] == pytest.approx([0.225, 0.35, np.nan], nan_ok=True)
-
-
-# Looking again and again.
-
-
-def test_at_any_time_few_draws_miss_the_truth_at_some_look() -> None:
-    rng, n_missed, n_missed_once = np.random.default_rng(12), 0, 0
-    looks = range(10, 401, 3)
-    for _ in range(200):
-        values = rng.normal(0.02, 0.5, 400)
-        missed, once = [], []
-        for n in looks:
-            seen = values[:n]
-            without = (seen.sum() - seen) / (n - 1)
-            for estimator, kept in ((confidence_sequence, missed), (jackknife_estimate, once)):
-                options = (0.1,) if estimator is confidence_sequence else ()
-                found = estimator(float(seen.mean()), without, *options)
-                kept.append(not found.low <= 0.02 <= found.high)
-        n_missed, n_missed_once = n_missed + any(missed), n_missed_once + any(once)
-    assert n_missed <= 10, "5 % of 200"
-    assert n_missed_once > 40, "an interval of one look is missed at some look by one draw of five"
-
-
-def test_at_any_time_nothing_undefined_is_a_number() -> None:
-    assert confidence_sequence(None, np.array([0.1, 0.2]), 0.1) == Estimate(None, None, None)
-    assert confidence_sequence(0.5, np.array([0.1]), 0.1) == Estimate(0.5, None, None)
-    assert confidence_sequence(0.5, np.full(9, 0.5), 0.1) == Estimate(0.5, 0.5, 0.5)
-    # An error so large that the chance is below any float's: the bounds.
-    assert confidence_sequence(0.5, np.array([-9e5, 9e5]), 0.001) == Estimate(0.5, -1.0, 1.0)

@@ -10,10 +10,6 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from assets.agreement.questions import draw_for_question, parse_question
-from db.manifest.datasets import find_dataset
-from db.manifest.rating import Rater, find_next_caption, store_rating
-from db.manifest.rating_draws import DRAW_FIELD
 from db.schema import rating
 from metrics_core.agreement import Estimate
 from orchestration.cli.compare import format_short_estimate
@@ -119,37 +115,6 @@ def test_what_cannot_be_compared_is_one_sentence(arguments: tuple[str, ...], cod
 )
 def test_intervals_are_short(estimate: tuple[float | None, float | None, float | None], shown: str) -> None:
     assert format_short_estimate(Estimate(*estimate)) == shown
-
-
-@pytest.mark.usefixtures("scored")
-def test_ratings_drawn_for_a_question_are_told_apart() -> None:
-    with get_installation().engine.begin() as connection:
-        dataset = find_dataset(connection, "clips")
-        assert dataset is not None
-        drawn = draw_for_question(connection, dataset, parse_question(connection, dataset, "vcs:cosine"), 0)
-        ann = Rater(dataset, "ann", "drawn")
-        for value in (1.0, 3.0, 5.0, 2.0, 4.0):
-            item = find_next_caption(connection, ann, (), drawn.ordered_ids)
-            assert item is not None
-            mark = drawn.build_mark(item.sample_id)
-            assert mark is not None
-            extra = {"seed": 0, DRAW_FIELD: mark._asdict()}
-            assert store_rating(connection, ann, item.sample_id, item.text_sha256, value, extra)
-    (sentence,) = compare("vcs_short", "vcs")["drawn"]
-    assert sentence.startswith("drawn, vcs:cosine: open")
-    shown = run_successfully("compare", "vcs_short", "vcs", "--dataset", "clips").stdout
-    assert f"drawn for a question: {sentence}" in " ".join(shown.split())
-    with get_installation().engine.begin() as connection:
-        connection.execute(sa.delete(rating).where(rating.c.aspect == "drawn"))
-    assert compare("vcs_short", "vcs")["drawn"] == []
-
-
-@pytest.mark.usefixtures("scored")
-def test_what_is_no_question_stops_rate_before_it_serves() -> None:
-    done = run_command("rate", "clips", "--aspect", "drawn", "--to-settle", "vcs:nothing")
-    assert done.returncode == 1
-    assert "'nothing' is neither a simple score (words, words_in_common, cosine) nor a system" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.usefixtures("scored")

@@ -24,7 +24,7 @@ from orchestration.installation import get_installation
 from orchestration.launch import run_ingest
 from tests.command_line import run_command
 from tests.conftest import PROJECT
-from tests.orchestration.conftest import SYSTEMS, Installation
+from tests.orchestration.conftest import Installation
 from tests.orchestration.test_ui import free_port
 
 pytestmark = pytest.mark.slow
@@ -137,10 +137,8 @@ def test_an_answer_outlives_a_kill() -> None:
         (row,) = connection.execute(sa.select(rating.c.rater, rating.c.aspect, rating.c.value)).all()
         (other,) = connection.execute(sa.select(preference.c.rater, preference.c.aspect, preference.c.value)).all()
     assert (tuple(row), tuple(other)) == (("ann", "coverage", 4.0), ("ann", "coverage", 0))
-    with started([*RATE, "--rater", "ann", "--to-settle", ":".join(SYSTEMS[:2])], signal.SIGTERM) as address:
-        page = text_of(address)
-        assert "1 of 36 rated" in page
-        assert "open so far, with 0 ratings that count" in page
+    with started([*RATE, "--rater", "ann"], signal.SIGTERM) as address:
+        assert "1 of 36 rated" in text_of(address)
 
 
 @pytest.mark.parametrize(

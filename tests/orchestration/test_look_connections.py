@@ -70,7 +70,6 @@ def fact(shown: Shown) -> dict[str, str]:
 def requests(shown: Shown) -> dict[tuple[str, str], str]:
     """An address for each method and route."""
     own, named = "/look/{dataset}", {"rater": "ann", "aspect": "coverage"}
-    settling = urlencode({**named, "to-settle": "vcs:evqa"})
     answer = urlencode({**named, "answer": "4", **about(shown, 0)})
     mark = urlencode({**named, "from": "0", "to": "1", **about(shown, 0)})
     label = urlencode({"rater": "ann", "answer": "yes", **fact(shown)})
@@ -92,7 +91,7 @@ def requests(shown: Shown) -> dict[tuple[str, str], str]:
         ("GET", f"{own}/selection"): "/look/clips/selection?sort=vcs",
         ("POST", f"{own}/selection"): "/look/clips/selection?sort=vcs",
         ("GET", f"{own}/sql"): "/look/clips/sql",
-        ("GET", f"{own}/rate"): f"/look/clips/rate?{settling}",
+        ("GET", f"{own}/rate"): f"/look/clips/rate?{urlencode(named)}",
         ("POST", f"{own}/rate"): f"/look/clips/rate?{answer}",
         ("POST", f"{own}/rate/undo"): f"/look/clips/rate/undo?{urlencode(named)}",
         ("POST", f"{own}/rate/spans"): f"/look/clips/rate/spans?{mark}",

@@ -11,14 +11,13 @@ from urllib.parse import quote, quote_plus, urlencode, urlsplit
 import pytest
 import sqlalchemy as sa
 
-from assets.agreement.questions import draw_for_question, parse_question
 from assets.ingest.scales import parse_scale
 from assets.promise.select import PromiseUnconfirmed, make_promised_selection
 from assets.promise.state import PromiseState
 from assets.promise.terms import PromiseTerms
 from db.manifest.rating import Rater
-from db.manifest.rating_draws import list_rating_questions
 from db.reports.agreement import SPANS_ASPECT, list_ratings
+from db.reports.summary import count_excluded_ratings
 from db.schema import attention_check, keypoint_label, preference, rating, rating_scale, sample, wrong_span
 from db.selection.recipes import Recipe
 from metrics_core.protocols import TextEncoder
@@ -184,28 +183,9 @@ def test_after_the_last_caption_comes_the_end(page: Page, shown: Shown, rater: s
     assert now(page) in shown.ids[:-1]
 
 
-def test_a_question_gives_the_order_and_every_answer_has_its_mark(page: Page, shown: Shown, rater: str) -> None:
-    with shown.engine.connect() as connection:
-        question = parse_question(connection, shown.dataset, "vcs:evqa")
-        drawn = draw_for_question(connection, shown.dataset, question, 0)
-    page.goto(f"/look/clips/rate?aspect=drawn&to-settle=vcs:evqa&rater={rater}")
-    seen = []
-    for _ in range(4):
-        page.get_by_text("To settle vcs:evqa: open so far").wait_for()
-        seen.append(now(page))
-        press(page, "4")
-    assert seen == drawn.ordered_ids[:4]
-    with shown.engine.connect() as connection:
-        marks = connection.execute(
-            sa.select(rating.c.sample_id, rating.c.extra["to_settle"]).where(rating.c.rater == rater)
-        )
-        assert {row[0]: row[1] for row in marks} == {i: drawn.build_mark(i)._asdict() for i in seen}  # type: ignore[union-attr]  # drawn ones have a mark
-
-
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        ("rater=a&aspect=b&to-settle=vcs:nothing", "&#39;nothing&#39; is neither a simple score"),
         ("rater=a&aspect=b&scale=1-7", "there is no scale &#39;1-7&#39;"),
         ("rater=a&aspect=%00", "NUL character"),
         (f"rater=a&aspect={quote(SPANS_ASPECT)}", "is computed from labels or marks, and not rated"),
@@ -740,8 +720,7 @@ def test_a_promise_gives_the_captions_and_the_page_counts_down(page: Page, shown
         # They are no random sample of the dataset, so no statistic takes them for one.
         counted = sa.text("SELECT count(*) FROM random_rating WHERE rater = :rater")
         assert connection.scalar(counted, {"rater": rater}) == 0
-        questions = list_rating_questions(connection, shown.dataset)
-    assert not any(question.startswith("promise") for question, _seed, _aspect in questions)
+        assert count_excluded_ratings(connection, shown.dataset.dataset_id) >= 4
     while order := [sample_id for sample_id in order if sample_id not in seen]:
         if page.get_by_text("needs no more answers").count() or not page.locator(".rate").count():
             break
