@@ -93,10 +93,11 @@ def start_embedded(home: Path) -> URL:
             if attempt:
                 break
     folder = home / "postgres"
+    is_whole = (folder / "global" / "pg_control").exists()
+    remedy = "Free disk space or memory and try again" if is_whole else "Its files are not whole: name another home"
     raise DatabaseUnavailable(
         f"the embedded Postgres in {folder} did not start ({_explain_failure(folder / 'log', last)}); its log is "
-        f"{folder / 'log'}. "
-        "Free disk space or memory and try again, or set CURATION_DB_URL to another server"
+        f"{folder / 'log'}. {remedy}, or set CURATION_DB_URL to another server"
     )
 
 
