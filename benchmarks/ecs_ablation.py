@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -24,8 +24,9 @@ from benchmarks.measure import RESULTS, alternate, save, spread
 from benchmarks.rank_agreement import correlation, pairwise_agreement
 from metrics_core.agreement import count_confusion
 from metrics_core.arrays import BoolArray, FloatArray
-from metrics_core.ecs import DEFAULT_R, Verification, list_unique_pairs, verify_keypoints, verify_with_early_exit
+from metrics_core.ecs import DEFAULT_R, Pair, RankedPremises, Verification, list_unique_pairs, verify_keypoints
 from metrics_core.ecs.verifier import make_offline_verifier
+from metrics_core.ecs.verify import EntailmentCache
 from metrics_core.models.text_encoder import make_text_encoder
 from metrics_core.protocols import EntailmentModel
 
@@ -61,10 +62,21 @@ def quality(data: DataSet, encoder: Embeddings, answers: Answers) -> Quality:
             nearest_levels = levels
             one_level = levels_of(data, scores, per_dimension=False)
             found[GLOBAL] = verify_keypoints(judged, answers, one_level[rows].tolist())
-            found[EARLY] = verify_with_early_exit(judged, answers, levels[rows].tolist())
-            assert (decisions(found[EARLY]) == decisions(found[NEAREST])).all(), "early exit decided otherwise"
+            found[EARLY] = stop_early(found[NEAREST], judged, answers, levels[rows])
     everywhere = decisions(found[EXHAUSTIVE])
     return Quality({name: row_of(data, each, everywhere) for name, each in found.items()}, nearest_levels)
+
+
+def stop_early(
+    found: Verification, plans: Sequence[RankedPremises], answers: Answers, levels: FloatArray
+) -> Verification:
+    """The same decisions, and only the passes up to the first sentence that reaches its keypoint's threshold."""
+    cache, read = EntailmentCache(answers), list[list[Pair]]()
+    cache.ask(list_unique_pairs(plans))
+    for plan, level in zip(plans, levels, strict=True):
+        reached = [probability >= level for probability in cache.list_probabilities(plan)]
+        read.append(list(plan.pairs)[: reached.index(True) + 1 if True in reached else None])
+    return replace(found, pass_counts=tuple(map(len, read)), n_pairs=len({pair for pairs in read for pair in pairs}))
 
 
 def decisions(found: Verification) -> BoolArray:
@@ -111,16 +123,15 @@ def timing(data: DataSet, levels: FloatArray, model: EntailmentModel) -> dict[st
     captions, items = [data.captions[i] for i in chosen], Items(data.captions)
     own_levels = np.concatenate([levels[items.caption == i] for i in chosen]).tolist()
     done: dict[str, Verification] = {}
-    embedding: dict[str, list[float]] = {name: [] for name in (*DEPTHS, EARLY)}
+    embedding: dict[str, list[float]] = {name: [] for name in DEPTHS}
     cpu: dict[str, list[float]] = {name: [] for name in embedding}
     lengths: dict[str, float] = {}
 
     def run(name: str) -> None:
         started, encoder = time.process_time(), Embeddings(make_text_encoder("offline"))
-        r = DEPTHS.get(name, DEFAULT_R)
+        r = DEPTHS[name]
         plans = plans_of(captions, None if r is None else encoder, r)
-        step = verify_with_early_exit if name == EARLY else verify_keypoints
-        done[name] = step(plans, Answers(model), own_levels)
+        done[name] = verify_keypoints(plans, Answers(model), own_levels)
         embedding[name].append(encoder.seconds)
         cpu[name].append(time.process_time() - started)
         lengths[name] = float(np.mean([len(premise) + len(keypoint) for premise, keypoint in list_unique_pairs(plans)]))

@@ -104,7 +104,7 @@ def savings(rows: Rows, times: Mapping[str, Any]) -> Iterator[str]:
     passes = {name: row["passes"] for name, row in rows.items()}
     fewer, exited = passes[EXHAUSTIVE] / passes[NEAREST], 1 - passes[EARLY] / passes[NEAREST]
     yield f"  {NEAREST}: {fewer:.3f} times fewer passes, exactly sum(m) / sum(min(r, m)); early exit saves {exited:.1%}"
-    every, nearest, early = (times["variants"][name] for name in (EXHAUSTIVE, NEAREST, EARLY))
+    every, nearest = (times["variants"][name] for name in (EXHAUSTIVE, NEAREST))
     longer = nearest["characters_of_planned_pairs"] / every["characters_of_planned_pairs"] - 1
     yield (
         f"  the part, {times['captions']} captions: {every['passes'] / nearest['passes']:.3f} times fewer passes, "
@@ -112,7 +112,7 @@ def savings(rows: Rows, times: Mapping[str, Any]) -> Iterator[str]:
     )
     by_wall, by_cpu = (times["share_of_pass_ratio"][clock] for clock in ("wall", "cpu"))
     yield (
-        f"  {nearest['speedup']['median']:.3f} times as fast, {early['speedup']['median']:.3f} with early exit; "
+        f"  {nearest['speedup']['median']:.3f} times as fast; "
         f"speed-up / passes {by_wall['median']:.3f} ({by_wall['low']:.3f} to {by_wall['high']:.3f}), "
         f"wanted {times['target']}; in CPU time {by_cpu['median']:.3f}"
     )
@@ -121,7 +121,7 @@ def savings(rows: Rows, times: Mapping[str, Any]) -> Iterator[str]:
 def seconds_cells(timed: Mapping[str, Any] | None) -> str:
     """Seconds of a variant and how many of them embedding took."""
     if timed is None:
-        return "as above"
+        return "not timed"
     taken, embedding = timed["seconds"], timed["embedding_s"]["median"]
     note = f", {embedding:.1f} to embed" if embedding else ""
     return f"{taken['median']:.1f} ({taken['low']:.1f} to {taken['high']:.1f}){note}"

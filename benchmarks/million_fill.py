@@ -86,9 +86,8 @@ WHERE s.dataset_id = :dataset_id AND s.shard BETWEEN :first AND :last
 ORDER BY s.shard, s.sample_id
 """
 VERDICTS = """
-INSERT INTO ecs_verdict (scorer_id, sample_id, keypoint_id, probability, sentence_index, sentence, is_lower_bound,
-                         n_passes)
-SELECT :scorer_id, s.sample_id, k.keypoint_id, 0.75, 0, s.text, false, 1
+INSERT INTO ecs_verdict (scorer_id, sample_id, keypoint_id, probability, sentence_index, sentence, n_passes)
+SELECT :scorer_id, s.sample_id, k.keypoint_id, 0.75, 0, s.text, 1
 FROM sample s JOIN keypoint k USING (video_id)
 WHERE s.dataset_id = :dataset_id AND s.shard BETWEEN :first AND :last
 ORDER BY s.shard, s.sample_id

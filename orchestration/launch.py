@@ -20,7 +20,6 @@ from assets.metrics.ecs.scorer import ECSScorer
 from assets.metrics.registry import SCORERS, build_score_asset_name, list_accompanying_scores, list_scoring_assets
 from assets.scores.draws import extend_stored_draws
 from assets.scores.pending import count_pending_by_shard, list_incomplete_shards, update_active_scorer_if_complete
-from assets.sources.frames import FACTS
 from db.manifest.datasets import Dataset
 from db.scores.pending import compute_shard_digest
 from db.scores.thresholds import list_stored_objectives
@@ -72,8 +71,8 @@ def run_scoring(
     measured too. shards: the numbers of the shards to look at; None for all. Raises UnknownDataset, UnknownShard, and
     at the end one error for all shards that failed.
 
-    Neighbouring shards share one run. Every source that knows an option gets it. Without options other than `facts`,
-    evidence that an earlier run left incomplete because of an option is completed. Other processes that score the
+    Neighbouring shards share one run. Every source that knows an option gets it. Evidence that is missing although no
+    score is, is made too. Other processes that score the
     dataset share the work: a shard is yielded by every process that scored in it.
     """
     with hold_dataset(installation.engine, dataset) as stored_dataset:
@@ -94,7 +93,7 @@ def _score_shards(
     close_dead_runs(installation.instance, installation.database_url)
     config = build_run_config(metrics, options)
     known = installation.instance.get_dynamic_partitions(str(SHARDS.name))
-    incomplete = set() if set(options) - {FACTS} else _load_outstanding_shards(installation, dataset, metrics)
+    incomplete = _load_outstanding_shards(installation, dataset, metrics)
     wanted = {
         key: n
         for key, n in _count_wanted_samples(installation, dataset, metrics, incomplete, known).items()
@@ -251,8 +250,7 @@ def run_calibration(
     or `all`. judge: have the chat model that is set as judge label at most `judge_limit` captions (None: all), and
     choose on its labels in place of people's. Raises UnknownDataset and NoJudge.
 
-    Runs three Dagster jobs at most in this process: verdicts that are missing, or only lower bounds after an early
-    exit, are computed first.
+    Runs three Dagster jobs at most in this process: verdicts that are missing are computed first.
     """
     asset, metric = ecs_thresholds.key.to_user_string(), ECSScorer.metric
     scorer = installation.curation.scorers[metric]

@@ -174,8 +174,8 @@ class Source(ABC, Generic[T]):
         return asked()
 
     def outstanding(self, engine: Engine, scorer_id: int, dataset_id: int) -> Collection[int]:
-        """Return the numbers of the shards of a dataset where one of the source's options left evidence incomplete, or
-        further answers are wished; () by default. The samples of these shards may have scores.
+        """Return the numbers of the shards of a dataset where evidence is missing, or further answers are wished; () by
+        default. The samples of these shards may have scores.
         """
         return ()
 

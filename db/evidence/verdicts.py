@@ -35,14 +35,13 @@ MANIFEST_LABEL_SOURCE = "manifest"
 class VerdictRow:
     """A verdict on one keypoint and one caption. probability: the greatest, in [0, 1], that a sentence of the caption
     entails the keypoint; sentence, sentence_index: that sentence. All three are None for a caption without sentences.
-    n_passes: number of sentences verified; is_lower_bound: whether that is not all of them.
+    n_passes: number of sentences verified.
     """
 
     keypoint_id: int
     probability: float | None
     sentence_index: int | None
     sentence: str | None
-    is_lower_bound: bool
     n_passes: int
 
 
@@ -69,49 +68,32 @@ class VerdictSet:
 class LabelledVerdict:
     """A verdict on a keypoint, with the label on it. probability: that the caption covers the keypoint; None for a
     caption without sentences. covered: the label. group: field group_id of the video, else its key; rows of one group
-    go into the same part of a split. is_lower_bound: whether some sentences were not verified.
+    go into the same part of a split.
     """
 
     shard: int
     group: str
     dimension: str
     probability: float | None
-    is_lower_bound: bool
     covered: bool
 
 
-def list_captions_to_verify(
-    connection: Connection,
-    *,
-    scorer_id: int | None,
-    dataset_id: int,
-    shard: int,
-    default_threshold: float | None = None,
-) -> list[int]:
-    """List the ids, ascending, of a shard's captions with keypoints that this scorer has still to verify. These have no
-    verdicts on their present texts, lack one, or were not verified far enough for the thresholds in force. scorer_id:
-    None for a scorer that is not registered yet.
-
-    A verdict that is a lower bound needs more: always without a default threshold, else if it is below the threshold in
-    force. The default applies to a dimension without a threshold of its own.
+def list_captions_to_verify(connection: Connection, *, scorer_id: int | None, dataset_id: int, shard: int) -> list[int]:
+    """List the ids, ascending, of a shard's captions with keypoints that this scorer has still to verify: these have no
+    verdicts on their present texts, or lack one. scorer_id: None for a scorer that is not registered yet.
     """
     statement = sa.text(build_statement("pending_verdicts", VERDICT_INPUTS))
-    values = {
-        "scorer_id": scorer_id,
-        "dataset_id": dataset_id,
-        "shards": [shard],
-        "default_threshold": default_threshold,
-    }
+    values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shards": [shard]}
     return list(connection.scalars(statement, values))
 
 
 def list_unfinished_shards(engine: Engine, scorer_id: int, dataset_id: int) -> set[int]:
     """Return the shards with a caption that this scorer has still to verify: its present texts have no verdicts, or
-    lack one. A verdict that is only a lower bound counts as missing too. Captions without keypoints need no verdict.
+    lack one. Captions without keypoints need no verdict.
     """
     pending = build_statement("pending_verdicts", VERDICT_INPUTS)
     statement = sa.text(f"SELECT DISTINCT shard FROM ({pending}) pending")
-    values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "default_threshold": None}
+    values = {"scorer_id": scorer_id, "dataset_id": dataset_id}
     with engine.connect() as connection:
         prepare_for_joins(connection)
         shards = connection.scalars(sa.text("SELECT shard FROM shard WHERE dataset_id = :d"), {"d": dataset_id}).all()
@@ -185,7 +167,7 @@ def _copy(connection: psycopg.Connection[Any], scorer_id: int, run_id: str, sets
 def _verdict_set(rows: Sequence[Any]) -> VerdictSet:
     first = rows[0]
     verdicts = tuple(
-        VerdictRow(r.keypoint_id, r.probability, r.sentence_index, r.sentence, r.is_lower_bound, r.n_passes)
+        VerdictRow(r.keypoint_id, r.probability, r.sentence_index, r.sentence, r.n_passes)
         for r in rows
         if r.keypoint_id is not None
     )

@@ -132,7 +132,6 @@ ecs_verdict = declare_table(
     ),
     column("sentence_index", sa.Integer, "Place of the best sentence in the caption, from 0.", nullable=True),
     text_column("sentence", "The sentence of the caption that covers the keypoint best.", nullable=True),
-    column("is_lower_bound", sa.Boolean, "Whether the verifier stopped early, so that the probability may be higher."),
     column("n_passes", sa.Integer, "Number of pairs that the verifier was given."),
     sa.ForeignKeyConstraint(
         ["scorer_id", "sample_id"], ["verdict_set.scorer_id", "verdict_set.sample_id"], ondelete="CASCADE"

@@ -3,7 +3,6 @@ SELECT s.shard,
        COALESCE(v.extra->>'group_id', v.key) AS "group",
        k.dimension,
        e.probability,
-       e.is_lower_bound,
        l.covered
 FROM current_label l
 JOIN ecs_verdict e USING (keypoint_id, sample_id)

@@ -1,5 +1,5 @@
--- The captions of some shards whose keypoints a scorer has not verified, or not for their present inputs, or not far enough:
--- a keypoint's lower bound must reach its threshold. A set with fewer verdicts than keypoints has lost one.
+-- The captions of some shards whose keypoints a scorer has not verified, or not for their present inputs.
+-- A set with fewer verdicts than keypoints has lost one.
 -- Verdicts and keypoints are counted before they are joined: a look for every caption would take many times as long.
 -- The placeholder in braces becomes one of the expressions in db/schema/inputs.py, never user input.
 WITH chosen AS (
@@ -23,19 +23,7 @@ keypoints AS (
     GROUP BY video_id),
 verdicts AS (
     SELECT c.sample_id,
-           count(*) AS n,
-           -- Few verdicts are lower bounds, so that their thresholds are looked up one by one.
-           bool_or(e.is_lower_bound
-                   AND (CAST(:default_threshold AS float8) IS NULL
-                        OR (e.probability >= COALESCE(
-                                (SELECT t.threshold
-                                 FROM keypoint k
-                                 JOIN threshold_in_force t USING (dimension)
-                                 WHERE k.keypoint_id = e.keypoint_id
-                                   AND t.scorer_id = e.scorer_id
-                                   AND t.dataset_id = c.dataset_id),
-                                CAST(:default_threshold AS float8))) IS NOT TRUE))
-               AS is_lower_bound
+           count(*) AS n
     FROM chosen c
     JOIN ecs_verdict e ON e.scorer_id = CAST(:scorer_id AS bigint) AND e.sample_id = c.sample_id
     GROUP BY c.sample_id)
@@ -47,5 +35,4 @@ JOIN keypoints k USING (video_id)
 LEFT JOIN verdicts e ON e.sample_id = c.sample_id
 WHERE c.is_changed
    OR (c.status = 'ok' AND e.n IS DISTINCT FROM k.n)
-   OR e.is_lower_bound
 ORDER BY c.sample_id

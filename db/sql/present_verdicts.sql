@@ -21,7 +21,6 @@ SELECT w.sample_id,
        e.probability,
        e.sentence_index,
        e.sentence,
-       e.is_lower_bound,
        e.n_passes
 FROM present w
 LEFT JOIN (ecs_verdict e JOIN keypoint k USING (keypoint_id))

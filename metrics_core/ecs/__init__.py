@@ -19,7 +19,7 @@ from metrics_core.ecs.premises import (
 from metrics_core.ecs.result import ECSResult, ECSWarning, Mode
 from metrics_core.ecs.score import choose_mode, compute_flat_score, compute_sodam_score
 from metrics_core.ecs.verdict import KeypointVerdict, Thresholds, combine_part_verdicts, decide_keypoint
-from metrics_core.ecs.verify import Verification, verify_keypoints, verify_with_early_exit
+from metrics_core.ecs.verify import Verification, verify_keypoints
 
 __all__ = [
     "DEFAULT_R",
@@ -43,5 +43,4 @@ __all__ = [
     "rank_nearest_sentences",
     "split_premises",
     "verify_keypoints",
-    "verify_with_early_exit",
 ]

@@ -41,18 +41,15 @@ class KeypointVerdict:
     probability and sentence are None and covered is False.
 
     The whole text corrects the probability where the verifier weighs it. Of equal sentences the best ranked counts.
-    is_lower_bound: an early exit left sentences unverified, and one of them may have a greater probability.
     """
 
     probability: float | None
     sentence: int | None
     covered: bool | None
-    is_lower_bound: bool = False
 
     def apply_threshold(self, threshold: float | None) -> KeypointVerdict:
         """Return the verdict decided anew at a threshold, without a model: covered where probability >= threshold. None
-        leaves it undecided; a keypoint without a sentence stays uncovered. Raises ValueError for NaN, and for a lower
-        bound below the threshold, because the decision then depends on sentences that were not verified.
+        leaves it undecided; a keypoint without a sentence stays uncovered. Raises ValueError for NaN.
 
         >>> KeypointVerdict(0.5, 0, covered=False).apply_threshold(0.5).covered
         True
@@ -63,13 +60,7 @@ class KeypointVerdict:
             return replace(self, covered=False)
         if threshold is None:
             return replace(self, covered=None)
-        covered = self.probability >= threshold
-        if self.is_lower_bound and not covered:
-            raise ValueError(
-                f"The keypoint was verified until its probability was {self.probability:.4f}, which does not decide "
-                f"the higher threshold {threshold:.4f}: verify it without early exit."
-            )
-        return replace(self, covered=covered)
+        return replace(self, covered=self.probability >= threshold)
 
 
 def decide_keypoint(
@@ -84,38 +75,25 @@ def decide_keypoint(
 
     >>> keypoint = RankedPremises("Someone sits.", (4, 0), ("A man rests.", "He sits."))
     >>> decide_keypoint(keypoint, [0.2, 0.9], threshold=0.8)
-    KeypointVerdict(probability=0.9, sentence=0, covered=True, is_lower_bound=False)
+    KeypointVerdict(probability=0.9, sentence=0, covered=True)
     """
     if len(probabilities) != keypoint.n_passes:
         raise ValueError(
             f"The number of probabilities is {len(probabilities)}, that of sentences of the keypoint "
             f"{keypoint.hypothesis[:80]!r} is {keypoint.n_passes}: give one per sentence, in order of rank."
         )
-    return decide_after_early_exit(keypoint, probabilities, threshold)
-
-
-def decide_after_early_exit(
-    keypoint: RankedPremises, probabilities: Sequence[float], threshold: float | None
-) -> KeypointVerdict:
-    """Return the verdict on a keypoint, given P(entailment) of its first pairs, best ranked first. If pairs are
-    missing, the probability is a lower bound; it must reach the threshold, if there is one, or a ValueError is raised.
-    Without any probability the keypoint is uncovered.
-    """
     check_probabilities(keypoint, probabilities)
     if not len(probabilities):
         return KeypointVerdict(None, None, covered=False)
     best = max(range(len(probabilities)), key=probabilities.__getitem__)
-    is_lower_bound = len(probabilities) < keypoint.n_passes
-    return KeypointVerdict(
-        float(probabilities[best]), keypoint.sentence_indices[best], None, is_lower_bound
-    ).apply_threshold(threshold)
+    return KeypointVerdict(float(probabilities[best]), keypoint.sentence_indices[best], None).apply_threshold(threshold)
 
 
 def check_probabilities(keypoint: RankedPremises, probabilities: Sequence[float]) -> None:
     """Raise ValueError, quoting the pair, for a probability that is NaN or outside [0, 1]. probabilities: P(entailment)
-    of the keypoint's first pairs, best ranked first.
+    of the keypoint's pairs, best ranked first.
     """
-    for (premise, hypothesis), probability in zip(keypoint.pairs, probabilities, strict=False):
+    for (premise, hypothesis), probability in zip(keypoint.pairs, probabilities, strict=True):
         if not 0 <= probability <= 1:
             raise ValueError(
                 f"The probability that {premise[:80]!r} entails {hypothesis[:80]!r} is {probability}: "
@@ -131,8 +109,7 @@ def combine_part_verdicts(
     parts' decisions are; None leaves it undecided. If a part has no probability, the keypoint is uncovered.
 
     The result names the caption's sentence that fits the weakest part best, because a person should look there first.
-    Raises ValueError without parts, for another `how`, and where parts of an early exit leave open whether the
-    threshold is reached.
+    Raises ValueError without parts, for another `how`, and for a threshold that is NaN.
 
     >>> parts = [KeypointVerdict(0.9, 4, covered=None), KeypointVerdict(0.4, 1, covered=None)]
     >>> [combine_part_verdicts(parts, how, threshold=0.6).covered for how in ("all", "mean")]
@@ -149,5 +126,4 @@ def combine_part_verdicts(
     if how == "all":
         return parts[weakest].apply_threshold(threshold)
     mean = sum(probabilities) / len(parts)
-    is_lower_bound = any(part.is_lower_bound for part in parts)
-    return KeypointVerdict(mean, parts[weakest].sentence, None, is_lower_bound).apply_threshold(threshold)
+    return KeypointVerdict(mean, parts[weakest].sentence, None).apply_threshold(threshold)

@@ -1,6 +1,4 @@
-"""Have an entailment model judge keypoints on their sentences: all at once, or rank by rank until the thresholds are
-reached.
-"""
+"""Have an entailment model judge keypoints on their sentences, each different pair once."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from metrics_core.ecs.premises import Pair, RankedPremises, list_unique_pairs
-from metrics_core.ecs.verdict import KeypointVerdict, check_probabilities, decide_after_early_exit, decide_keypoint
+from metrics_core.ecs.verdict import KeypointVerdict, check_probabilities, decide_keypoint
 from metrics_core.protocols import EntailmentModel, find_weigher
 
 
@@ -55,12 +53,12 @@ class EntailmentCache:
         self.probability_by_pair.update(zip(new, entailments.probabilities.tolist(), strict=True))
         self.n_truncated += int(entailments.truncated.sum())
 
-    def list_probabilities(self, keypoint: RankedPremises, n_ranks: int | None = None) -> list[float]:
-        """Return P(entailment) of a keypoint's first `n_ranks` pairs, or of all with None, best ranked first. Where the
-        model has a weigher (`find_weigher`), the probabilities are corrected by the caption's whole text. Raises
-        KeyError for a pair that was never asked, and ValueError for a probability to correct outside [0, 1].
+    def list_probabilities(self, keypoint: RankedPremises) -> list[float]:
+        """Return P(entailment) of a keypoint's pairs, best ranked first. Where the model has a weigher
+        (`find_weigher`), the probabilities are corrected by the caption's whole text. Raises KeyError for a pair that
+        was never asked, and ValueError for a probability to correct outside [0, 1].
         """
-        probabilities = [self.probability_by_pair[pair] for pair in keypoint.pairs[:n_ranks]]
+        probabilities = [self.probability_by_pair[pair] for pair in keypoint.pairs]
         if self._weigher is None or not probabilities:
             return probabilities
         check_probabilities(keypoint, probabilities)
@@ -78,7 +76,10 @@ def verify_keypoints(
     thresholds and for probabilities that `decide_keypoint` refuses.
     """
     levels = [None] * len(keypoints) if thresholds is None else thresholds
-    _check_threshold_count(levels, keypoints)
+    if len(levels) != len(keypoints):
+        raise ValueError(
+            f"The number of thresholds is {len(levels)}, that of keypoints {len(keypoints)}: give one per keypoint."
+        )
     answers = EntailmentCache(model)
     answers.ask(list_unique_pairs(keypoints))
     verdicts = tuple(
@@ -87,42 +88,3 @@ def verify_keypoints(
     )
     passes = tuple(keypoint.n_passes for keypoint in keypoints)
     return Verification(verdicts, passes, len(answers.probability_by_pair), answers.n_truncated)
-
-
-def verify_with_early_exit(
-    keypoints: Sequence[RankedPremises], model: EntailmentModel, thresholds: Sequence[float]
-) -> Verification:
-    """Return one verdict for every keypoint, in order, with the numbers of pairs judged; the keypoints may belong to
-    many captions. A keypoint's sentences are judged best ranked first, and no more of them once one reaches the
-    keypoint's threshold. The probability is a lower bound if sentences remain, and calibration cannot use it.
-
-    `verify_keypoints` covers the same keypoints with more passes, as long as the model always gives a pair the same
-    probability. One rank of all keypoints is one batch, so give the keypoints of many captions together. Errors are the
-    same as in `verify_keypoints`.
-    """
-    _check_threshold_count(thresholds, keypoints)
-    answers = EntailmentCache(model)
-    seen: list[list[float]] = [[] for _ in keypoints]
-    undecided = list(range(len(keypoints)))
-    rank = 0
-    while undecided := [i for i in undecided if rank < keypoints[i].n_passes]:
-        asked = {i: (keypoints[i].premises[rank], keypoints[i].hypothesis) for i in undecided}
-        answers.ask(list(asked.values()))
-        for i in asked:
-            seen[i] = answers.list_probabilities(keypoints[i], rank + 1)
-        # "not >=" keeps NaN among the undecided, so that `decide_after_early_exit` refuses it.
-        undecided = [i for i in undecided if not seen[i][-1] >= thresholds[i]]
-        rank += 1
-    verdicts = tuple(
-        decide_after_early_exit(keypoint, probabilities, level)
-        for keypoint, probabilities, level in zip(keypoints, seen, thresholds, strict=True)
-    )
-    return Verification(verdicts, tuple(map(len, seen)), len(answers.probability_by_pair), answers.n_truncated)
-
-
-def _check_threshold_count(thresholds: Sequence[float | None], keypoints: Sequence[RankedPremises]) -> None:
-    """Raise ValueError unless there are as many thresholds as keypoints."""
-    if len(thresholds) != len(keypoints):
-        raise ValueError(
-            f"The number of thresholds is {len(thresholds)}, that of keypoints {len(keypoints)}: give one per keypoint."
-        )

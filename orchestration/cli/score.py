@@ -45,9 +45,6 @@ def score(
     metric: Annotated[
         list[str] | None, typer.Option(help="A metric; may be given several times (default: all).")
     ] = None,
-    early_exit: Annotated[
-        bool, typer.Option("--early-exit", help="Ask a model only until a decision is certain: same scores, less work.")
-    ] = False,
     facts: Annotated[
         bool, typer.Option("--facts", help="Measure missing facts too, in the same pass over a video as its frames.")
     ] = False,
@@ -91,7 +88,6 @@ def score(
     After a stop, run the same command again: nothing is computed twice. Commands that run at once, on this or other
     machines, share the shards among them.
     """
-    from assets.metrics.registry import list_source_classes
     from orchestration.cluster.launch import run_scoring_on_ray
     from orchestration.forecasts import explain_unscorable_metrics, forecast_scoring, load_dataset_plan
     from orchestration.launch import run_facts, run_scoring
@@ -99,8 +95,6 @@ def score(
 
     wanted = _build_draw({"seed": seed, "where": where, "repeat": repeat}, draw, metric, shard)
     metrics = choose_metrics(installation, metric)
-    if early_exit and not any("early_exit" in kind.options for kind in list_source_classes(metrics).values()):
-        raise UsageError(f"--early-exit has no effect: the models of {', '.join(metrics)} cannot stop early")
     for _, sentence in explain_unscorable_metrics(installation, dataset, metrics, shard):
         print_warning(sentence)
     if dry_run:
@@ -113,7 +107,7 @@ def score(
         return
     if wanted:
         _take_draw(installation, dataset, metrics, wanted)
-    options = {name: True for name, is_set in (("early_exit", early_exit), ("facts", facts)) if is_set}
+    options = {"facts": True} if facts else {}
     run = run_scoring if engine is ScoringEngine.PROCESS else run_scoring_on_ray
     shards = [{"shard": key, **written} for key, written in run(installation, dataset, metrics, options, shard)]
     if facts:

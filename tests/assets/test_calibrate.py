@@ -373,23 +373,6 @@ def test_without_labels_a_sentence_says_what_to_do(engine: Engine, tmp_path: Pat
     assert in_force(bench) == before
 
 
-def test_labels_wait_for_verdicts_that_are_complete(engine: Engine, tmp_path: Path) -> None:
-    """Those that an early exit left are the covered ones: what remains would be no fair choice of labels."""
-    bench = Bench(engine, tmp_path)
-    said = [candidate(f"{video} told", video, "One thing. Another thing.") for video in VIDEOS]
-    bench.ingest(VIDEOS, captions=said, keypoints=keypoints(), keypoint_labels=labels())
-    assert "no keypoint with both a label and a verdict" in refused(bench)
-    bench.verify(scorer(), early_exit=True)
-    assert {row.is_lower_bound for row in bench.verdicts(idle()).values()} == {True, False}
-    for part in ("calibration", "all"):
-        assert refused(bench, part=part) == (
-            "set has labelled keypoints with only a lower bound of their probability, from an early exit: score it "
-            "without --early-exit first"
-        )
-    bench.verify(scorer())
-    assert dict(calibrated(bench).threshold_by_dimension) == by_metric(of(CHOSEN_ON))
-
-
 def test_labels_of_captions_that_say_nothing_do_not_count(engine: Engine, tmp_path: Path) -> None:
     bench = Bench(engine, tmp_path)
     silent = [candidate(f"{video} told", video, "", parse_error="no JSON") for video in VIDEOS]
@@ -405,7 +388,7 @@ def test_labels_of_captions_that_say_nothing_do_not_count(engine: Engine, tmp_pa
 
 
 def verdict(dimension: str, probability: float | None, covered: bool) -> LabelledVerdict:
-    return LabelledVerdict(0, "v", dimension, probability, False, covered)
+    return LabelledVerdict(0, "v", dimension, probability, covered)
 
 
 def test_agreement_is_counted_by_hand() -> None:

@@ -214,17 +214,6 @@ def test_ecs_shows_every_keypoint_with_the_sentence_that_decided(engine: Engine,
     ]
 
 
-def test_ecs_says_where_an_early_exit_left_a_lower_bound(engine: Engine, tmp_path: Path) -> None:
-    bench = Bench(engine, tmp_path)
-    checklist(bench)
-    scorer = ecs(ToldVerifier(told))
-    bench.run(scorer, early_exit=True)
-    best = {row["keypoint"]: row["why"] for row in explained(bench, scorer, "c").explanation.rows}
-    bounds = {name for name, sentence in best.items() if sentence.startswith("(at least) ")}
-    assert bounds
-    assert "segment_detail: It rains." not in bounds
-
-
 # Whatever the metric
 
 

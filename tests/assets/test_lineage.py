@@ -107,7 +107,7 @@ def test_the_lineage_of_ecs_has_its_thresholds_and_verdicts(filled: tuple[Engine
     thresholds = {column for asset, column in others if asset == "ecs_thresholds"}
     assert thresholds == {"dimension", "threshold"}
     assert {column for asset, column in others if asset != "ecs_thresholds"} == {
-        *("probability", "sentence_index", "sentence", "is_lower_bound", "n_passes")
+        *("probability", "sentence_index", "sentence", "n_passes")
     }
     with engine.connect() as connection:
         before = read(connection, "ecs", *ids)

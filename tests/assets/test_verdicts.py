@@ -1,23 +1,18 @@
-"""Verifying a shard: what is judged is judged once, whatever stops a run, and early exit changes no score."""
+"""Verifying a shard: what is judged is judged once, whatever stops a run, and a new threshold asks no model."""
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
-from assets.metrics.ecs.scorer import ECSScorer
 from assets.metrics.ecs.verdicts import CAPTIONS_PER_QUEUE
 from assets.scores.pending import store_scorer
 from assets.sources.cached_models import CachingVerifier
 from assets.sources.memo import CHUNK
 from tests.assets.manifests import Row, candidate, keypoint
-from tests.assets.verifying import Bench, Crash, Pair, Says, ToldVerifier, ecs, no_model
+from tests.assets.verifying import Bench, Crash, Pair, ToldVerifier, ecs, no_model
 from tests.db.builders import put_label_thresholds
 
 # The sentences of every caption, split by hand, and the keypoints of every video.
@@ -192,123 +187,15 @@ def test_a_remembering_model_answers_in_the_order_of_its_pairs(engine: Engine) -
     assert remembering.entailment([]).probabilities.shape == (0,)
 
 
-# Early exit
+# Thresholds
 
 
-def random_says(seed: int) -> Says:
-    """A probability for every pair, the same for the same pair."""
-    return lambda *pair: random.Random(f"{seed} {pair}").random()
-
-
-@pytest.fixture(scope="module")
-def drawn(module_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """The captions of above in a database that the examples of a property share, each with a verifier of its own."""
-    bench = Bench(module_engine, tmp_path_factory.mktemp("drawn"))
-    bench.ingest(POINTS, captions=CAPTIONS, keypoints=KEYPOINTS)
-    return bench
-
-
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
-@given(st.integers(0, 2**32), st.floats(0, 1), st.sampled_from([2, "all"]))
-def test_early_exit_decides_alike_in_fewer_passes(
-    drawn: Bench, seed: int, threshold: float, sentences: int | str
-) -> None:
-    says = random_says(seed)
-    how: dict[str, Any] = {"ecs_threshold": threshold, "ecs_sentences": sentences}
-    models = [ToldVerifier(says, revision=f"{name} {seed} {threshold} {sentences}") for name in ("plain", "early")]
-    plain, early = (ecs(model, **how) for model in models)
-    in_full, cut_short = drawn.run(plain), drawn.run(early, early_exit=True)
-    assert {key: (row.value, row.components["covered"]) for key, row in in_full.items()} == {
-        key: (row.value, row.components["covered"]) for key, row in cut_short.items()
-    }
-    assert set(models[1].asked) <= set(models[0].asked)
-    assert len(models[1].asked) == len(set(models[1].asked))
-    verdicts = drawn.verdicts(plain)
-    for key, bound in drawn.verdicts(early).items():
-        verdict = verdicts[key]
-        assert bound.n_passes <= verdict.n_passes
-        assert bound.is_lower_bound == (bound.n_passes < verdict.n_passes)
-        assert (bound.probability == verdict.probability) or (threshold <= bound.probability < verdict.probability)
-        assert (bound.probability >= threshold) == (verdict.probability >= threshold)
-        if not bound.is_lower_bound:
-            assert (bound.sentence, bound.sentence_index) == (verdict.sentence, verdict.sentence_index)
-    assert drawn.unverified(early, in_full=False) == set()
-
-
-def graded(premise: str, _: str) -> float:
-    """0.8 of a laugh, 0.6 of a cat, else 0.3: to stop at 0.5 is not to stop at 0.7."""
-    return 0.8 if "laughs" in premise else 0.6 if "cat" in premise else 0.3
-
-
-def bounds(bench: Bench, scorer: ECSScorer) -> set[Pair]:
-    return {key for key, row in bench.verdicts(scorer).items() if row.is_lower_bound}
-
-
-def test_what_an_early_exit_left_is_completed_by_a_run_without(bench: Bench) -> None:
-    model = ToldVerifier(graded)
-    scorer = ecs(model)
-    before = bench.run(scorer, early_exit=True)
-    left = bounds(bench, scorer)
-    assert left
-    assert len(model.asked) < len(PAIRS)
-    assert sum(bench.passes(scorer).values()) < N_PASSES
-    # Nothing is lacking for scores, nor for another early exit.
-    assert bench.unverified(scorer, in_full=False) == bench.pending(scorer) == set()
-    assert bench.verify(ecs(no_model()), early_exit=True)["captions"] == 0
-    assert bench.unverified(scorer) == {caption for caption, _ in left}
-
-    rest = ToldVerifier(graded)
-    assert bench.verify(ecs(rest))["captions"] == len({caption for caption, _ in left})
-    assert {*model.asked, *rest.asked} == PAIRS
-    assert not set(model.asked) & set(rest.asked)
-    assert bounds(bench, scorer) == set()
+@pytest.mark.parametrize(("threshold", "score"), [(0.2, 1.0), (0.9, 0.0)])
+def test_another_threshold_needs_no_model(bench: Bench, threshold: float, score: float) -> None:
+    scorer = ecs(ToldVerifier(lambda *_: 0.6))
+    bench.run(scorer)
+    put_label_thresholds(bench.engine, store_scorer(bench.engine, scorer), bench.dataset, segment_detail=threshold)
     assert bench.unverified(scorer) == set()
-    assert sum(bench.passes(scorer).values()) == N_PASSES
-    assert bench.pending(scorer) == set()
-    assert bench.scores(scorer) == before
-
-
-def raise_threshold(bench: Bench, scorer: ECSScorer, value: float) -> None:
-    """As a calibration does it."""
-    put_label_thresholds(bench.engine, store_scorer(bench.engine, scorer), bench.dataset, segment_detail=value)
-
-
-def test_a_raised_threshold_makes_an_early_exit_verify_the_undecided(bench: Bench) -> None:
-    model = ToldVerifier(graded)
-    scorer = ecs(model)
-    bench.run(scorer, early_exit=True)
-    verdicts = bench.verdicts(scorer)
-    undecided = {pair[0] for pair in bounds(bench, scorer) if verdicts[pair].probability < 0.7}
-    assert undecided
-    raise_threshold(bench, scorer, 0.7)
     assert bench.pending(scorer) == set(SAID)
-    assert bench.unverified(scorer, in_full=False) == undecided
-
-    # Scored without verifying: what nobody can say is no number, and is tried again.
-    bench.score(scorer)
-    rows = bench.scores(scorer)
-    assert {key for key, row in rows.items() if row.status == "failed"} == bench.pending(scorer) == undecided
-    for key in undecided:
-        assert rows[key].value is None
-        assert "which does not decide the higher threshold 0.7000: verify it without early exit" in rows[key].error
-
-    rest = ToldVerifier(graded)
-    assert bench.verify(ecs(rest), early_exit=True)["captions"] == len(undecided)
-    assert not set(rest.asked) & set(model.asked)
-    bench.score(scorer)
-    plain = ecs(ToldVerifier(graded, revision="plain"))
-    bench.verify(plain)
-    raise_threshold(bench, plain, 0.7)
-    bench.score(plain)
-    assert bench.values(scorer) == bench.values(plain)
-    assert {row.components["thresholds"]["segment_detail"] for row in bench.scores(scorer).values()} == {0.7}
-    assert bench.unverified(scorer, in_full=False) == set()
-
-
-def test_a_lowered_threshold_needs_no_model(bench: Bench) -> None:
-    scorer = ecs(ToldVerifier(graded))
-    bench.run(scorer, early_exit=True)
-    raise_threshold(bench, scorer, 0.2)
-    assert bench.unverified(scorer, in_full=False) == set()
     assert bench.score(ecs(no_model())) == len(SAID)
-    assert set(bench.values(scorer).values()) == {1.0}
+    assert set(bench.values(scorer).values()) == {score}

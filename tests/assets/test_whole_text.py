@@ -62,14 +62,6 @@ def test_verdicts_are_weighed_by_all_sentences_and_pairs_are_stored_as_judged(be
     assert stored == [pytest.approx(4 / 6)]
 
 
-def test_early_exit_stops_at_the_weighed_probability(bench: Bench) -> None:
-    """At .7 the nearest sentence alone, with .667, would not do; weighed it has .75."""
-    scorer = ecs(Weighed(), ecs_threshold=0.7)
-    assert bench.verify(scorer, early_exit=True)["passes"] == 1
-    bench.score(scorer)
-    assert bench.values(scorer) == {"both": 1.0}
-
-
 def test_a_sentence_is_shown_as_proof_only_if_it_proves(bench: Bench) -> None:
     """The offline verifier's sentences prove from .335 on; with .2 the words of the whole text carry the keypoint."""
 

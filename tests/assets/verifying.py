@@ -16,7 +16,7 @@ from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
 from assets.metrics.ecs.scorer import ECSScorer, ECSSettings
-from assets.metrics.ecs.verdicts import EARLY_EXIT, KeypointVerdicts
+from assets.metrics.ecs.verdicts import KeypointVerdicts
 from assets.metrics.simple import CosineScorer, WordsInCommonScorer
 from assets.scores.base import Scorer
 from assets.scores.pending import list_samples_to_score, make_evidence, store_scorer
@@ -162,9 +162,9 @@ class Bench:
         """Embed the texts on the first shard."""
         return make_kind(self.engine, scorer, TextVectors, self.dataset)
 
-    def verify(self, scorer: ECSScorer, *, early_exit: bool = False) -> Counts:
+    def verify(self, scorer: ECSScorer) -> Counts:
         """Embed and verify all shards; the counts of verifying the last."""
-        return self.make(scorer, **{EARLY_EXIT: early_exit})[KeypointVerdicts.asset]
+        return self.make(scorer)[KeypointVerdicts.asset]
 
     def score(self, scorer: Scorer) -> int:
         """Score all shards; the number of scores written."""
@@ -207,11 +207,10 @@ class Bench:
             i for shard in shards for i in list_samples_to_score(self.engine, scorer, self.dataset, shard)
         )
 
-    def unverified(self, scorer: ECSScorer, *, in_full: bool = True) -> set[str]:
+    def unverified(self, scorer: ECSScorer) -> set[str]:
         """Keys of the captions that are to be verified."""
         dataset = self.dataset
-        options = {EARLY_EXIT: not in_full}
-        orders = [order_for(self.engine, scorer, dataset, i, **options) for i in range(dataset.n_shards)]
+        orders = [order_for(self.engine, scorer, dataset, i) for i in range(dataset.n_shards)]
         return self._keys(i for order in orders for i in scorer.verdicts.pending(order, list))
 
     def count(self, table: str) -> int:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 import psycopg
 import pytest
 import sqlalchemy as sa
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db import schema
@@ -36,9 +34,7 @@ from tests.db.builders import (
     add_video,
     change,
     change_text,
-    empty,
     make_dataset,
-    put_label_thresholds,
     remove,
     wait_for_lock,
 )
@@ -55,17 +51,7 @@ WHERE s.kind = 'caption'
        OR w.input_sha256 <> {build_digest_sql(VERDICT_INPUTS)}
        OR (w.status = 'ok'
            AND (SELECT count(*) FROM ecs_verdict e WHERE e.scorer_id = w.scorer_id AND e.sample_id = w.sample_id)
-               <> (SELECT count(*) FROM keypoint k WHERE k.video_id = s.video_id))
-       OR EXISTS (SELECT 1
-                  FROM ecs_verdict e
-                  JOIN keypoint k USING (keypoint_id)
-                  LEFT JOIN threshold_in_force t
-                         ON t.scorer_id = e.scorer_id AND t.dataset_id = s.dataset_id AND t.dimension = k.dimension
-                  WHERE e.scorer_id = w.scorer_id
-                    AND e.sample_id = w.sample_id
-                    AND e.is_lower_bound
-                    AND (CAST(:default AS float8) IS NULL
-                         OR (e.probability >= COALESCE(t.threshold, CAST(:default AS float8))) IS NOT TRUE)))
+               <> (SELECT count(*) FROM keypoint k WHERE k.video_id = s.video_id)))
 ORDER BY s.sample_id
 """
 
@@ -92,30 +78,23 @@ class Bench:
         found = verdicts or tuple(verdict(keypoint_id) for keypoint_id in self.keypoints)
         assert store_verdict_sets(self.engine, self.scorer_id, "run", [self.new_set(sample_id, *found)]) == 1
 
-    def pending(self, default_threshold: float | None = None, scorer_id: int | None = None) -> list[int]:
+    def pending(self, scorer_id: int | None = None) -> list[int]:
         with self.engine.connect() as connection:
             return list_captions_to_verify(
-                connection,
-                scorer_id=scorer_id or self.scorer_id,
-                dataset_id=self.dataset.dataset_id,
-                shard=0,
-                default_threshold=default_threshold,
+                connection, scorer_id=scorer_id or self.scorer_id, dataset_id=self.dataset.dataset_id, shard=0
             )
 
     def load(self) -> dict[int, VerdictSet]:
         return load_verdict_sets(self.engine, self.scorer_id, [*self.samples, 10**9])
 
-    def put_thresholds(self, **cuts: float) -> None:
-        put_label_thresholds(self.engine, self.scorer_id, self.dataset, **cuts)
 
-
-def verdict(keypoint_id: int, probability: float = 0.5, *, bound: bool = False, n_passes: int = 2) -> VerdictRow:
-    return VerdictRow(keypoint_id, probability, 1, "A dog runs.", bound, n_passes)
+def verdict(keypoint_id: int, probability: float = 0.5) -> VerdictRow:
+    return VerdictRow(keypoint_id, probability, 1, "A dog runs.", 2)
 
 
 def silent(keypoint_id: int) -> VerdictRow:
     """The verdict on a caption without sentences."""
-    return VerdictRow(keypoint_id, None, None, None, False, 0)
+    return VerdictRow(keypoint_id, None, None, None, 0)
 
 
 def make_bench(engine: Engine) -> Bench:
@@ -148,7 +127,7 @@ def counts(engine: Engine) -> tuple[int, int]:
 def test_sets_come_back_as_they_were_with_verdicts_by_key(bench: Bench) -> None:
     events, camera = bench.keypoints
     first = bench.new_set(
-        bench.samples[0], VerdictRow(events, 0.1 + 0.2, 0, "Ça — 犬\n", True, 3), verdict(camera, 1.0), n_sentences=7
+        bench.samples[0], VerdictRow(events, 0.1 + 0.2, 0, "Ça — 犬\n", 3), verdict(camera, 1.0), n_sentences=7
     )
     empty_caption = bench.new_set(bench.samples[1], silent(camera), silent(events), n_sentences=0)
     assert store_verdict_sets(bench.engine, bench.scorer_id, "run 7", [first, empty_caption]) == 2
@@ -303,7 +282,7 @@ def test_everything_is_pending_before_and_nothing_after(bench: Bench) -> None:
     assert bench.pending() == bench.samples
     for sample_id in bench.samples:
         bench.verify(sample_id)
-    assert bench.pending() == bench.pending(0.99) == []
+    assert bench.pending() == []
     other = activate(bench.engine, "ecs", "2")
     assert bench.pending(scorer_id=other) == bench.samples
     with bench.engine.connect() as connection:
@@ -361,64 +340,13 @@ def test_a_set_that_lost_a_keypoint_is_verified_again_even_if_the_keypoint_is_ba
     assert (bench.pending(), set(bench.load())) == ([bench.samples[1]], {bench.samples[0]})
 
 
-def test_thresholds_decide_which_lower_bounds_are_verified_further(bench: Bench) -> None:
-    (first, second), (events, camera) = bench.samples, bench.keypoints
-    bench.verify(first, verdict(events, 0.5, bound=True), verdict(camera, 0.1))
-    bench.verify(second, verdict(events, 0.1), verdict(camera, 0.75, bound=True))
-    assert bench.pending() == bench.samples  # a complete verification is wanted
-    assert bench.pending(0.5) == []
-    assert bench.pending(0.5000001) == [first]
-    assert bench.pending(0.76) == bench.samples
-    bench.put_thresholds(events=0.25)
-    assert bench.pending(0.76) == [second]
-    assert bench.pending() == bench.samples
-    bench.put_thresholds(camera=0.9, events=0.6)
-    assert bench.pending(0.0) == bench.samples
-    assert bench.load().keys() == set(bench.samples)  # a lower bound is still what was found
-
-
-PROBABILITIES = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
-CHECKED = st.tuples(PROBABILITIES, st.booleans())
-
-
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    found=st.lists(st.tuples(CHECKED, CHECKED), min_size=2, max_size=2),
-    thresholds=st.dictionaries(st.sampled_from(["events", "camera", "speech"]), PROBABILITIES),
-    default=st.none() | PROBABILITIES,
-)
-def test_pending_lower_bounds_equal_a_count_by_hand(
-    engine: Engine,
-    found: list[tuple[tuple[float, bool], tuple[float, bool]]],
-    thresholds: dict[str, float],
-    default: float | None,
-) -> None:
-    empty(engine)
-    bench = make_bench(engine)
-    bench.put_thresholds(**thresholds)
-    expected = []
-    for sample_id, checked in zip(bench.samples, found, strict=True):
-        by_dimension = dict(zip(("events", "camera"), checked, strict=True))
-        rows = [
-            verdict(keypoint_id, probability, bound=bound)
-            for keypoint_id, (probability, bound) in zip(bench.keypoints, checked, strict=True)
-        ]
-        bench.verify(sample_id, *rows)
-        if any(
-            bound and (default is None or probability < thresholds.get(dimension, default))
-            for dimension, (probability, bound) in by_dimension.items()
-        ):
-            expected.append(sample_id)
-    assert bench.pending(default) == expected
-
-
 # Verdicts beside labels
 
 
 def test_labelled_verdicts_of_one_source_in_order_of_keys(bench: Bench) -> None:
     (first, second), (events, camera) = bench.samples, bench.keypoints
     change(bench.engine, schema.sample, first, key="t")
-    bench.verify(first, verdict(events, 0.75, bound=True), verdict(camera, 0.25))
+    bench.verify(first, verdict(events, 0.75), verdict(camera, 0.25))
     bench.verify(second, silent(events), silent(camera))
     for keypoint_id, sample_id, covered in ((events, first, True), (camera, first, False), (events, second, False)):
         add_label(bench.engine, keypoint_id, sample_id, covered)
@@ -429,11 +357,11 @@ def test_labelled_verdicts_of_one_source_in_order_of_keys(bench: Bench) -> None:
         judged = load_labelled_verdicts(connection, *place, "judge:tiny")
         assert load_labelled_verdicts(connection, *place, "nobody") == []
     assert by_hand == [
-        LabelledVerdict(0, "v", "events", None, False, False),
-        LabelledVerdict(0, "v", "camera", 0.25, False, False),
-        LabelledVerdict(0, "v", "events", 0.75, True, True),
+        LabelledVerdict(0, "v", "events", None, False),
+        LabelledVerdict(0, "v", "camera", 0.25, False),
+        LabelledVerdict(0, "v", "events", 0.75, True),
     ]
-    assert judged == [LabelledVerdict(0, "v", "camera", None, False, True)]
+    assert judged == [LabelledVerdict(0, "v", "camera", None, True)]
 
 
 def test_a_video_belongs_to_the_group_that_its_row_names(bench: Bench) -> None:
@@ -455,36 +383,23 @@ def test_labels_without_a_verdict_and_verdicts_of_others_are_left_out(bench: Ben
         found = load_labelled_verdicts(connection, bench.scorer_id, bench.dataset.dataset_id, "manifest")
         assert load_labelled_verdicts(connection, bench.scorer_id, other_dataset.dataset_id, "manifest") == []
         assert load_labelled_verdicts(connection, other, bench.dataset.dataset_id, "manifest") == []
-    assert found == [LabelledVerdict(0, "v", "camera", 0.5, False, True)]
+    assert found == [LabelledVerdict(0, "v", "camera", 0.5, True)]
 
 
-CAPTION = st.tuples(
-    st.sampled_from(["never verified", "verified", "verified, then changed", "unverifiable", "a verdict lost"]),
-    st.lists(st.tuples(st.booleans(), st.sampled_from([0.2, 0.5, 0.8])), min_size=2, max_size=2),
-)
+STATES = ("never verified", "verified", "verified, then changed", "unverifiable", "a verdict lost")
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(CAPTION, min_size=2, max_size=2), st.sampled_from([None, 0.5]), st.booleans())
-def test_what_is_to_be_verified_is_what_a_look_at_each_caption_finds(
-    engine: Engine, captions: list[tuple[str, list[tuple[bool, float]]]], default: float | None, has_threshold: bool
-) -> None:
-    empty(engine)
-    bench = make_bench(engine)
-    if has_threshold:
-        bench.put_thresholds(events=0.8)
-    for sample_id, (state, given_verdicts) in zip(bench.samples, captions, strict=True):
-        verdicts = [
-            verdict(keypoint_id, probability, bound=bound)
-            for keypoint_id, (bound, probability) in zip(bench.keypoints, given_verdicts, strict=True)
-        ]
+@pytest.mark.parametrize(("first", "second"), [(state, STATES[i - 1]) for i, state in enumerate(STATES)])
+def test_what_is_to_be_verified_is_what_a_look_at_each_caption_finds(bench: Bench, first: str, second: str) -> None:
+    for sample_id, state in zip(bench.samples, (first, second), strict=True):
+        verdicts = [verdict(keypoint_id) for keypoint_id in bench.keypoints]
         if state == "unverifiable":
             hopeless = replace(bench.new_set(sample_id), status="unverifiable", error="the splitter failed")
-            store_verdict_sets(engine, bench.scorer_id, "run", [hopeless])
+            store_verdict_sets(bench.engine, bench.scorer_id, "run", [hopeless])
         elif state != "never verified":
             bench.verify(sample_id, *verdicts[: 1 if state == "a verdict lost" else 2])
         if state == "verified, then changed":
-            change_text(engine, sample_id, f"Another text {sample_id}.")
-    with engine.connect() as connection:
-        plain = connection.scalars(sa.text(PLAIN), {"scorer_id": bench.scorer_id, "default": default}).all()
-    assert bench.pending(default) == plain
+            change_text(bench.engine, sample_id, f"Another text {sample_id}.")
+    with bench.engine.connect() as connection:
+        plain = connection.scalars(sa.text(PLAIN), {"scorer_id": bench.scorer_id}).all()
+    assert bench.pending() == plain

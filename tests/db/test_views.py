@@ -218,7 +218,7 @@ def test_dataset_summary_counts_each_thing_of_its_own_dataset(engine: Engine, cl
 
 VERDICT_COLUMNS = [
     *("dataset", "shard", "video", "sample", "system", "dimension", "keypoint", "keypoint_text", "segment_index"),
-    *("probability", "threshold", "covered", "sentence_index", "sentence", "is_lower_bound", "is_stale", "label"),
+    *("probability", "threshold", "covered", "sentence_index", "sentence", "is_stale", "label"),
     *("sample_id", "keypoint_id"),
 ]
 
@@ -226,9 +226,9 @@ VERDICT_COLUMNS = [
 def verify(engine: Engine, scorer_id: int, sample_id: int, probabilities: Mapping[int, float | None]) -> None:
     """Store a verdict on each keypoint; one without a probability is of a caption without sentences."""
     verdicts = tuple(
-        VerdictRow(keypoint_id, None, None, None, False, 0)
+        VerdictRow(keypoint_id, None, None, None, 0)
         if probability is None
-        else VerdictRow(keypoint_id, probability, 1, "A dog runs.", False, 2)
+        else VerdictRow(keypoint_id, probability, 1, "A dog runs.", 2)
         for keypoint_id, probability in probabilities.items()
     )
     with engine.connect() as connection:
@@ -264,7 +264,6 @@ def test_keypoint_verdicts_shows_what_was_found_beside_threshold_and_label(engin
         "covered": True,
         "sentence_index": 1,
         "sentence": "A dog runs.",
-        "is_lower_bound": False,
         "is_stale": False,
         "label": True,
         "sample_id": sample_id,

@@ -1,4 +1,4 @@
-"""ECS against hand-computed cases and a second implementation by loops: plans, verdicts, early exit and scores."""
+"""ECS against hand-computed cases and a second implementation by loops: plans, verdicts and scores."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ from metrics_core.ecs import (
     rank_nearest_sentences,
     split_premises,
     verify_keypoints,
-    verify_with_early_exit,
 )
 from metrics_core.evqa import BadFeature
 from metrics_core.models.sentence_splitter import RuleSplitter
@@ -219,7 +218,6 @@ def test_case_e_retrieval_can_miss_what_all_sentences_show() -> None:
     for r, verdict in expected.items():
         plans = choose_premises(["k"], ["s0", "s1", "s2"], rank_nearest_sentences([[1.0, 0.0]], sentences, r))
         assert verify_keypoints(plans, model, [0.5]).verdicts == (verdict,)
-        assert verify_with_early_exit(plans, model, [0.5]).verdicts == (verdict,)
 
 
 def test_a_verdict_shows_the_best_sentence_and_the_better_rank_of_two() -> None:
@@ -244,9 +242,8 @@ def test_what_is_no_probability_is_refused_with_its_pair(bad: float) -> None:
     with pytest.raises(ValueError, match=message):
         decide_keypoint(plan, [0.5, bad], 0.4)
     model = TableModel({("first", "the keypoint"): 0.3, ("second", "the keypoint"): bad})
-    for drive in (verify_keypoints, verify_with_early_exit):
-        with pytest.raises(ValueError, match=message):
-            drive([plan], model, [0.4])
+    with pytest.raises(ValueError, match=message):
+        verify_keypoints([plan], model, [0.4])
 
 
 def test_numbers_must_fit_the_plan() -> None:
@@ -258,18 +255,9 @@ def test_numbers_must_fit_the_plan() -> None:
     with pytest.raises(ValueError, match="The threshold is NaN"):
         decide_keypoint(plan, [0.5, 0.6], math.nan)
     model = TableModel({})
-    for drive in (verify_keypoints, verify_with_early_exit):
-        with pytest.raises(ValueError, match="The number of thresholds is 2, that of keypoints 1"):
-            drive([plan], model, [0.5, 0.5])
+    with pytest.raises(ValueError, match="The number of thresholds is 2, that of keypoints 1"):
+        verify_keypoints([plan], model, [0.5, 0.5])
     assert model.batches == []
-
-
-def test_a_lower_bound_decides_no_higher_threshold() -> None:
-    bound = KeypointVerdict(0.7, 3, covered=True, is_lower_bound=True)
-    assert bound.apply_threshold(0.2) == bound.apply_threshold(0.7) == bound
-    assert bound.apply_threshold(None).covered is None
-    with pytest.raises(ValueError, match=r"until its probability was 0\.7000, which does not decide .* 0\.7100"):
-        bound.apply_threshold(0.71)
 
 
 def test_thresholds_by_dimension() -> None:
@@ -333,7 +321,7 @@ def test_all_captions_in_one_queue_equal_loops(shard: list[Clip], answers: dict[
         )
         thresholds += clip.thresholds
         expected += [verdict_by_loops(clip, k, answers, r) for k in range(len(clip.keypoints))]
-    model, early = TableModel(answers), TableModel(answers)
+    model = TableModel(answers)
     full = verify_keypoints(plans, model, thresholds)
     assert list(full.verdicts) == expected
     assert full.n_passes == sum(len(clip.keypoints) * len(clip.sentences[:r]) for clip in shard)
@@ -341,23 +329,6 @@ def test_all_captions_in_one_queue_equal_loops(shard: list[Clip], answers: dict[
     assert len(model.batches) <= 1
     assert full.n_pairs == len(asked) == len(set(asked))
     assert set(asked) == {pair for plan in plans for pair in plan.pairs}
-
-    quick = verify_with_early_exit(plans, early, thresholds)
-    assert [verdict.covered for verdict in quick.verdicts] == [verdict.covered for verdict in expected]
-    asked_early = [pair for batch in early.batches for pair in batch]
-    assert quick.n_pairs == len(asked_early) == len(set(asked_early)) <= full.n_pairs
-    assert len(early.batches) <= max((plan.n_passes for plan in plans), default=0)
-    passes = 0
-    for plan, verdict, whole, level in zip(plans, quick.verdicts, expected, thresholds, strict=True):
-        values = [answers[pair] for pair in plan.pairs]
-        first = next((i for i, value in enumerate(values) if value >= level), len(values) - 1)
-        passes += first + 1
-        assert verdict.is_lower_bound == (first + 1 < len(values))
-        if not verdict.is_lower_bound:
-            assert verdict == whole
-        else:
-            assert (verdict.probability, verdict.sentence) == (values[first], plan.sentence_indices[first])
-    assert quick.n_passes == passes
 
     # Other thresholds need no model: the open verdicts of calibration decide as the model's own run would.
     undecided = verify_keypoints(plans, TableModel(answers)).verdicts
@@ -379,13 +350,11 @@ def test_on_all_sentences_another_sentence_never_lowers_a_probability(
     assert all((old.probability or 0.0) <= new.probability for old, new in zip(before, after, strict=True))
 
 
-def test_cut_premises_are_counted_once_for_each_pair_at_every_rank() -> None:
+def test_cut_premises_are_counted_once_for_each_pair() -> None:
     longs = ["A premise beyond the twenty characters.", "Another premise beyond the twenty."]
     plans = choose_premises(["k", "l", "k"], [longs[0], "short", longs[1]])
-    model = TableModel({pair: 0.9 if pair == ("short", "k") else 0.1 for pair in list_unique_pairs(plans)})
-    full, early = (drive(plans, model, [0.5] * 3) for drive in (verify_keypoints, verify_with_early_exit))
+    full = verify_keypoints(plans, TableModel(dict.fromkeys(list_unique_pairs(plans), 0.1)), [0.5] * 3)
     assert (full.n_passes, full.n_pairs, full.n_truncated) == (9, 6, 4)
-    assert (early.n_passes, early.n_pairs, early.n_truncated) == (7, 5, 3)
 
 
 # Keypoints of several sentences
@@ -402,18 +371,6 @@ def test_parts_of_a_keypoint() -> None:
         combine_part_verdicts([])
     with pytest.raises(ValueError, match="how is 'max'"):
         combine_part_verdicts(parts, "max")  # type: ignore[arg-type]  # what a caller without types may give
-
-
-def test_parts_of_an_early_exit() -> None:
-    """A bound that reaches the threshold decides; one that does not is refused unless another part decides."""
-    bound = KeypointVerdict(0.7, 3, covered=True, is_lower_bound=True)
-    assert combine_part_verdicts([bound, KeypointVerdict(0.2, 1, None)], "all", 0.7) == KeypointVerdict(
-        0.2, 1, covered=False
-    )
-    assert combine_part_verdicts([bound, KeypointVerdict(0.8, 1, None)], "all", 0.7) == bound
-    assert combine_part_verdicts([bound, KeypointVerdict(0.3, 1, None)], "mean", 0.5).is_lower_bound
-    with pytest.raises(ValueError, match="verify it without early exit"):
-        combine_part_verdicts([bound, KeypointVerdict(0.3, 1, None)], "mean", 0.7)
 
 
 # Scores

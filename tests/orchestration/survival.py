@@ -294,8 +294,8 @@ def concluded(url: URL) -> dict[str, list[tuple[Any, ...]]]:
         "JOIN model m USING (model_id) ORDER BY 1, 2",
         "verdict_set": f"SELECT s.key, r.fingerprint, c.status, c.error, c.n_sentences FROM verdict_set c {of_caption} "
         "ORDER BY 1, 2",
-        "ecs_verdict": "SELECT s.key, k.key, round(c.probability::numeric, 6), c.sentence_index, c.sentence, "
-        f"c.is_lower_bound FROM ecs_verdict c {of_caption} JOIN keypoint k USING (keypoint_id) ORDER BY 1, 2",
+        "ecs_verdict": "SELECT s.key, k.key, round(c.probability::numeric, 6), c.sentence_index, c.sentence "
+        f"FROM ecs_verdict c {of_caption} JOIN keypoint k USING (keypoint_id) ORDER BY 1, 2",
         "keypoint_threshold": "SELECT r.fingerprint, scope, shard, dimension, method, objective, "
         "round(threshold::numeric, 6), n, n_positive FROM keypoint_threshold JOIN scorer r USING (scorer_id) "
         "ORDER BY 1, 2, 3, 4, 5, 6",

@@ -1,4 +1,4 @@
-"""Checklists on the command line: score --early-exit, explain, calibrate; a tiny random verifier, a small dataset."""
+"""Checklists on the command line: score, explain, calibrate; a tiny random verifier, a small dataset."""
 
 from __future__ import annotations
 
@@ -74,14 +74,7 @@ def story(installation: Installation) -> dict[str, Any]:
 
     keep("ingest", "ingest", str(installation.manifest))
     keep("too early", "explain", CAPTION)
-    keep("early", "score", "--metric", "ecs", "--early-exit")
-    found["bounds"] = count("ecs_verdict WHERE is_lower_bound")
-    found["judged early"] = count("entailment")
-    found["early scores"] = scores()
-    found["explained early"] = run_command("explain", CAPTION, "-d", "tiny", "--metric", "ecs")
-    keep("early again", "score", "--metric", "ecs", "--early-exit")
-    keep("in full", "score", "--metric", "ecs")
-    found["bounds left"] = count("ecs_verdict WHERE is_lower_bound")
+    keep("score", "score", "--metric", "ecs")
     found["judged"] = count("entailment")
     found["scores"] = scores()
     keep("again", "score", "--metric", "ecs")
@@ -92,35 +85,15 @@ def story(installation: Installation) -> dict[str, Any]:
     return found
 
 
-# score --early-exit
+# score
 
 
-def test_an_early_exit_gives_the_same_scores_for_fewer_pairs(story: dict[str, Any]) -> None:
-    shards = read_json(story["early"])["shards"]
-    assert [shard["shard"] for shard in shards] == ["tiny:0000"]
-    assert sum(shard["ecs"] for shard in shards) == N_CAPTIONS
-    assert 0 < story["judged early"] < story["judged"] < N_PASSES
-    assert story["bounds"] > 0
+def test_score_judges_every_pair_once_and_then_has_nothing_to_do(story: dict[str, Any]) -> None:
+    shards = read_json(story["score"])["shards"]
+    assert [(shard["shard"], shard["ecs"]) for shard in shards] == [("tiny:0000", N_CAPTIONS)]
+    assert 0 < story["judged"] < N_PASSES
     assert len(story["scores"]) == N_CAPTIONS
-    assert story["early scores"] == story["scores"]
-    assert read_json(story["early again"])["shards"] == []
-
-
-def test_a_run_without_early_exit_completes_what_one_left(story: dict[str, Any]) -> None:
-    """No score is lacking, and yet probabilities that are lower bounds are of no use for calibration."""
-    shards = read_json(story["in full"])["shards"]
-    assert shards
-    assert {shard["ecs"] for shard in shards} == {0}
-    assert story["bounds left"] == 0
     assert read_json(story["again"])["shards"] == []
-
-
-def test_an_early_exit_needs_something_to_verify(installation: Installation, story: dict[str, Any]) -> None:
-    done = run_command("score", "-d", "tiny", "--metric", "vcs", "--early-exit")
-    assert (done.returncode, done.stderr.strip()) == (
-        2,
-        "error: --early-exit has no effect: the models of vcs cannot stop early",
-    )
 
 
 # explain
@@ -144,8 +117,6 @@ def test_explain_says_why(story: dict[str, Any]) -> None:
 
 
 def test_explain_prints_a_row_for_each_keypoint(story: dict[str, Any]) -> None:
-    early = story["explained early"].stdout
-    assert "(at least)" in " ".join(early.split())
     done = run_command("explain", CAPTION, "-d", "tiny", "--metric", "ecs")
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())
@@ -153,7 +124,6 @@ def test_explain_prints_a_row_for_each_keypoint(story: dict[str, Any]) -> None:
     assert f"{CAPTION} by faithful" in text
     assert f"ecs {found['value']:.4f} ({', '.join(found['models'])})" in text
     assert f"{n_covered(found)} of 3 keypoints covered; mode flat_micro" in text
-    assert "(at least)" not in text
     for row in found["explanation"]["rows"]:
         assert f"{row['covered']} {row['p']:.4f} {row['from']:.4f} yes" in text
     for dimension in DIMENSIONS:

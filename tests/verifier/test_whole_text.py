@@ -24,7 +24,7 @@ from lab.verifier.regression import (
     part_of,
 )
 from lab.verifier.whole_text import plain_weights
-from metrics_core.ecs import choose_premises, verify_keypoints, verify_with_early_exit
+from metrics_core.ecs import choose_premises, verify_keypoints
 from metrics_core.ecs.verifier import make_offline_verifier, read_default_threshold, read_pair_threshold
 from metrics_core.ecs.verifier.model import make_minilm_tokenizer
 from metrics_core.ecs.verifier.whole_text import (
@@ -117,16 +117,6 @@ def test_contradictions_stay_apart_where_words_agree() -> None:
     plans = [choose_premises(["The car is blue."], each)[0] for each in sentences]
     wrong, right = verify_keypoints(plans, verifier, [read_default_threshold()] * 2).verdicts
     assert (wrong.covered, right.covered) == (False, True)
-
-
-def test_early_exit_decides_the_same() -> None:
-    verifier = make_offline_verifier()
-    sentences = ["A dog runs.", "A man in a hat sits on a bench.", "Snow falls."]
-    plans = choose_premises(["A man sits.", "A dog runs.", "It is snowing.", "A horse swims."], sentences)
-    levels = [read_default_threshold()] * len(plans)
-    full, early = (drive(plans, verifier, levels) for drive in (verify_keypoints, verify_with_early_exit))
-    assert [each.covered for each in full.verdicts] == [each.covered for each in early.verdicts]
-    assert early.n_passes <= full.n_passes
 
 
 def test_evidence_has_its_names_and_lies_between_0_and_1() -> None:

@@ -81,13 +81,6 @@ def calibrate_thresholds(
     scorer_id = store_scorer(engine, scorer)
     with engine.connect() as connection:
         labelled = load_labelled_verdicts(connection, scorer_id, dataset.dataset_id, source)
-    # A lower bound says too little about where a threshold should lie. Leaving lower bounds out would be worse: only
-    # covered keypoints have one, so the uncovered ones would remain.
-    if any(verdict.is_lower_bound for verdict in labelled):
-        raise NoLabels(
-            f"{dataset.name} has labelled keypoints with only a lower bound of their probability, from an early exit: "
-            "score it without --early-exit first"
-        )
     chosen, others = _split_labels(labelled, part)
     thresholds = _choose_thresholds(chosen, objective)
     if thresholds.pooled.value is None:

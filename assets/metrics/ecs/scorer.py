@@ -28,7 +28,7 @@ from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.protocols import EntailmentModel, SentenceSplitter, TextEncoder, find_weigher
 
 _VERDICTS = sa.text(
-    "SELECT dimension, keypoint_id, keypoint_text, covered, probability, threshold, is_lower_bound, label, sentence "
+    "SELECT dimension, keypoint_id, keypoint_text, covered, probability, threshold, label, sentence "
     "FROM keypoint_verdicts WHERE sample_id = :sample_id "
     'ORDER BY dimension COLLATE "C", segment_index, keypoint COLLATE "C"'
 )
@@ -211,21 +211,16 @@ class ECSScorer:
             return Outcome(None, verdict_set.status, verdict_set.error)
         thresholds = Thresholds(sample[THRESHOLDS], self.verification.default_threshold)
         rows = {row.keypoint_id: row for row in verdict_set.verdicts}
-        try:
-            verdicts = [
-                _build_verdict(rows[keypoint.keypoint_id]).apply_threshold(
-                    thresholds.require_threshold(keypoint.dimension)
-                )
-                for keypoint in sample[KEYPOINTS]
-            ]
-        except ValueError as error:
-            return Outcome(None, "failed", str(error))
+        verdicts = [
+            _build_verdict(rows[keypoint.keypoint_id]).apply_threshold(thresholds.require_threshold(keypoint.dimension))
+            for keypoint in sample[KEYPOINTS]
+        ]
         result = _compute_result(sample, self.verification.choose_premises(sample), verdicts, verdict_set.n_sentences)
         return Outcome(result.score, components=_build_components(sample, verdict_set, result, thresholds))
 
 
 def _build_verdict(row: VerdictRow) -> KeypointVerdict:
-    return KeypointVerdict(row.probability, row.sentence_index, None, row.is_lower_bound)
+    return KeypointVerdict(row.probability, row.sentence_index, None)
 
 
 def _compute_result(
@@ -281,8 +276,7 @@ def _find_proven_keypoints(
 
 def _explain_decision(row: Any, verification: KeypointVerification, text: str, *, is_proven: bool) -> str | None:
     if row.sentence is None or is_proven:
-        bound = "(at least) " if row.is_lower_bound else ""
-        return None if row.sentence is None else f"{bound}{row.sentence}"
+        return None if row.sentence is None else str(row.sentence)
     weigher = find_weigher(verification.model)
     if not row.covered or weigher is None:
         return f"nearest: {row.sentence}"

@@ -29,28 +29,16 @@ from db.evidence.verdicts import (
 )
 from db.schema.inputs import KEYPOINTS
 from db.scores.pending import PendingSample
-from db.scores.thresholds import load_label_thresholds
-from metrics_core.ecs import (
-    KeypointVerdict,
-    RankedPremises,
-    Thresholds,
-    Verification,
-    verify_keypoints,
-    verify_with_early_exit,
-)
+from metrics_core.ecs import KeypointVerdict, RankedPremises, Verification, verify_keypoints
 from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.protocols import EntailmentModel, ModelIdentity
 
 # Captions in memory at a time. Their pairs make one queue that holds every pair once.
 CAPTIONS_PER_QUEUE = 512
-EARLY_EXIT = "early_exit"
 
 
 class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
-    """The source of verdicts on all keypoints of captions; `load` and `ask` return a VerdictSet by sample_id. With
-    option early_exit no further sentence is verified for a keypoint once one reaches its threshold. Decisions stay the
-    same in fewer passes, but probabilities are lower bounds; a run without the option completes them.
-    """
+    """The source of verdicts on all keypoints of captions; `load` and `ask` return a VerdictSet by sample_id."""
 
     asset: ClassVar[str] = "ecs_verdict"
     description: ClassVar[str] = (
@@ -62,7 +50,6 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
     checks: ClassVar[Mapping[str, str]] = {
         "verdicts_present": "Every keypoint of every caption has a verdict, or the caption a reason why it has none."
     }
-    options: ClassVar[Mapping[str, bool]] = {EARLY_EXIT: False}
     inputs = VERDICT_INPUTS
 
     def __init__(self, verification: KeypointVerification, vectors: TextVectors) -> None:
@@ -83,14 +70,13 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
         A keypoint that is too long for the model makes the captions of its video unverifiable.
         """
         counts: Counter[str] = Counter(captions=0, keypoints=0, passes=0, pairs_judged=0, pairs_truncated=0)
-        thresholds = self._load_thresholds(order)
         refusals: list[str] = []
         for samples in order.samples(sample_ids, self.inputs, CAPTIONS_PER_QUEUE):
             vectors = self._vectors.load(order.engine, order.scorer_id, samples)
-            queue = _CaptionQueue.build(self._verification, samples, vectors, thresholds)
+            queue = _CaptionQueue.build(self._verification, samples, vectors)
             place = f"captions {counts['captions'] + 1} to {counts['captions'] + len(samples)} of {len(sample_ids)}"
             model = CachingVerifier(order.engine, self._verification.model, place, order.tell)
-            verification = queue.verify(model, order.options.get(EARLY_EXIT, False))
+            verification = queue.verify(model)
             sets = _build_verdict_sets(self._verification, samples, queue, verification)
             store_verdict_sets(order.engine, order.scorer_id, order.run_id, sets)
             refusals += queue.refused.values()
@@ -120,13 +106,12 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> Mapping[int, VerdictSet]:
         """Verify every keypoint of the captions among the samples now; return the verdicts by sample_id, and store
-        nothing. Option early_exit does not apply, so thresholds do not matter. below: the vectors that choose the
-        sentences. `files` is not used.
+        nothing. below: the vectors that choose the sentences. `files` is not used.
         """
         chosen = [sample for sample in samples if is_verifiable(sample)]
-        vectors, thresholds = below[self._vectors], Thresholds({}, self._verification.default_threshold)
-        queue = _CaptionQueue.build(self._verification, chosen, vectors, thresholds)
-        verification = queue.verify(self._verification.model, early_exit=False)
+        vectors = below[self._vectors]
+        queue = _CaptionQueue.build(self._verification, chosen, vectors)
+        verification = queue.verify(self._verification.model)
         return {
             verdict_set.sample_id: verdict_set
             for verdict_set in _build_verdict_sets(self._verification, chosen, queue, verification)
@@ -139,39 +124,24 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
 
     def pending(self, order: Order, asked: Callable[[], list[int]]) -> list[int]:
         """Return the ids of the shard's captions that still have to be verified, ascending; what `asked` returns does
-        not matter. These are captions without verdicts on their present texts, or with a probability that is only a
-        lower bound. With option early_exit a lower bound that reaches its threshold is enough.
+        not matter. These are captions that lack a verdict on their present texts.
         """
-        return self._list_unverified(order, in_full=not order.options.get(EARLY_EXIT, False))
+        with order.engine.connect() as connection:
+            return list_captions_to_verify(
+                connection, scorer_id=order.scorer_id, dataset_id=order.dataset.dataset_id, shard=order.shard
+            )
 
     def outstanding(self, engine: Engine, scorer_id: int, dataset_id: int) -> Collection[int]:
-        """Return the numbers of a dataset's shards with captions that were not verified, or only until an early
-        exit.
-        """
+        """Return the numbers of a dataset's shards with captions that were not verified."""
         return list_unfinished_shards(engine, scorer_id, dataset_id)
 
     def examine(self, order: Order) -> Examination:
-        """Check verdicts_present on the shard of the order: every caption with keypoints has the verdicts that its
-        decisions need, or a reason why it has none. The result counts the captions that have neither as `missing`.
+        """Check verdicts_present on the shard of the order: every caption with keypoints has its verdicts, or a
+        reason why it has none. The result counts the captions that have neither as `missing`.
         Verifies nothing.
         """
-        missing = len(self._list_unverified(order, in_full=False))
+        missing = len(self.pending(order, list))
         return Examination({"verdicts_present": missing == 0}, {"missing": missing})
-
-    def _list_unverified(self, order: Order, *, in_full: bool) -> list[int]:
-        with order.engine.connect() as connection:
-            return list_captions_to_verify(
-                connection,
-                scorer_id=order.scorer_id,
-                dataset_id=order.dataset.dataset_id,
-                shard=order.shard,
-                default_threshold=None if in_full else self._verification.default_threshold,
-            )
-
-    def _load_thresholds(self, order: Order) -> Thresholds:
-        with order.engine.connect() as connection:
-            stored = load_label_thresholds(connection, order.scorer_id, order.dataset.dataset_id)
-        return Thresholds(stored, self._verification.default_threshold)
 
 
 def _build_verdict_sets(
@@ -197,18 +167,17 @@ def _build_verdict_sets(
 def _build_row(keypoint_id: int, verdict: KeypointVerdict, plan: RankedPremises, n_passes: int) -> VerdictRow:
     at = verdict.sentence
     sentence = None if at is None else plan.premises[plan.sentence_indices.index(at)]
-    return VerdictRow(keypoint_id, verdict.probability, at, sentence, verdict.is_lower_bound, n_passes)
+    return VerdictRow(keypoint_id, verdict.probability, at, sentence, n_passes)
 
 
 @dataclass(slots=True)
 class _CaptionQueue:
     """The captions of a batch whose keypoints are verified together, by sample_id. plans: for every keypoint of a
-    caption, the sentences to verify it with. thresholds: those of the same keypoints, in the same order. refused: the
-    reason why a caption cannot be verified; such a caption has no plans.
+    caption, the sentences to verify it with. refused: the reason why a caption cannot be verified; such a caption has
+    no plans.
     """
 
     plans: dict[int, list[RankedPremises]] = field(default_factory=dict)
-    thresholds: dict[int, list[float]] = field(default_factory=dict)
     refused: dict[int, str] = field(default_factory=dict)
 
     @classmethod
@@ -217,11 +186,9 @@ class _CaptionQueue:
         verification: KeypointVerification,
         samples: Sequence[PendingSample],
         vectors: Mapping[str, NDArray[np.float32]],
-        thresholds: Thresholds,
     ) -> _CaptionQueue:
         """Build the queue of these captions; a caption without the times that the mode needs is put into `refused`.
-        vectors: by text, those of the keypoints and sentences; needed if not all sentences are verified. thresholds:
-        those of the dimensions.
+        vectors: by text, those of the keypoints and sentences; needed if not all sentences are verified.
         """
         queue = cls()
         for sample in samples:
@@ -229,22 +196,17 @@ class _CaptionQueue:
                 queue.plans[sample.sample_id] = verification.build_plans(sample, vectors)
             except MissingTimes as error:
                 queue.refused[sample.sample_id] = str(error)
-            else:
-                levels = [thresholds.require_threshold(keypoint.dimension) for keypoint in sample[KEYPOINTS]]
-                queue.thresholds[sample.sample_id] = levels
         return queue
 
-    def verify(self, model: EntailmentModel, early_exit: bool) -> Verification:
+    def verify(self, model: EntailmentModel) -> Verification:
         """Verify all keypoints of all captions with the model; return the verdicts in the order of `plans`, and the
         numbers of sentences that were read. A caption with a keypoint that is too long for the model moves to
-        `refused`, and the others are verified. early_exit: verify no further sentence once one reaches the keypoint's
-        threshold.
+        `refused`, and the others are verified.
         """
         while True:
             plans = [plan for plans in self.plans.values() for plan in plans]
-            levels = [level for levels in self.thresholds.values() for level in levels]
             try:
-                return verify_with_early_exit(plans, model, levels) if early_exit else verify_keypoints(plans, model)
+                return verify_keypoints(plans, model)
             except HypothesisTooLong as error:
                 self._refuse(set(error.hypotheses))
 
@@ -257,4 +219,4 @@ class _CaptionQueue:
                     f"the keypoint {too_long[0][:80]!r} is so long that the verifier has no room for a sentence: "
                     "shorten the keypoint or split it"
                 )
-                del self.plans[sample_id], self.thresholds[sample_id]
+                del self.plans[sample_id]
