@@ -48,6 +48,8 @@ def write_default_settings() -> None:
     path = find_settings_file()
     if path is None:
         raise RequestRefused("this account has no folder for settings: name a file by --config")
+    if path.is_dir():
+        raise RequestRefused(f"{path} is a folder: name a file by --config")
     if os.path.lexists(path):
         raise RequestRefused(f"{path} exists already: write into it, or remove it first")
     try:

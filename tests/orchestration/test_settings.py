@@ -379,6 +379,8 @@ def test_the_file_that_init_writes_holds_every_setting_with_its_default(
     assert run_command("config", "init").returncode == 0
     again = run_command("config", "init")
     assert again.stderr == f"error: {path} exists already: write into it, or remove it first\n"
+    folder = run_command("config", "init", REELSIEVE_CONFIG=str(path.parent))
+    assert folder.stderr == f"error: {path.parent} is a folder: name a file by --config\n"
     lines = re.findall(r"^# (\w+) = *(.*)$", path.read_text(), flags=re.MULTILINE)
     assert {name for name, _ in lines} | {"profile", "failure_url"} == set(list_setting_fields())
     # What has no default is left out, and so is the precision in the example of a profile.
