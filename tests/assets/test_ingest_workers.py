@@ -154,10 +154,9 @@ def test_items_come_in_order_some_ahead_and_an_error_after_those_before_it() -> 
 
 
 def test_an_ingest_that_ends_early_ends_its_processes(spoilt: Path) -> None:
-    rows = read_checked_rows(spoilt, None, DIMENSIONS, 1)
-    next(rows)
-    (started,) = workers()
-    rows.close()
+    with closing(read_checked_rows(spoilt, None, DIMENSIONS, 1)) as rows:
+        next(rows)
+        (started,) = workers()
     assert not started.is_running()
 
 

@@ -110,10 +110,10 @@ def test_columns_outside_compare_change_only_together_with_one_that_is_compared(
     clips = make_dataset(engine)
     sample_id = add_sample(engine, clips, add_video(engine, clips, "v"), "s")
     scorer_id = activate(engine)
-    columns = ["scorer_id", "sample_id", "input_sha256", "value", "components", "status", "run_id"]
+    columns = ["scorer_id", "sample_id", "input_sha256", "input_marks", "value", "components", "status", "run_id"]
 
     def write(value: float, run_id: str) -> UpsertCounts:
-        row = (scorer_id, sample_id, INPUT, value, {"recall": value}, "ok", run_id)
+        row = (scorer_id, sample_id, INPUT, {}, value, {"recall": value}, "ok", run_id)
         with open_psycopg_transaction(engine) as connection:
             return upsert(connection, schema.score, columns, [row], compare=["value", "components"])
 
