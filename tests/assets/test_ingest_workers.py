@@ -39,6 +39,7 @@ from db.manifest.store import open_ingest_store
 from tests.assets.manifests import candidate, content, of_kind, reference, spans, write_lines, write_manifest
 from tests.attack.manifest_rows import good_row, rows_of, write_table
 from tests.attack.manifest_rows import write_lines as write_spoilt
+from tests.orchestration.survival import until
 
 
 def plain(checked: CheckedRow) -> Any:
@@ -156,6 +157,8 @@ def test_items_come_in_order_some_ahead_and_an_error_after_those_before_it() -> 
 def test_an_ingest_that_ends_early_ends_its_processes(spoilt: Path) -> None:
     with closing(read_checked_rows(spoilt, None, DIMENSIONS, 1)) as rows:
         next(rows)
+        # Linux shows the arguments of a new program a moment after its start, and the first rows do not wait for it.
+        until(lambda: bool(workers()), "the process shows what it runs")
         (started,) = workers()
     assert not started.is_running()
 
