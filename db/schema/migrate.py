@@ -74,7 +74,7 @@ def upgrade_schema(connection: Connection, url: URL, metrics: MetricInputs, tabl
             version = f"schema {revision}, this one has {REVISION}"
             raise _build_refusal(url, f"was made by another version of Reelsieve ({version})")
         _upgrade_tables(connection)
-    elif missing := sorted(METADATA.tables.keys() - sa.inspect(connection).get_table_names()):
+    elif missing := _find_missing_tables(connection):
         raise _build_refusal(url, f"lacks the table {missing[0]}")
     for table in tables:
         table.create(connection, checkfirst=True)
@@ -127,8 +127,11 @@ def revoke_public_access(connection: Connection, dagster: str) -> None:
 
 def is_schema_current(connection: Connection) -> bool:
     """Whether the database has all tables, at the newest revision. Views and columns are not checked."""
-    there = set(sa.inspect(connection).get_table_names())
-    return METADATA.tables.keys() <= there and _find_revision(connection) == REVISION
+    return not _find_missing_tables(connection) and _find_revision(connection) == REVISION
+
+
+def _find_missing_tables(connection: Connection) -> list[str]:
+    return sorted(METADATA.tables.keys() - sa.inspect(connection).get_table_names())
 
 
 def _make_config(connection: Connection) -> Config:

@@ -245,7 +245,9 @@ def _build_comments(metric: str) -> str:
         "scored.",
         "_models": "Names of the models that made the score, by role.",
     }
-    return "".join(f"\nCOMMENT ON COLUMN sample_scores.{metric}{end} IS '{text}';" for end, text in comments.items())
+    return "".join(
+        f"\nCOMMENT ON COLUMN sample_scores.{metric}{end} IS {_quote(text)};" for end, text in comments.items()
+    )
 
 
 def _build_join(metric: str) -> str:

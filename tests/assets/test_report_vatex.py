@@ -24,7 +24,6 @@ from tests.assets.verifying import dataset_of, make_kind, score_simply
 from tests.db.builders import set_scores
 
 N_VIDEOS, N_REAL = 60, 300
-N_SYSTEMS = 6
 
 
 def ingest_some(engine: Engine, shared_data: Path, folder: Path, name: str, n: int, references: int) -> None:

@@ -219,9 +219,7 @@ def one_stale(scored: Scored) -> Scored:
 
 def test_a_selection_leaves_stale_scores_out(one_stale: Scored) -> None:
     with one_stale.engine.begin() as connection:
-        chosen = freeze_recipe(
-            connection, one_stale.dataset, parse_recipe({"by": "vcs", "keep": 1.0, "stale": "leave_out", "kind": "all"})
-        )
+        chosen = freeze_recipe(connection, one_stale.dataset, ALL_THAT_HOLD)
     assert (chosen.n, chosen.n_eligible, chosen.cutoff) == (2, 2, 0.25)
     assert chosen.unjudged == {"vcs": {"stale": 1}}
     rows = [row for part in load_selection_rows(one_stale.engine, chosen.selection_id) for row in part]
@@ -232,7 +230,7 @@ def test_a_selection_leaves_stale_scores_out(one_stale: Scored) -> None:
             freeze_recipe(
                 connection,
                 one_stale.dataset,
-                parse_recipe({"by": "vcs", "keep": 1.0, "stale": "leave_out", "kind": "all"}),
+                ALL_THAT_HOLD,
             ).n
             == 3
         )
