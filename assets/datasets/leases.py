@@ -1,7 +1,7 @@
 """Leases: an asset on a shard is computed by one process at a time, and no dataset is dropped while it is worked on.
 
 A process that computes an asset holds the lease on the shard for itself. All processes that work on a dataset share a
-lease on its name; a drop or a renaming takes that lease for itself.
+lease on its name; a drop takes that lease for itself.
 """
 
 from __future__ import annotations
@@ -56,9 +56,8 @@ def format_lease_name(asset: str, partition: str) -> str:
 
 @contextmanager
 def hold_datasets(engine: Engine, *names: str) -> Iterator[Leases]:
-    """Keep others from dropping or renaming the datasets of these names until the block ends; there may be no such
-    dataset yet. Yields the leases, which can take more on the same connection. Waits while a drop or a renaming is
-    under way.
+    """Keep others from dropping the datasets of these names until the block ends; there may be no such dataset yet.
+    Yields the leases, which can take more on the same connection. Waits while a drop is under way.
     """
     with Leases(engine.url) as leases:
         for name in names:
@@ -67,7 +66,5 @@ def hold_datasets(engine: Engine, *names: str) -> Iterator[Leases]:
 
 
 def format_dataset_lease_name(name: str) -> str:
-    """Return the name of the lease on a dataset: its users share the lease, and a drop or renaming holds it
-    exclusively.
-    """
+    """Return the name of the lease on a dataset: its users share the lease, and a drop holds it exclusively."""
     return f"dataset {name}"

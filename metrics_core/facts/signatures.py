@@ -81,7 +81,7 @@ def _pick_pixels(luma: NDArray[np.uint8]) -> NDArray[np.uint8]:
 @dataclass
 class SignatureScan:
     """Collects frames of one video at even distances, at most 32 of them: call `add_frame` with every frame, then
-    `compute_signature`. looks: the frames 0, frame_step, 2 * frame_step, ..., as `_pick_pixels` returns them.
+    `compute_signature`. looks: 128 x 128 pixels each of the frames 0, frame_step, 2 * frame_step, ...
 
     A short video is measured in every frame. Where more than 32 frames are kept, every second one is dropped, and from
     then on half as many frames are measured. So no length or rate need be known before.

@@ -35,10 +35,10 @@ def drop_near_duplicates(units: Rows, least_cosine: float) -> Mask:
     So of two near-duplicates the better one stays, and a row goes only because of a row that stays. The cosine is the
     product of the rows in float64; the tolerance makes equal texts near-duplicates at 1.
 
-    Up to EXACT_UP_TO (250,000) rows none is missed: most pairs are separated by an upper bound of their cosine (see
-    `_compute_heads`), and the cosine of the others is computed. Time grows with n times the number kept; memory beyond
-    the rows is a fifth of theirs or less where d is 384. Of more rows, a row is compared with those of its stretch of
-    16,384 rows, and of the stretches before with those in its 24 nearest cells; see `estimate_missed`.
+    Up to EXACT_UP_TO (250,000) rows none is missed: most pairs are separated by an upper bound of their cosine, and the
+    cosine of the others is computed. Time grows with n times the number kept; memory beyond the rows is a fifth of
+    theirs or less where d is 384. Of more rows, a row is compared with those of its stretch of 16,384 rows, and of the
+    stretches before with those in its 24 nearest cells; see `estimate_missed`.
 
     >>> drop_near_duplicates(np.float32([[1, 0], [0.8, 0.6], [0, 1]]), 0.7).tolist()
     [True, False, True]

@@ -25,8 +25,9 @@ def find_best_matches(
     rows: FloatArray, window_cells: IntArray, context_cutoff: float, context_window_control: float
 ) -> Matches:
     """Return the match of every walked chunk of every pair, given the similarities `rows` (pairs, walked chunks,
-    timeline). Candidates are the cells whose similarity reaches `_compute_candidate_threshold`. Among the candidates of
-    a row the nearest to its window wins, then the most similar, then the lowest index.
+    timeline). Candidates are the cells that are similar enough, by the greatest similarity of their row,
+    `context_cutoff` and `context_window_control`. Among the candidates of a row the nearest to its window wins, then
+    the most similar, then the lowest index.
 
     All pairs have one shape. `window_cells` (walked chunks, width) lists the cells of every row's window; the last cell
     is repeated as padding.

@@ -48,7 +48,7 @@ def compute_expected_number(tokens: Sequence[TokenChoice], name: str, number: in
 
     Probabilities of tokens that spell no such number are left out, and the others scaled to a sum of 1. A model may
     write a number digit by digit. What it would have written after another first digit is then not known, and counts as
-    the middle of the numbers with that first digit; see `_estimate_from_first_digit`.
+    the middle of the numbers with that first digit.
 
     >>> one = TokenChoice("80", {"80": math.log(0.75), "60": math.log(0.25)})
     >>> tokens = [TokenChoice('{"score": ', {}), one, TokenChoice("}", {"}": 0.0})]

@@ -99,8 +99,8 @@ def gather_evidence(
 ) -> list[StatementEvidence | None]:
     """Return the evidence for every statement, in order; None for a statement too long for the model. statements:
     (statement, sentences of its context). The model verifies, in every context, the r sentences most like the statement
-    that may prove it (`_can_prove`). encoder: gives the similarity; None takes the share of the statement's content
-    words that a sentence contains.
+    that may prove it: of sentences about the camera only those that suit it. encoder: gives the similarity; None takes
+    the share of the statement's content words that a sentence contains.
 
     All pairs are one batch, and every distinct pair is asked once. A sentence with the statement's own words entails it
     without being asked.
