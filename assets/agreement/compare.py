@@ -12,18 +12,9 @@ import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.comparison import ComparedScorer, Comparison, MovedSample, format_missing_scores
-from assets.agreement.judged import (
-    MAJORITY,
-    SEED,
-    STORED_COLUMNS,
-    choose_n_resamples,
-    group_choices,
-    group_ratings,
-    load_baselines,
-)
+from assets.agreement.judged import SEED, STORED_COLUMNS, JudgedSamples, choose_n_resamples, load_judged_samples
 from assets.agreement.scorer_names import format_other_scorers, require_named_scorer
 from db.manifest.datasets import Dataset
-from db.reports.agreement import JudgedSample, list_judged_samples, list_preferences, list_ratings
 from db.scores.scorers import (
     UNSCORED,
     NamedSample,
@@ -38,7 +29,6 @@ from db.scores.scorers import (
 from metrics_core.agreement import (
     MovedItem,
     PeopleComparison,
-    Preferences,
     compare_preferences,
     compare_scores,
     compare_with_people,
@@ -55,19 +45,13 @@ class NothingToCompare(ValueError):
 @dataclass(frozen=True)
 class TwoScorers:
     """Two scorers on one dataset: `samples` are all its samples, and `values` the two scorers' values (n,) for them,
-    NaN for none. sides: the two scorers, with how many samples lack a value. judged: the samples of any kind that
-    people judged. ratings and choices of these are by aspect, baselines by name, as in `JudgedSamples`.
-
-    The baselines leave out the majority, and a simple score that is itself one of the two scorers.
+    NaN for none. sides: the two scorers, with how many samples lack a value. judged: the samples that people judged.
     """
 
     samples: list[SampleIds]
     sides: tuple[ComparedScorer, ComparedScorer]
     values: tuple[FloatArray, FloatArray]
-    judged: list[JudgedSample]
-    ratings: dict[str, FloatArray]
-    choices: dict[str, Preferences]
-    baselines: dict[str, FloatArray]
+    judged: JudgedSamples
 
 
 def compare_scorers(engine: Engine, dataset: Dataset, first: str, second: str, n_movers: int) -> Comparison:
@@ -102,8 +86,10 @@ def compare_scorers(engine: Engine, dataset: Dataset, first: str, second: str, n
         up=up,
         down=down,
         people=_compare_people(loaded, n_resamples),
-        choices=compare_preferences(*_select_judged_values(loaded), loaded.choices, n_resamples=n_resamples, seed=SEED),
-        n_judged=len(loaded.judged),
+        choices=compare_preferences(
+            *_select_judged_values(loaded), loaded.judged.choices, n_resamples=n_resamples, seed=SEED
+        ),
+        n_judged=loaded.judged.sample_ids.size,
         n_resamples=n_resamples,
     )
 
@@ -120,21 +106,9 @@ def load_two_scorers(connection: Connection, dataset: Dataset, first: StoredScor
         missing = Counter(status for value, status in results if value is None)
         values = np.array([math.nan if value is None else value for value, _ in results])
         columns.append((ComparedScorer(scorer, dict(missing.most_common())), values))
-    judged = list_judged_samples(connection, dataset.dataset_id)
-    aspect_ratings = group_ratings(judged, list_ratings(connection, dataset.dataset_id))
-    ratings = {aspect: ratings.values for aspect, ratings in aspect_ratings.items()}
+    judged = load_judged_samples(connection, dataset, ())
     (first_side, first_values), (second_side, second_values) = columns
-    compared = {side.scorer.metric for side, _ in columns}
-    # A simple score that is compared is no baseline for itself.
-    baselines = {
-        name: values
-        for name, values in load_baselines(connection, dataset.dataset_id, judged).items()
-        if name != MAJORITY and STORED_COLUMNS.get(name) not in compared
-    }
-    choices = group_choices(judged, list_preferences(connection, dataset.dataset_id))
-    return TwoScorers(
-        samples, (first_side, second_side), (first_values, second_values), judged, ratings, choices, baselines
-    )
+    return TwoScorers(samples, (first_side, second_side), (first_values, second_values), judged)
 
 
 def _find_pair(connection: Connection, dataset: Dataset, first: str, second: str) -> tuple[StoredScorer, StoredScorer]:
@@ -160,17 +134,22 @@ def _find_pair(connection: Connection, dataset: Dataset, first: str, second: str
 
 def _compare_people(loaded: TwoScorers, n_resamples: int) -> tuple[PeopleComparison, ...]:
     """Compare both scorers with people's ratings and labels of the dataset."""
-    videos = [sample.video_id for sample in loaded.judged]
+    compared = {side.scorer.metric for side in loaded.sides}
+    # A simple score that is compared is no baseline for itself.
+    baselines = {
+        name: values
+        for name, values in loaded.judged.computed_baselines.items()
+        if STORED_COLUMNS.get(name) not in compared
+    }
     first, second = _select_judged_values(loaded)
-    return compare_with_people(
-        first, second, loaded.ratings, videos, loaded.baselines, n_resamples=n_resamples, seed=SEED
-    )
+    ratings, videos = loaded.judged.ratings, loaded.judged.videos
+    return compare_with_people(first, second, ratings, videos, baselines, n_resamples=n_resamples, seed=SEED)
 
 
 def _select_judged_values(loaded: TwoScorers) -> tuple[FloatArray, FloatArray]:
     """Return the two scorers' values of the judged samples."""
     rows_by_id = {sample.sample_id: row for row, sample in enumerate(loaded.samples)}
-    rows = [rows_by_id[sample.sample_id] for sample in loaded.judged]
+    rows = [rows_by_id[sample_id] for sample_id in loaded.judged.sample_ids.tolist()]
     return loaded.values[0][rows], loaded.values[1][rows]
 
 

@@ -12,7 +12,7 @@ from assets.agreement.raters import check_raters, explain_patterns, explain_rate
 from assets.words.labels import load_metric_label
 from assets.words.text import format_count, format_number, format_percent
 from db.manifest.datasets import Dataset
-from db.reports.agreement import RaterAnswer, list_answers
+from db.reports.judgements import RaterAnswer, list_answers
 from db.scores.sample_scores import list_dataset_metrics
 from metrics_core.agreement import (
     AnswerConsistency,
@@ -81,7 +81,7 @@ def compute_progress(connection: Connection, dataset: Dataset, aspect: str, rate
     ]
     if standing.ceiling:
         rows.append(ProgressRow(CEILING_NAME, *_list_numbers(standing.ceiling), None))
-    rater_lines = [] if pairs else explain_raters(check_raters(judged.aspect_ratings[aspect], judged.videos))
+    rater_lines = [] if pairs else explain_raters(check_raters(judged, aspect))
     lines = [*_explain_race(standing.lead, labels, pairs), *_explain_ceiling(standing), *rater_lines, *repeats]
     is_enough = standing.lead is not None and standing.lead.state in ("apart", "alike")
     return Progress(pairs, tuple(rows), tuple(lines), is_enough)

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from assets.agreement.judged import SEED, AspectRatings
+from assets.agreement.judged import SEED, JudgedSamples
 from assets.words.text import format_count, format_number, join_names
-from db.reports.agreement import CheckCount, RaterAnswer
+from db.reports.judgements import CheckCount, RaterAnswer
 from metrics_core.agreement.rater_checks import AnswerPattern, RaterCheck, compare_raters, find_pattern
 from metrics_core.agreement.raters import FEWEST_SHARED
 
@@ -18,13 +18,12 @@ MOST_NAMED = 6
 _CHOICES: Mapping[float, str] = {1.0: "A", 0.0: "neither", -1.0: "B"}
 
 
-def check_raters(rated: AspectRatings, videos: Sequence[int]) -> dict[str, RaterCheck]:
-    """Compare every rater of one aspect with the others, by name; {} for a single rater. videos: the video of every
-    rated sample, (n,).
-    """
-    if len(rated.raters) < 2:
+def check_raters(judged: JudgedSamples, aspect: str) -> dict[str, RaterCheck]:
+    """Compare every rater of one aspect with the others, by name; {} for a single rater."""
+    raters = judged.raters[aspect]
+    if len(raters) < 2:
         return {}
-    return dict(zip(rated.raters, compare_raters(rated.values, videos, seed=SEED), strict=True))
+    return dict(zip(raters, compare_raters(judged.ratings[aspect], judged.videos, seed=SEED), strict=True))
 
 
 def explain_raters(checks: Mapping[str, RaterCheck]) -> Iterator[str]:

@@ -61,16 +61,16 @@ def compute_agreement(judged: JudgedSamples) -> list[StoredAgreementRow]:
     of every metric. Rows on ratings and labels come first, then on preferences, then on decisions on keypoints. Empty
     without samples.
     """
-    if not judged.samples:
+    if not judged.sample_ids.size:
         return []
     rows = compute_agreement_rows(
         judged.metric_values,
         judged.ratings,
         judged.videos,
-        [item.system for item in judged.samples],
+        judged.systems,
         lengths=judged.baselines[LENGTH],
         baselines=judged.baselines,
-        n_resamples=choose_n_resamples(len(judged.samples)),
+        n_resamples=choose_n_resamples(judged.sample_ids.size),
         seed=SEED,
     )
     preference_rows = [

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from assets.agreement.judged import LABELS_ASPECT, SIMPLE_SCORE_COLUMNS
+from assets.agreement.judged import SIMPLE_SCORE_COLUMNS
 from assets.planning.plan import Plan
 from assets.reports.answer_records import NextStep, ReportAnswer, ReportAnswers, TrafficLight
 from assets.reports.best_system import answer_best_system
@@ -23,7 +23,7 @@ from assets.reports.records import (
 from assets.trial.sentences import advise_size, find_best_share
 from assets.words.labels import format_metric_name
 from assets.words.text import format_count, format_percent, format_portion, group_names, join_names
-from db.reports.agreement import SPANS_ASPECT
+from db.reports.judgements import LABELS_ASPECT, SPANS_ASPECT
 from db.selection.trials import Trial
 from metrics_core.agreement.conclusions import BETTER_THAN_SIMPLE, TrustLevel
 from metrics_core.calibration.rated_search import FEWEST_VIDEOS

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from assets.agreement.judged import LABELS_ASPECT
 from assets.reports.answer_records import ReportAnswer, TrafficLight
 from assets.reports.records import AspectAgreement, SystemTable, TrustSummary, format_aspect
 from assets.words.text import format_count, format_number, group_names, join_names
+from db.reports.judgements import LABELS_ASPECT
 from metrics_core.agreement.baseline_comparison import Coefficient
 from metrics_core.agreement.conclusions import (
     BETTER_THAN_SIMPLE,

@@ -15,7 +15,7 @@ from assets.reports.records import DataSummary, MetricSummary, SystemCount
 from assets.words.labels import STAND_INS, format_metric_name, list_stand_ins, load_metric_label
 from db.manifest.datasets import Dataset
 from db.manifest.rating_scales import load_turned_aspects
-from db.reports.agreement import RaterAnswer, count_passed_checks
+from db.reports.judgements import RaterAnswer, count_passed_checks
 from db.reports.summary import (
     compute_duration_spread,
     compute_own_numbers,

@@ -8,15 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from assets.agreement.judged import LABELS_ASPECT
 from assets.agreement.progress import RaterConsistency
 from assets.agreement.table import StoredAgreementRow
 from assets.metrics.judge.repeated import JudgeSteadiness
 from assets.promise.estimated_means import EstimatedMean
 from assets.reports.answer_records import ReportAnswers
 from assets.reports.sample_records import SampleGroup, ShownSample
-from db.reports.agreement import CheckCount
 from db.reports.facts import Extreme, FactSubject, FactSummary
+from db.reports.judgements import LABELS_ASPECT, CheckCount
 from db.reports.summary import Origins, OwnNumber, Spread
 from db.scores.imported_scores import IMPORTED_VERSION
 from db.scores.quality import StatusCount

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlalchemy.engine import Connection, Engine
 
-from assets.agreement.judged import COMMON_WORDS, LABELS_ASPECT, JudgedSamples, load_judged_snapshot
+from assets.agreement.judged import COMMON_WORDS, JudgedSamples, load_judged_snapshot
 from assets.agreement.raters import explain_failed_checks, explain_patterns
 from assets.agreement.scales import RatingSettings
 from assets.agreement.table import load_agreement, store_agreement
@@ -47,8 +47,7 @@ from assets.words.labels import (
 )
 from assets.words.text import format_count
 from db.manifest.datasets import Dataset
-from db.reports.agreement import list_answers
-from db.reports.judgements import load_judgements_by_kind
+from db.reports.judgements import list_answers
 from db.scores.sample_scores import SIMPLE_SCORES, list_dataset_metrics, load_active_scorers
 from db.scores.score_arrays import load_score_arrays
 from db.scores.scorers import StoredScorer, list_scorers
@@ -125,7 +124,6 @@ def compute_report(
         }
         samples = load_score_arrays(connection, dataset, scorer_ids)
         captions = samples.get(SAMPLE_KIND)
-        judgements = load_judgements_by_kind(connection, dataset, LABELS_ASPECT)
         given = list_answers(connection, dataset.dataset_id)
         data = load_data_summary(connection, dataset, samples, given)
         metrics = load_metric_summaries(connection, dataset, samples, scorer_ids)
@@ -133,7 +131,7 @@ def compute_report(
         planned = {name: scorer for name, scorer in scorers.items() if name not in SIMPLE_SCORES}
         plan = build_plan(load_dataset_holdings(connection, dataset, list_scorer_inputs(planned.values())), planned)
         tell("comparing the systems")
-        systems, people = compute_system_tables(samples, judgements, data, metrics)
+        systems, people = compute_system_tables(samples, judged.by_kind, data, metrics)
         stored = load_agreement(connection, dataset)
         compared = load_claims(connection, dataset, stored, judged, scorers)
         systems, people, compared = _correct_chances(systems, people, compared)
@@ -167,7 +165,7 @@ def compute_report(
             pairs=compute_metric_pairs(drawn),
             n_paired=len(drawn.sample_ids),
             spreads=compute_metric_spreads(samples, metrics),
-            cuts=compute_share_threshold_rows(samples, metrics, judgements),
+            cuts=compute_share_threshold_rows(samples, metrics, judged.by_kind),
             rating_cuts=load_rating_threshold_rows(connection, dataset, judged, metrics, trust),
             label_cuts=load_label_threshold_rows(connection, dataset),
             groups=load_shown_samples(engine, connection, dataset, groups, samples, metrics, scorers, tell),
@@ -234,7 +232,7 @@ def list_notices(
                 else f"reelsieve score computes {them} again"
             )
             yield f"{n} {scores} of {metric.label} {are} stale and left out: {remedy}."
-    if data.counts["references"] and judged.samples and COMMON_WORDS not in judged.baselines:
+    if data.counts["references"] and judged.sample_ids.size and COMMON_WORDS not in judged.baselines:
         yield (
             "No metric is compared with the simple score words in common, which is not computed yet: run reelsieve "
             f"facts --dataset {dataset}."

@@ -121,7 +121,7 @@ def _choose_between_metrics(names: Mapping[str, str], drawn: DrawnCaptions) -> t
 def _choose_against_people(names: Mapping[str, str], judged: JudgedSamples) -> Iterator[tuple[int, str]]:
     """Yield for every metric the sample that it ranks farthest above people's ratings, and the one farthest below."""
     people = np.array([_compute_ranks(compute_mean_ratings(ratings)) for ratings in judged.ratings.values()])
-    known = np.isfinite(people).any(axis=0) if people.size else np.zeros(len(judged.samples), dtype=np.bool_)
+    known = np.isfinite(people).any(axis=0) if people.size else np.zeros(judged.sample_ids.size, dtype=np.bool_)
     mean = np.full(known.size, np.nan)
     mean[known] = np.nanmean(people[:, known], axis=0) if known.any() else np.nan
     for metric, label in names.items():
@@ -131,7 +131,7 @@ def _choose_against_people(names: Mapping[str, str], judged: JudgedSamples) -> I
                 continue
             place = int(np.nanargmax(sign * gap))
             if sign * gap[place] >= LEAST_GAP / 2:
-                yield judged.samples[place].sample_id, f"{label} ranks it {how} than people do"
+                yield int(judged.sample_ids[place]), f"{label} ranks it {how} than people do"
 
 
 def _compute_ranks(values: FloatArray) -> FloatArray:

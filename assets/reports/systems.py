@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from assets.agreement.judged import LABELS_ASPECT
 from assets.promise.estimated_means import EstimatedMean
 from assets.reports.records import DataSummary, MetricSummary, SystemTable
-from db.reports.judgements import Judgements
+from db.reports.judgements import LABELS_ASPECT, Judgements
 from db.scores.score_arrays import ScoreArrays
-from metrics_core.arrays import FloatArray, IntArray
+from metrics_core.agreement.raters import compute_mean_ratings
+from metrics_core.arrays import FloatArray, IntArray, find_values
 from metrics_core.intervals import compute_cluster_means
 
 MOST_SYSTEMS = 24
@@ -24,13 +24,13 @@ VIDEOS = 4096
 
 def compute_system_tables(
     samples: Mapping[str, ScoreArrays],
-    judgements: Mapping[str, Mapping[str, Judgements]],
+    judgements: Mapping[str, Judgements],
     data: DataSummary,
     metrics: Sequence[MetricSummary],
 ) -> tuple[tuple[SystemTable, ...], tuple[SystemTable, ...]]:
     """Compute the systems' means by metrics, and by ratings and labels, as two tuples of tables, with one table for
     each kind of samples that has values. Of more than 24 systems, those with the most samples are included. P-values of
-    leads are not corrected yet. samples, judgements: by kind; judgements by aspect, too.
+    leads are not corrected yet. samples, judgements: by kind.
     """
     by_metric, by_aspect = [], []
     aspects = [*sorted(data.ratings), *([LABELS_ASPECT] if data.labelled else [])]
@@ -38,8 +38,9 @@ def compute_system_tables(
         values = {metric.name: arrays.values[metric.name] for metric in metrics if metric.has_values(kind)}
         if values:
             by_metric.append(_compute_table(kind, arrays, values))
-        if given := judgements.get(kind):
-            means = {aspect: _average_by_sample(arrays, given.get(aspect)) for aspect in aspects}
+        given = judgements.get(kind)
+        if given is not None and given.ratings:
+            means = {aspect: _average_by_sample(arrays, given, aspect) for aspect in aspects}
             is_judged = np.isfinite(list(means.values())).any(axis=0)
             judged = {aspect: column[is_judged] for aspect, column in means.items()}
             of_judged = arrays._replace(
@@ -49,14 +50,11 @@ def compute_system_tables(
     return tuple(by_metric), tuple(by_aspect)
 
 
-def _average_by_sample(arrays: ScoreArrays, given: Judgements | None) -> FloatArray:
-    """Return the mean judgement (n,) of every sample, NaN for a sample without one."""
-    n = arrays.sample_ids.size
-    if given is None:
-        return np.full(n, np.nan)
-    places = np.searchsorted(arrays.sample_ids, given.sample_ids)
-    counts = np.bincount(places, minlength=n)
-    return np.where(counts, np.bincount(places, given.values, n) / np.maximum(counts, 1), np.nan)
+def _average_by_sample(arrays: ScoreArrays, given: Judgements, aspect: str) -> FloatArray:
+    """Return the mean judgement (n,) of every sample by one aspect, NaN for a sample without one."""
+    if aspect not in given.ratings:
+        return np.full(arrays.sample_ids.size, np.nan)
+    return find_values(arrays.sample_ids, given.sample_ids, compute_mean_ratings(given.ratings[aspect]), np.nan)
 
 
 def choose_shown_means(

@@ -8,7 +8,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from assets.agreement.judged import LABELS_ASPECT, JudgedSamples
+from assets.agreement.judged import JudgedSamples
 from assets.agreement.scales import RatingSettings
 from assets.home.settings import read_settings
 from assets.reports.records import (
@@ -22,7 +22,7 @@ from assets.thresholds.ratings import explain_rating_threshold, explain_simple_s
 from assets.thresholds.shares import KEPT_SHARES
 from db.manifest.datasets import Dataset
 from db.manifest.rating_scales import load_turned_aspects
-from db.reports.judgements import Judgements
+from db.reports.judgements import LABELS_ASPECT, SPANS_ASPECT, Judgements
 from db.schema import keypoint_threshold, scorer
 from db.scores.keypoint_decisions import LABEL_METHOD
 from db.scores.score_arrays import ScoreArrays
@@ -35,26 +35,32 @@ from metrics_core.selection.strata import count_in_share
 def compute_share_threshold_rows(
     samples: Mapping[str, ScoreArrays],
     metrics: Sequence[MetricSummary],
-    judgements: Mapping[str, Mapping[str, Judgements]],
+    judgements: Mapping[str, Judgements],
 ) -> tuple[ShareThresholdRow, ...]:
     """Compute the thresholds that keep the best half, quarter, eighth and sixteenth, by kind of samples and metric, how
-    much they keep of every system, and the mean ratings of kept and dropped samples. samples: by kind. judgements: by
-    kind and aspect; labels of keypoints are left out.
+    much they keep of every system, and the mean ratings of kept and dropped samples. samples, judgements: by kind;
+    labels of keypoints and marks of wrong words are left out.
     """
     return tuple(
         row
         for kind, arrays in samples.items()
-        for ratings in [
-            {
-                aspect: (np.searchsorted(arrays.sample_ids, given.sample_ids), given.values)
-                for aspect, given in sorted(judgements.get(kind, {}).items())
-                if aspect != LABELS_ASPECT
-            }
-        ]
+        for ratings in [_list_ratings(arrays, judgements[kind]) if kind in judgements else {}]
         for metric in metrics
         if metric.has_values(kind)
         for row in _compute_share_rows(metric.name, kind, arrays, ratings)
     )
+
+
+def _list_ratings(arrays: ScoreArrays, given: Judgements) -> dict[str, tuple[IntArray, FloatArray]]:
+    """Return all ratings by aspect, as places of samples and values."""
+    is_held = np.isin(given.sample_ids, arrays.sample_ids)
+    places = np.searchsorted(arrays.sample_ids, given.sample_ids[is_held])
+    by_aspect = {}
+    for aspect in sorted(given.ratings.keys() - {LABELS_ASPECT, SPANS_ASPECT}):
+        ratings = given.ratings[aspect][is_held]
+        is_given = np.isfinite(ratings)
+        by_aspect[aspect] = places[is_given.nonzero()[0]], ratings[is_given]
+    return by_aspect
 
 
 def _compute_share_rows(

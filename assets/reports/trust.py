@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from assets.agreement.judged import COMMON_WORDS, COSINE, LABELS_ASPECT, SEED, JudgedSamples
+from assets.agreement.judged import COMMON_WORDS, COSINE, SEED, JudgedSamples
 from assets.agreement.raters import check_raters, explain_raters
 from assets.agreement.table import StoredAgreement, StoredAgreementRow
 from assets.reports.best_system import explain_system_orders
@@ -30,6 +30,7 @@ from assets.scores.base import Scorer
 from assets.words.text import format_number, format_percent
 from db.manifest.datasets import Dataset
 from db.reports.agreement import count_references, find_newest_score_time
+from db.reports.judgements import LABELS_ASPECT
 from db.schema.inputs import REFERENCES
 from metrics_core.agreement.baseline_comparison import (
     BaselineComparison,
@@ -101,7 +102,7 @@ def explain_stale_agreement(
     if stored.made_at is None:
         has_any = judged.metric_values and (judged.ratings or judged.choices)
         return f"Agreement with people is not computed yet: {remedy}." if has_any else None
-    newest = find_newest_score_time(connection, [sample.sample_id for sample in judged.samples])
+    newest = find_newest_score_time(connection, judged.sample_ids.tolist())
     if (newest is None or newest <= stored.made_at) and _count_stored_judgements(
         stored.rows
     ) == _count_present_judgements(judged):
@@ -191,14 +192,14 @@ def build_trust_summary(
     )
     unscored = {}
     for metric in labels:
-        values = judged.metric_values.get(metric, np.full(len(judged.samples), np.nan))
+        values = judged.metric_values.get(metric, np.full(judged.sample_ids.size, np.nan))
         n_stale = judged.n_stale.get(metric, 0)
         unscored[metric] = {"have a stale score": n_stale, "have no value": int(np.isnan(values).sum()) - n_stale}
     side_by_side: dict[str, tuple[StoredAgreementRow, ...]] = {}
     for row in compared.rows:
         if row.grouping == SIDE_BY_SIDE:
             side_by_side[row.aspect] = (*side_by_side.get(row.aspect, ()), row)
-    return TrustSummary(aspects, len(judged.samples), unscored, side_by_side, age)
+    return TrustSummary(aspects, judged.sample_ids.size, unscored, side_by_side, age)
 
 
 def _build_aspect(
@@ -230,14 +231,13 @@ def _build_aspect(
     simple = {
         name: _build_coefficient(row) for name, row in system_rows.items() if row.baseline and row.value is not None
     }
-    rated = judged.aspect_ratings[aspect]
-    checks = check_raters(rated, judged.videos)
+    checks = check_raters(judged, aspect)
     suspected = [
         name
         for name, check in checks.items()
         if check.is_counted and (check.is_far or (aspect, False, name) in careless) and not data.synthetic_ratings
     ]
-    kept = rated.values[:, [name not in suspected for name in rated.raters]]
+    kept = judged.ratings[aspect][:, [name not in suspected for name in judged.raters[aspect]]]
     return AspectAgreement(
         aspect=aspect,
         n_samples=n_samples,
@@ -364,10 +364,10 @@ def _explain_missing(aspect: str, mean_ratings: FloatArray, judged: JudgedSample
         who = "The labels count as one rater" if aspect == LABELS_ASPECT else "Only one person rated"
         yield f"There is no human ceiling, which needs a second rater. {who}."
     chosen = np.isfinite(mean_ratings)
-    systems = {sample.system for sample, is_rated in zip(judged.samples, chosen, strict=True) if is_rated}
+    systems = {system for system, is_rated in zip(judged.systems, chosen, strict=True) if is_rated}
     if len(systems) == 1:
         yield "Systems cannot be ordered, since only one system was rated."
-    videos = {sample.video_id for sample, is_rated in zip(judged.samples, chosen, strict=True) if is_rated}
+    videos = {video for video, is_rated in zip(judged.videos, chosen, strict=True) if is_rated}
     if len(videos) == 1:
         yield "There are no intervals, which need several videos: only samples of one video were rated."
 

@@ -146,14 +146,13 @@ def compute_shard_thresholds(
     dataset_thresholds: those of the whole dataset, which give the metrics, aspects and least ratings of good samples.
     Nothing where all judged samples belong to one shard.
     """
-    shard_of_sample = np.array([sample.shard for sample in judged.samples])
     videos = np.array(judged.videos)
-    shards = np.unique(shard_of_sample).tolist()
+    shards = np.unique(judged.shards).tolist()
     scores = judged.metric_values | judged.simple_score_values
     for dataset_threshold in dataset_thresholds if len(shards) > 1 else ():
         means = compute_mean_ratings(judged.ratings[dataset_threshold.aspect])
         for shard in shards:
-            rows = shard_of_sample == shard
+            rows = judged.shards == shard
             shard_threshold = calibrate_rated_threshold(
                 scores[dataset_threshold.metric][rows],
                 means[rows],

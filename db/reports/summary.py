@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
-from db.reports.agreement import current_label, current_rating, random_rating
+from db.reports.judgements import current_label, current_rating, random_rating
 from db.schema import ingest_reject, rating, sample, video
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
 from db.manifest.remarks import list_tags
-from db.reports.agreement import current_rating
+from db.reports.judgements import current_rating
 from db.schema import rating, remark, sample, video
 from db.scores.sample_scores import Column, SampleScores
 from db.selection.recipes import SelectionError

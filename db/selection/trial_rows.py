@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.reports.agreement import current_rating
+from db.reports.judgements import current_rating
 from db.schema import reference, sample, selection_item, video, video_fact
 from db.scores.sample_scores import SIMPLE_SCORES
 from db.selection.candidates import WHOLE_STRATUM

@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from assets.agreement.judged import LABELS_ASPECT
 from assets.agreement.progress import Progress, compute_progress
 from assets.datasets.lookup import require_dataset
 from assets.ingest.hygiene import find_fault
@@ -49,7 +48,7 @@ from db.manifest.rating import (
 )
 from db.manifest.rating_scales import find_scale_name
 from db.manifest.wrong_spans import list_spans
-from db.reports.agreement import SPANS_ASPECT
+from db.reports.judgements import LABELS_ASPECT, SPANS_ASPECT
 from db.reports.samples import find_video, load_references
 from orchestration.look.answering import build_change_response, catch_page_errors, render_look_page
 from orchestration.look.media import explain_missing_file

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +20,7 @@ from assets.reports.report import create_report
 from assets.scores.base import Explanation, Scorer
 from db import schema
 from db.manifest.datasets import Dataset
+from db.scores.keypoint_decisions import load_keypoint_decisions
 from tests.db.builders import add_sample, add_video
 
 
@@ -93,6 +94,7 @@ def agree(engine: Engine, dataset: Dataset, metrics: Sequence[str]) -> list[Stor
     """Store how far these metrics of a dataset agree with people."""
     with engine.connect() as connection:
         judged = load_judged_samples(connection, dataset, metrics)
+        judged = replace(judged, decided_keypoints=load_keypoint_decisions(connection, dataset.dataset_id))
     return store_agreement(engine, dataset, judged)
 
 

@@ -12,7 +12,6 @@ from sqlalchemy.engine import Engine
 from assets.agreement.judged import (
     COMMON_WORDS,
     COSINE,
-    LABELS_ASPECT,
     LENGTH,
     MAJORITY,
     RunJudgements,
@@ -21,6 +20,7 @@ from assets.agreement.judged import (
 from assets.agreement.table import StoredAgreement, compute_agreement, load_agreement
 from db import schema
 from db.manifest.datasets import Dataset
+from db.reports.judgements import LABELS_ASPECT
 from tests.assets.reporting import agree
 from tests.assets.verifying import HashEncoder, score_simply
 from tests.db.builders import (
@@ -236,7 +236,7 @@ def test_no_judgement_reads_no_score(engine: Engine, clips: Dataset) -> None:
     set_scores(engine, {sample_id: 0.5})
     with engine.connect() as connection:
         judged = load_judged_samples(connection, clips, ["vcs"])
-    assert (judged.samples, judged.metric_values, compute_agreement(judged)) == ([], {}, [])
+    assert (judged.sample_ids.size, judged.metric_values, compute_agreement(judged)) == (0, {}, [])
 
 
 def test_what_is_read_is_what_was_computed(engine: Engine, clips: Dataset, samples: list[int]) -> None:
@@ -256,7 +256,7 @@ def test_a_run_reads_the_judgements_once(engine: Engine, clips: Dataset, samples
     """So the conclusions of a run rest on one state; the next run looks again."""
     judgements = RunJudgements()
     first = judgements.load("run", engine, clips)
-    assert [each.sample_id for each in first.samples] == samples
+    assert first.sample_ids.tolist() == samples
     rate(engine, samples[0], "cid", 5)
     assert judgements.load("run", engine, clips) is first
-    assert judgements.load("next run", engine, clips).aspect_ratings["quality"].raters == ("a", "b", "cid")
+    assert judgements.load("next run", engine, clips).raters["quality"] == ("a", "b", "cid")

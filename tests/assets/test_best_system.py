@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from assets.agreement.judged import LABELS_ASPECT
 from assets.reports.best_system import answer_best_system
 from assets.reports.records import AspectAgreement, SystemTable, TrustSummary
+from db.reports.judgements import LABELS_ASPECT
 from metrics_core.agreement.baseline_comparison import Coefficient
 from metrics_core.agreement.conclusions import Conclusion, TrustLevel, explain_system_order
 from metrics_core.intervals import ClusterMean

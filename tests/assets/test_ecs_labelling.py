@@ -13,12 +13,13 @@ from sqlalchemy.engine import Engine
 from assets.metrics.ecs.calibrate import NoLabels, calibrate_thresholds
 from assets.metrics.ecs.labelling import LabellingResult, NoJudge
 from assets.metrics.ecs.scorer import ECSScorer, ECSSettings
-from db.reports.agreement import list_judged_samples
+from db.reports.judgements import LABELS_ASPECT
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest
 from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.manifests import candidate, keypoint, label, qa, reference, spans
 from tests.assets.verifying import Bench, HashEncoder, ToldVerifier
 from tests.db.builders import labels_by_source
+from tests.db.judging import list_ratings
 from tests.metrics_core.chat_server import Answer, completion, loopback
 from tests.metrics_core.qeva_fakes import Rule, RuleChat, question_of, seen_in
 
@@ -122,14 +123,14 @@ def test_every_keypoint_of_every_caption_gets_a_label_of_the_judge(bench: Bench)
 def test_people_and_judge_do_not_mix(bench: Bench) -> None:
     before = stored(bench, "manifest")
     with bench.engine.connect() as connection:
-        covered = list_judged_samples(connection, bench.dataset.dataset_id)
+        covered = list_ratings(connection, bench.dataset)
     judged(bench, RuleChat(told))
     assert stored(bench, "manifest") == before
     assert labels_by_source(bench.engine) == {"judge:rule": 6 * N, "manifest": 2 * N}
     with bench.engine.connect() as connection:
         # People, who are wrong here, said yes to all.
-        assert list_judged_samples(connection, bench.dataset.dataset_id) == covered
-        assert {each.covered for each in covered} == {1.0}
+        assert list_ratings(connection, bench.dataset) == covered
+        assert {row[1:] for row in covered} == {("labels", LABELS_ASPECT, 1.0)}
     scorer = scorer_of(None)
     bench.run(scorer)
     for source, n, positive in (("manifest", 2 * N, 2 * N), ("judge:rule", 6 * N, 2 * N)):

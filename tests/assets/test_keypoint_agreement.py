@@ -9,12 +9,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.agreement.judged import LABELS_ASPECT
 from assets.agreement.keypoints import KEYPOINTS_ASPECT, compute_keypoint_rows
 from assets.agreement.table import StoredAgreementRow
 from assets.definitions.agreement import format_agreement
 from assets.scores.pending import store_scorer
 from db import schema
+from db.reports.judgements import LABELS_ASPECT
 from db.scores.keypoint_decisions import KeypointDecision
 from db.scores.store import activate_scorer
 from tests.assets.reporting import agree

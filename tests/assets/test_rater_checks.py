@@ -17,7 +17,7 @@ from assets.agreement.table import compute_agreement
 from db.manifest.datasets import Dataset
 from db.manifest.rating import Rater, find_caption, list_next_captions, store_answer, store_rating
 from db.manifest.wrong_spans import store_span
-from db.reports.agreement import SPANS_ASPECT, RaterAnswer, list_answers
+from db.reports.judgements import SPANS_ASPECT, RaterAnswer, list_answers
 from db.schema import attention_check
 from metrics_core.agreement.rater_checks import compute_human_ceiling
 from metrics_core.agreement.row import ONE_RATER
@@ -90,7 +90,7 @@ def test_the_report_names_them_and_its_ceiling_is_that_of_the_others(
     assert beside in made.text
     with module_engine.connect() as connection:
         judged = load_judged_samples(connection, rated, ["vcs"])
-    assert judged.aspect_ratings[ASPECT].raters == ("eve", "r0", "r1", "r2")
+    assert judged.raters[ASPECT] == ("eve", "r0", "r1", "r2")
     ceiling = [row.n for row in compute_agreement(judged) if (row.metric, row.grouping) == (ONE_RATER, "pooled")]
     assert set(ceiling) == {2 * N_VIDEOS}
     # eve is named, but does not count for the ceiling.

@@ -178,7 +178,7 @@ def test_ratings_are_stored_as_declared_and_statistics_take_the_highest_for_the_
         dataset = find_dataset(connection, "set")
         assert dataset is not None
         judged = load_judged_samples(connection, dataset, [])
-        assert judged.aspect_ratings["fluency"].raters == ("mean of 3",)
+        assert judged.raters["fluency"] == ("mean of 3",)
         assert judged.ratings["errors"][0, 0] == 17
         assert load_scale(connection, dataset, "errors") == scale("0-20, lowest is best")
         assert load_scale(connection, dataset, "fluency") == DEFAULT_SCALE

@@ -13,7 +13,6 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.agreement.judged import LABELS_ASPECT
 from assets.agreement.scales import RatingSettings
 from assets.definitions.curation import Curation
 from assets.definitions.thresholds import rating_threshold
@@ -25,6 +24,7 @@ from assets.thresholds.ratings import METHOD_RATINGS, RatingThreshold, explain_r
 from assets.words.text import format_number
 from db import schema
 from db.manifest.datasets import Dataset
+from db.reports.judgements import LABELS_ASPECT
 from db.schema.views import create_views
 from db.selection.freeze import Selection
 from db.selection.recipes import SelectionError, convert_rule, parse_recipe

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets.agreement.judged import LABELS_ASPECT
 from assets.reports.data import count_systems
 from assets.reports.distributions import compute_metric_spreads, draw_captions
 from assets.reports.records import DataSummary, MetricSummary
@@ -20,7 +19,7 @@ from assets.reports.samples import compute_ranks
 from assets.reports.systems import VIDEOS, compute_system_tables
 from assets.reports.thresholds import compute_share_threshold_rows
 from assets.thresholds.shares import KEPT_SHARES
-from db.reports.judgements import Judgements
+from db.reports.judgements import LABELS_ASPECT, SPANS_ASPECT, Judgements
 from db.reports.summary import QUANTILES
 from db.scores.score_arrays import ScoreArrays
 from metrics_core.selection.strata import count_in_share
@@ -56,6 +55,16 @@ def build_arrays(rows: Sequence[Row]) -> ScoreArrays:
         np.array([row.chance for row in rows]),
         {"vcs": np.array([math.nan if row.value is None else row.value for row in rows])},
     )
+
+
+def judge(ratings: Sequence[tuple[int, str, float]]) -> Judgements:
+    """Ratings (place, aspect, value), each of another rater."""
+    places = sorted({place for place, _, _ in ratings})
+    matrices = {aspect: np.full((len(places), len(ratings)), math.nan) for _, aspect, _ in ratings}
+    for rater, (place, aspect, value) in enumerate(ratings):
+        matrices[aspect][places.index(place), rater] = value
+    ids, nothing = np.array(places, dtype=np.int64) + 10, np.zeros(len(places))
+    return Judgements("caption", ids, [], nothing.astype(np.int64), [], nothing, matrices, {}, {})
 
 
 def summarise(rows: Sequence[Row]) -> MetricSummary:
@@ -99,17 +108,9 @@ def test_spreads_are_those_of_sorted_values(rows: list[Row]) -> None:
 @given(ROWS, st.lists(st.tuples(st.integers(0, 19), st.sampled_from("xy"), st.integers(1, 5)), max_size=8))
 def test_thresholds_keep_the_best_of_every_system(rows: list[Row], given_ratings: list[tuple[int, str, int]]) -> None:
     ratings = [(place % len(rows), aspect, float(rating)) for place, aspect, rating in given_ratings]
-    judgements = {
-        aspect: Judgements(
-            np.array([place + 10 for place, a, _ in ratings if a == aspect], dtype=np.int64),
-            np.array([rating for _, a, rating in ratings if a == aspect]),
-        )
-        for aspect in {aspect for _, aspect, _ in ratings}
-    }
-    labels = {LABELS_ASPECT: Judgements(np.array([10]), np.array([1.0]))}
-    found = compute_share_threshold_rows(
-        {"caption": build_arrays(rows)}, [summarise(rows)], {"caption": {**labels, **judgements}}
-    )
+    others = [(0, aspect, 1.0) for aspect in (LABELS_ASPECT, SPANS_ASPECT)]
+    judgements = {"caption": judge([*ratings, *others])}
+    found = compute_share_threshold_rows({"caption": build_arrays(rows)}, [summarise(rows)], judgements)
     best = sorted(list_values(rows), reverse=True)
     assert [row.share for row in found] == (list(KEPT_SHARES) if best else [])
     for row in found:
@@ -125,7 +126,7 @@ def test_thresholds_keep_the_best_of_every_system(rows: list[Row], given_ratings
             assert row.by_system.get(system, (0, 0)) == (sum(value >= cut for value in own), len(own))
         assert list(row.by_system) == sorted(row.by_system)
         expected = {}
-        for aspect in sorted(judgements):
+        for aspect in sorted({aspect for _, aspect, _ in ratings}):
             sides: tuple[list[float], list[float]] = ([], [])
             for place, name, rating in ratings:
                 value = rows[place].value
@@ -181,8 +182,7 @@ def test_draws_and_counts_of_systems(more: list[Row]) -> None:
 @given(ROWS, st.lists(st.tuples(st.integers(0, 19), st.integers(1, 5)), max_size=8))
 def test_means_of_systems_are_plain_means(rows: list[Row], given_ratings: list[tuple[int, int]]) -> None:
     ratings = [(place % len(rows), float(rating)) for place, rating in given_ratings]
-    ids, given_values = (np.array(column) for column in ([p + 10 for p, _ in ratings], [r for _, r in ratings]))
-    judgements = {"caption": {"overall": Judgements(ids, given_values)}} if ratings else {}
+    judgements = {"caption": judge([(place, "overall", rating) for place, rating in ratings])} if ratings else {}
     data = DataSummary({}, {}, None, (), (), {}, {"overall": len(ratings), "other": 0}, {}, 0, False, 0, {})
     by_metric, by_aspect = compute_system_tables({"caption": build_arrays(rows)}, judgements, data, [summarise(rows)])
     of_sample = {place: [r for p, r in ratings if p == place] for place, _ in ratings}

@@ -378,7 +378,7 @@ def test_the_length_is_that_of_column_words(engine: Engine, clips: Dataset, judg
     with engine.connect() as connection:
         found = load_judged_samples(connection, clips, ["vcs"])
     rows = {row.sample_id: row.words for row in rows_of(engine).values()}
-    assert found.baselines[LENGTH].tolist() == [rows[each.sample_id] for each in found.samples]
+    assert found.baselines[LENGTH].tolist() == [rows[sample_id] for sample_id in found.sample_ids.tolist()]
 
 
 def test_what_is_not_scored_stands_beside_nothing(engine: Engine, clips: Dataset) -> None:
@@ -400,7 +400,7 @@ def test_what_is_not_scored_stands_beside_nothing(engine: Engine, clips: Dataset
         add_reference(engine, clips, video_id, "another", "something else")
         found = load_judged_samples(connection, clips, [])
     assert COSINE not in found.baselines
-    stale = [place for place, each in enumerate(found.samples) if each.video_id == video_id and each.kind == "caption"]
+    stale = [place for place, each in enumerate(found.videos) if each == video_id]
     assert found.n_stale[COMMON_WORDS] == len(stale) > 0
     assert np.isnan(found.baselines[COMMON_WORDS][stale]).all()
 

@@ -24,7 +24,7 @@ from db.manifest.rating import (
     store_answer,
 )
 from db.manifest.removal import count_contents, drop_dataset
-from db.reports.agreement import CheckCount, count_passed_checks
+from db.reports.judgements import CheckCount, count_passed_checks
 from db.schema import attention_check, preference, rating, sample
 from tests.db.builders import add_reference, add_sample, add_video, make_dataset, remove
 

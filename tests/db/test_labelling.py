@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import Connection, Engine
 
 from db.evidence.embeddings import text_sha256
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
@@ -20,7 +20,7 @@ from db.manifest.labelling import (
     store_label,
 )
 from db.manifest.rows import store_rows
-from db.reports.agreement import list_judged_samples
+from db.reports.judgements import LABELS_ASPECT
 from db.reports.summary import count_labelled_samples
 from db.schema import keypoint, keypoint_label, sample
 from db.server.engine import open_psycopg_transaction
@@ -34,6 +34,7 @@ from tests.db.builders import (
     remove,
     wait_for_lock,
 )
+from tests.db.judging import list_ratings
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_each_fact_of_each_caption_comes_once_and_a_caption_stays_until_it_is_do
     assert [one.sample_id for one in seen[::2]] == [other.sample_id for other in seen[1::2]]
     with engine.connect() as connection:
         assert (count_labels(connection, ann), count_labels(connection, bob)) == (4, 8)
-        assert [each.covered for each in list_judged_samples(connection, clips.dataset_id)] == [0.5] * 6
+        assert _list_shares(connection, clips) == [0.5] * 6
         rows = connection.execute(sa.select(keypoint_label)).all()
     assert {row.source for row in rows} == {MANIFEST_LABEL_SOURCE}
     assert {row.extra["rater"] for row in rows} == {"ann", "bob"}
@@ -135,9 +136,9 @@ def test_a_label_of_older_texts_counts_nowhere_and_its_fact_is_asked_again(engin
     fact = following(engine, ann)
     assert fact is not None
 
-    def labelled() -> tuple[list[float | None], int, int]:
+    def labelled() -> tuple[list[float], int, int]:
         with engine.connect() as connection:
-            shares = [each.covered for each in list_judged_samples(connection, clips.dataset_id)]
+            shares = _list_shares(connection, clips)
             return shares, count_labelled_samples(connection, clips.dataset_id), count_labels(connection, ann)
 
     assert answer(engine, ann, fact)
@@ -209,3 +210,8 @@ def test_nobody_takes_back_a_label_that_somebody_else_gives_meanwhile(engine: En
         assert not taken.result()
     with engine.connect() as connection:
         assert (count_labels(connection, ann), count_labels(connection, bob)) == (0, 1)
+
+
+def _list_shares(connection: Connection, dataset: Dataset) -> list[float]:
+    """Return the shares of labelled facts that captions cover, in their order."""
+    return [row[3] for row in list_ratings(connection, dataset) if row[2] == LABELS_ASPECT]

@@ -28,7 +28,7 @@ from db.manifest.rating import (
     store_rating,
 )
 from db.manifest.rows import store_rows
-from db.reports.agreement import list_answers, list_judged_samples, list_preferences, list_ratings
+from db.reports.judgements import list_answers
 from db.reports.samples import load_judgements as ratings_on_page
 from db.reports.samples import load_ratings_by_sample
 from db.reports.summary import (
@@ -42,6 +42,7 @@ from db.schema.views import create_views
 from db.server.engine import open_psycopg_transaction
 from tests.assets.reporting import rate
 from tests.db.builders import TWO_METRICS, add_sample, add_video, change_text, make_dataset, remove
+from tests.db.judging import list_judged, list_ratings, load
 
 N = 12
 TEXT = text_sha256("a dog runs")
@@ -144,8 +145,8 @@ def test_ratings_of_chosen_captions_are_no_random_sample(engine: Engine, clips: 
         with engine.begin() as connection:
             assert store_rating(connection, rater, sample_id, TEXT, 2.0, {"seed": 0, CHOSEN_FIELD: mark})
     with engine.connect() as connection:
-        assert [row[0] for row in list_ratings(connection, dataset.dataset_id)] == [ids[2]]
-        assert [each.sample_id for each in list_judged_samples(connection, dataset.dataset_id)] == [ids[2]]
+        assert [row[0] for row in list_ratings(connection, dataset)] == [ids[2]]
+        assert list_judged(connection, dataset) == [ids[2]]
         assert count_excluded_ratings(connection, dataset.dataset_id) == 2
 
 
@@ -163,8 +164,8 @@ def test_a_rating_of_an_older_text_counts_nowhere_and_its_caption_is_asked_again
             summary = load_dataset_summary(connection, dataset.name)
             return {
                 "mean": means.scalar(),
-                "random": list(list_ratings(connection, dataset.dataset_id)),
-                "judged": [each.sample_id for each in list_judged_samples(connection, dataset.dataset_id)],
+                "random": list_ratings(connection, dataset),
+                "judged": list_judged(connection, dataset),
                 "rated": count_answers(connection, rater)[0],
                 "raters": count_ratings_by_rater(connection, dataset.dataset_id),
                 "shown": load_ratings_by_sample(connection, [first]),
@@ -216,7 +217,7 @@ def test_a_row_of_a_manifest_counts_for_the_text_beside_which_it_was_given(
             said = {"sample_id": first, "rater": "ann", "aspect": "fun", "value": 3.0, "extra": None}
             store_rows(driver, "rating", [{**said, "row_sha256": row}], may_exist=True)
         with engine.connect() as connection:
-            return len(list(list_ratings(connection, dataset.dataset_id)))
+            return len(list_ratings(connection, dataset))
 
     assert ingest(b"first") == 1
     change_text(engine, first, "a cat sleeps")
@@ -327,8 +328,12 @@ def test_a_preference_counts_while_both_texts_are_those_that_were_compared(
 
     def told() -> list[tuple[int, int, int]]:
         with engine.connect() as connection:
-            found = list_preferences(connection, dataset.dataset_id)
-        return [(each.sample_id, each.other_id, each.better) for each in found]
+            judged = load(connection, dataset)["caption"]
+        return [
+            (int(judged.sample_ids[first]), int(judged.sample_ids[second]), int(better))
+            for given in judged.preferences.values()
+            for first, second, better in zip(*given[:3], strict=True)
+        ]
 
     assert told() == [(*key, 1)]
     assert ask(engine, ann) != items

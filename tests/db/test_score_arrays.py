@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
-from db.reports.judgements import load_judgements_by_kind
+from db.reports.judgements import LABELS_ASPECT
 from db.reports.samples import load_statuses
 from db.schema import rating
 from db.scores.quality import StatusCount, count_scores_without_value
@@ -30,6 +30,7 @@ from tests.db.builders import (
     make_dataset,
     set_scores,
 )
+from tests.db.judging import load
 
 METRICS = ("vcs", "evqa", "ecs")
 SYSTEMS = ("alpha", "beta", "gamma")
@@ -171,7 +172,7 @@ def test_judgements_come_by_kind_and_aspect(
         else add_sample(engine, dataset, videos[place], f"s{place}")
         for place, kind in enumerate(kinds)
     ]
-    expected: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    expected: dict[tuple[str, str, str], dict[int, list[float]]] = {}
     for number, (place, aspect, value) in enumerate(judged):
         if aspect == "label":
             keypoint = add_keypoint(engine, dataset, videos[place], f"k{number}", "a dog")
@@ -182,11 +183,22 @@ def test_judgements_come_by_kind_and_aspect(
             with engine.begin() as connection:
                 connection.execute(sa.insert(rating), row)
         number_given = float(value > 2) if aspect == "label" else float(value)
-        expected.setdefault((kinds[place], aspect), []).append((ids[place], number_given))
+        key = (LABELS_ASPECT, "labels") if aspect == "label" else (aspect, f"r{number}")
+        expected.setdefault((kinds[place], *key), {}).setdefault(ids[place], []).append(number_given)
     with engine.begin() as connection:
-        loaded = load_judgements_by_kind(connection, dataset, "label")
-    assert {
-        (kind, aspect): sorted(zip(given.sample_ids.tolist(), given.values.tolist(), strict=True))
-        for kind, by_aspect in loaded.items()
-        for aspect, given in by_aspect.items()
-    } == {key: sorted(rows) for key, rows in expected.items()}
+        loaded = load(connection, dataset)
+    assert list(loaded) == (sorted({kinds[place] for place, _, _ in judged}) or ["caption"])
+    found = {}
+    for kind, people in loaded.items():
+        places = sorted({place for place, _, _ in judged if kinds[place] == kind})
+        assert people.sample_ids.tolist() == [ids[place] for place in places]
+        assert people.videos == [videos[place] for place in places]
+        assert len(people.systems) == people.words.size == len(places)
+        for aspect, values in people.ratings.items():
+            for rater, column in zip(people.raters[aspect], values.T, strict=True):
+                rows = zip(people.sample_ids.tolist(), column.tolist(), strict=True)
+                found[kind, aspect, rater] = {sample_id: value for sample_id, value in rows if value == value}
+    assert found == {
+        key: {sample_id: pytest.approx(sum(given) / len(given)) for sample_id, given in by_sample.items()}
+        for key, by_sample in expected.items()
+    }

@@ -13,10 +13,11 @@ from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
 from db.manifest.rating import REPEAT_EVERY, CaptionToRate, Rater, find_caption, find_due_repeat, store_rating
 from db.manifest.wrong_spans import Span, delete_span, list_spans, store_span
-from db.reports.agreement import SPANS_ASPECT, list_judged_samples, list_ratings
+from db.reports.judgements import SPANS_ASPECT
 from db.schema import rating, sample, wrong_span
 from db.schema.views import create_views
 from tests.db.builders import TWO_METRICS, add_sample, add_video, change_text, make_dataset, remove, wait_for_lock
+from tests.db.judging import list_ratings
 
 TEXT = "\U0001f415 a red\r\ndog  barks"
 RED, DOG, RED_DOG = (4, 7), (9, 12), (4, 12)
@@ -125,11 +126,7 @@ def test_agreement_takes_captions_that_were_rated_where_words_are_marked(
 
     def spans() -> list[tuple[int, str, float]]:
         with engine.connect() as connection:
-            listed = list(list_ratings(connection, dataset.dataset_id))
-            assert listed == sorted(listed, key=lambda row: row[:3])
-            assert {row[0] for row in listed} <= {
-                each.sample_id for each in list_judged_samples(connection, dataset.dataset_id)
-            }
+            listed = list_ratings(connection, dataset)
             return [(row[0], row[1], row[3]) for row in listed if row[2] == SPANS_ASPECT]
 
     assert spans() == [(ids[0], "ann", 0.0), (ids[1], "ann", 1.0), (ids[4], "ann", 1.0)]

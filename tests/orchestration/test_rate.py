@@ -15,8 +15,9 @@ from assets.ingest.scales import parse_scale
 from assets.promise.select import PromiseUnconfirmed, make_promised_selection
 from assets.promise.state import PromiseState
 from assets.promise.terms import PromiseTerms
+from db.manifest.datasets import find_dataset
 from db.manifest.rating import Rater
-from db.reports.agreement import SPANS_ASPECT, list_ratings
+from db.reports.judgements import SPANS_ASPECT
 from db.reports.summary import count_excluded_ratings
 from db.schema import attention_check, keypoint_label, preference, rating, rating_scale, sample, wrong_span
 from db.selection.recipes import Recipe
@@ -25,6 +26,7 @@ from orchestration.look.rating import RatingSession
 from tests.assets.reporting import rate
 from tests.browser import barriers
 from tests.db.builders import add_reference, add_sample, add_video, change_text, make_dataset
+from tests.db.judging import list_ratings
 from tests.orchestration.looking import HOSTILE, SYSTEMS, Shown, browser, page, shown
 from tests.orchestration.test_look import until
 
@@ -520,8 +522,9 @@ def test_marks_in_a_planted_caption_are_taken_and_count_for_no_caption(page: Pag
         exported = sa.text("SELECT count(*) FROM wrong_spans WHERE rater = :rater AND NOT is_stale AND words = 'brown'")
         assert connection.scalar(exported, {"rater": rater}) == 2
         rated = sa.select(rating.c.sample_id).where(rating.c.rater == rater)
-        dataset_id = connection.scalar(sa.select(sample.c.dataset_id).where(sample.c.sample_id == shown.text_ids[0]))
-        listed = list_ratings(connection, dataset_id or 0)
+        dataset = find_dataset(connection, "texts")
+        assert dataset is not None
+        listed = list_ratings(connection, dataset)
         whole = {row[:1] + row[3:] for row in listed if row[1:3] == (rater, SPANS_ASPECT)}
         assert whole == {(sample_id, 0.0) for sample_id in connection.scalars(rated)}
 
