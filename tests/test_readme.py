@@ -170,8 +170,8 @@ def second(demo: Done, newcomer: Path) -> str:
     return number
 
 
-def test_the_page_of_questions_has_sixteen_of_them_with_answers() -> None:
-    assert [title.partition(".")[0] for title in QUESTIONS if title[0].isdigit()] == [str(n) for n in range(1, 17)]
+def test_the_page_of_questions_has_nineteen_of_them_with_answers() -> None:
+    assert [title.partition(".")[0] for title in QUESTIONS if title[0].isdigit()] == [str(n) for n in range(1, 20)]
     assert len(QUESTIONS) == SQL_PAGE.count("```sql")
 
 

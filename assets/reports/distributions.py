@@ -1,19 +1,16 @@
-"""Distributions of metrics' scores, and correlations between metrics."""
+"""Distributions of metrics' scores."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
-from assets.reports.records import MetricPair, MetricSpread, MetricSummary
-from db.reports.summary import QUANTILES, Spread
+from assets.reports.records import MetricSpread, MetricSummary
 from db.scores.score_arrays import ScoreArrays
-from metrics_core.agreement import compute_coefficient
 from metrics_core.arrays import FloatArray
-from metrics_core.selection.distribution import compute_distribution, compute_group_quantiles
+from metrics_core.selection.distribution import compute_distribution
 
 SAMPLE_KIND = "caption"
 MOST_DRAWN = 20_000
@@ -41,25 +38,11 @@ def draw_captions(captions: ScoreArrays | None, metrics: Sequence[MetricSummary]
     return DrawnCaptions(captions.sample_ids[drawn].tolist(), values)
 
 
-def compute_metric_pairs(drawn: DrawnCaptions) -> tuple[MetricPair, ...]:
-    """Compute Spearman's rho of every two metrics, over the drawn captions that both have a value for. It is None where
-    it is undefined, as for a constant metric. Empty for fewer than two metrics.
-    """
-    pairs = []
-    for (metric, values), (other, others) in combinations(drawn.values.items(), 2):
-        both = np.isfinite(values) & np.isfinite(others)
-        pairs.append(
-            MetricPair(metric, other, compute_coefficient(values[both], others[both], "spearman"), int(both.sum()))
-        )
-    return tuple(pairs)
-
-
 def compute_metric_spreads(
     samples: Mapping[str, ScoreArrays], metrics: Sequence[MetricSummary]
 ) -> tuple[MetricSpread, ...]:
     """Compute the distributions of every metric's values, one for each kind of samples that has some: a histogram of 40
-    bins, and quantiles by system and by shard. For values that are all equal, the histogram is 1 wide, and they are in
-    its middle. samples: by kind.
+    bins. For values that are all equal, the histogram is 1 wide, and they are in its middle. samples: by kind.
     """
     return tuple(
         _compute_metric_spread(metric.name, kind, samples[kind]) for metric in metrics for kind in sorted(metric.ranges)
@@ -74,13 +57,4 @@ def _compute_metric_spread(metric: str, kind: str, arrays: ScoreArrays) -> Metri
     low, high, counts = made.low, made.high, made.counts
     if low == high:
         low, high, counts = low - 0.5, high + 0.5, (*(0,) * (N_BINS // 2), made.n, *(0,) * (N_BINS // 2 - 1))
-    by_system = (
-        Spread(arrays.systems[place], n, quantiles)
-        for place, n, quantiles in compute_group_quantiles(values, arrays.system_places[known], QUANTILES)
-    )
-    by_shard = (
-        Spread(str(shard), n, quantiles)
-        for shard, n, quantiles in compute_group_quantiles(values, arrays.shards[known], QUANTILES)
-    )
-    in_order = tuple(sorted(by_system, key=lambda spread: spread.group))
-    return MetricSpread(metric, kind, low, high, counts, in_order, tuple(by_shard))
+    return MetricSpread(metric, kind, low, high, counts)

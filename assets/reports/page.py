@@ -14,7 +14,7 @@ from markupsafe import Markup
 from assets.agreement.raters import explain_checks
 from assets.reports.answers import LEVEL_LIGHTS
 from assets.reports.best_system import list_leaders, list_people_leaders
-from assets.reports.records import MetricPair, MetricSummary, ReferenceCount, Report, SystemTable
+from assets.reports.records import MetricSummary, ReferenceCount, Report, SystemTable
 from assets.reports.stressed import list_unstressed
 from assets.reports.systems import MOST_SYSTEMS, choose_shown_means
 from assets.trial.sentences import MEASURE_NAMES, explain_trial
@@ -45,13 +45,9 @@ def render_page(report: Report, figures: Mapping[str, str]) -> str:
     them; they are put in as they are, and all text of the dataset is escaped. Reads the templates of this package.
     """
     labels = {metric.name: metric.label for metric in report.metrics}
-    pairs = {(pair.metric, pair.other): pair for pair in report.pairs}
 
     def label(metric: str) -> str:
         return "one more rater" if metric == ONE_RATER else labels.get(metric, metric)
-
-    def find_pair(metric: str, other: str) -> MetricPair | None:
-        return pairs.get((metric, other)) or pairs.get((other, metric))
 
     compared = {
         name for aspect in report.trust.aspects for name, coefficient in aspect.coefficients.items() if coefficient.n
@@ -65,8 +61,6 @@ def render_page(report: Report, figures: Mapping[str, str]) -> str:
             style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
             label=label,
             goodness=lambda aspect: format_goodness(aspect, report.data.turned_aspects),
-            find_pair=find_pair,
-            pair_names=list(dict.fromkeys(name for pair in pairs for name in pair)),
             trust_names=compared,
             sections=_list_sections(report),
             n_videos=lambda aspect: max(aspect.n_videos.values(), default=0),
@@ -81,7 +75,6 @@ def render_page(report: Report, figures: Mapping[str, str]) -> str:
             estimated_means=choose_shown_means(report.estimated_means, report.metrics),
             system_tables=list(_pair_system_tables(report)),
             light=LEVEL_LIGHTS.__getitem__,
-            shade=choose_correlation_colour,
             tracks=compute_interval_bars,
             trial_bars=compute_difference_bars,
             explain_trial=explain_trial,
@@ -105,7 +98,6 @@ def _list_sections(report: Report) -> dict[str, str]:
         "systems": ("Systems", report.systems or report.people),
         "samples": ("Samples", any(group.samples for group in report.groups)),
         "scores": ("Scores", report.spreads),
-        "pairs": ("Metric by metric", report.pairs),
         "trials": ("Training", report.trials),
         "data": ("Data", True),
         "method": ("Method", True),
@@ -183,17 +175,6 @@ def _make_scale(values: Sequence[float]) -> Callable[[float], float]:
     lowest = min(values, default=0.0)
     width = max(values, default=0.0) - lowest or 1.0
     return lambda value: round(100 * (value - lowest) / width, 1)
-
-
-def choose_correlation_colour(rho: float | None) -> str:
-    """Return the hex colour behind a correlation in a table: blue above 0, orange below, darker the farther from 0;
-    white for 0 and for None.
-    """
-    if rho is None:
-        return "#ffffff"
-    colour = (0, 114, 178) if rho > 0 else (213, 94, 0)
-    strength = min(1.0, abs(rho)) * 0.55
-    return "#" + "".join(f"{round(255 - (255 - part) * strength):02x}" for part in colour)
 
 
 def _explain_missing_scores(metrics: Sequence[MetricSummary], report: Report) -> Iterator[tuple[str, str]]:

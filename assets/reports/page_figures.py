@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 from assets.reports.answers import LEVEL_LIGHTS
@@ -12,21 +11,14 @@ from assets.reports.svg_plots import (
     LIGHT_COLOURS,
     plot_coefficients,
     plot_histogram,
-    plot_quantiles,
-    plot_scatter,
-    plot_shards,
 )
 from assets.words.labels import format_goodness
 from assets.words.text import format_number
 
-MOST_ROWS = 24
-
 
 def plot_figures(report: Report) -> dict[str, str]:
-    """Plot all figures of a report's page and return them as SVG elements by name: `aspect-i`, `scatter-i-metric`,
-    `histogram-i`, `boxes-i` and `shards-i`. i counts the aspects in the first two, the distributions in the others,
-    from 0. Figures without any value are left out, and so are shards where there is only one. Of more than 24 systems,
-    the boxes are of those with the highest medians.
+    """Plot all figures of a report's page and return them as SVG elements by name: `aspect-i` and `histogram-i`. i
+    counts the aspects and the distributions, from 0. Figures without any value are left out.
     """
     labels = {metric.name: metric.label for metric in report.metrics}
     figures: dict[str, str] = {}
@@ -60,12 +52,6 @@ def _plot_aspect(
             f"aspect-{i}",
             plot_coefficients(bars, baseline, aspect.ceiling, f"aspect{i}", f"Kendall’s tau-b: {description}"),
         )
-    for points in aspect.scatters:
-        if points.values:
-            label, name = labels[points.metric], f"scatter-{i}-{points.metric}"
-            description = f"{label} against the ratings of {goodness}, {points.n} samples"
-            svg = plot_scatter(points, label, f"rated {goodness}", _format_id(name), description)
-            yield name, svg
 
 
 def _plot_spread(spread: MetricSpread, i: int, report: Report, label: str) -> Iterator[tuple[str, str]]:
@@ -80,12 +66,3 @@ def _plot_spread(spread: MetricSpread, i: int, report: Report, label: str) -> It
             spread.low, spread.high, spread.counts, label, f"histogram{i}", f"Distribution of {label}", cuts
         ),
     )
-    by_system = sorted(spread.by_system, key=lambda group_spread: -group_spread.quantiles[2])[:MOST_ROWS]
-    yield f"boxes-{i}", plot_quantiles(by_system, label, f"boxes{i}", f"Quantiles of {label} by system")
-    if len(spread.by_shard) > 1:
-        yield f"shards-{i}", plot_shards(spread.by_shard, label, f"shards{i}", f"Quantiles of {label} by shard")
-
-
-def _format_id(name: str) -> str:
-    """Return a name as an HTML id: characters other than letters and digits become `_` with their hexadecimal code."""
-    return re.sub(r"[^A-Za-z0-9]", lambda match: f"_{ord(match[0]):x}_", name)

@@ -189,21 +189,6 @@ class SystemTable:
     leads: Mapping[str, float | None]
 
 
-@dataclass(frozen=True, eq=False)
-class ScatterPoints:
-    """Points of a scatter plot of a metric's values against mean ratings by one aspect. n: how many samples have both;
-    of more than 2,000, the lists have 2,000 drawn from them. trend: (mean value, mean rating) of every tenth of all n
-    samples, in order of the metric; empty below ten samples.
-    """
-
-    metric: str
-    aspect: str
-    values: list[float]
-    ratings: list[float]
-    trend: list[tuple[float, float]]
-    n: int
-
-
 def format_aspect(aspect: str) -> str:
     """Return the name of an aspect for a sentence: "labelled coverage" for the aspect of keypoint labels
     (LABELS_ASPECT), and any other as it is.
@@ -262,7 +247,6 @@ class AspectAgreement:
     fewer: tuple[str, ...]
     orders: tuple[str, ...]
     rows: tuple[StoredAgreementRow, ...]
-    scatters: tuple[ScatterPoints, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,28 +279,14 @@ class MetricStress:
 
 
 @dataclass(frozen=True, eq=False)
-class MetricPair:
-    """Spearman's rho of two metrics over the n drawn captions that both have a value for; None where undefined."""
-
-    metric: str
-    other: str
-    spearman: float | None
-    n: int
-
-
-@dataclass(frozen=True, eq=False)
 class MetricSpread:
-    """The distribution of a metric's values for one kind of samples. counts: of equal bins from `low` to `high`.
-    by_system, by_shard: quantiles of every system and of every shard.
-    """
+    """The histogram of a metric's values for one kind of samples. counts: of equal bins from `low` to `high`."""
 
     metric: str
     kind: str
     low: float
     high: float
     counts: tuple[int, ...]
-    by_system: tuple[Spread, ...]
-    by_shard: tuple[Spread, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,9 +343,8 @@ class Report:
     """All that a report's page shows, read from one state of the database. notices: sentences to read before the first
     number. described: the dataset's facts; None if none are measured. systems, people: the systems' means by metrics
     and by ratings. stresses: of the metrics whose active scorer was stressed. judges: of the metrics whose judge was
-    asked several times about a text. pairs: correlations between metrics, on
-    n_paired drawn captions. cuts, rating_cuts, label_cuts: thresholds by shares, ratings and labels. groups: the
-    samples that are shown. agreement, estimated_means: rows of tables `agreement` and `estimated_mean`. trials: the
+    asked several times about a text. cuts, rating_cuts, label_cuts: thresholds by shares, ratings and labels. groups:
+    the samples that are shown. agreement, estimated_means: rows of tables `agreement` and `estimated_mean`. trials: the
     newest training trial of every selection.
 
     The judged samples may have been loaded before that state.
@@ -394,8 +363,6 @@ class Report:
     trust: TrustSummary
     stresses: tuple[MetricStress, ...]
     judges: tuple[JudgeSteadiness, ...]
-    pairs: tuple[MetricPair, ...]
-    n_paired: int
     spreads: tuple[MetricSpread, ...]
     cuts: tuple[ShareThresholdRow, ...]
     rating_cuts: tuple[RatingThresholdRow, ...]

@@ -24,7 +24,7 @@ from assets.promise.estimated_means import load_estimated_means, store_estimated
 from assets.reports.answers import build_answers
 from assets.reports.data import load_data_summary, load_metric_summaries
 from assets.reports.dataset_facts import load_dataset_facts
-from assets.reports.distributions import SAMPLE_KIND, compute_metric_pairs, compute_metric_spreads, draw_captions
+from assets.reports.distributions import SAMPLE_KIND, compute_metric_spreads, draw_captions
 from assets.reports.records import DataSummary, MetricSummary, Report, SystemTable
 from assets.reports.report_files import ReportFiles, create_report_folder, write_report
 from assets.reports.sample_choice import choose_shown_samples
@@ -140,7 +140,6 @@ def compute_report(
         trust = build_trust_summary(judged, metrics, data, compared, age, patterns.keys() | failed.keys())
         trials = load_dataset_trials(connection, dataset.dataset_id)
         stresses = load_metric_stresses(connection, dataset, metrics)
-        tell("comparing the metrics with each other")
         drawn = draw_captions(captions, metrics)
         groups = choose_shown_samples(connection, captions, metrics, drawn, judged, described)
         return Report(
@@ -162,8 +161,6 @@ def compute_report(
             trust=trust,
             stresses=stresses,
             judges=tuple(load_judge_steadiness(connection, dataset, _list_active_scorers(connection, metrics))),
-            pairs=compute_metric_pairs(drawn),
-            n_paired=len(drawn.sample_ids),
             spreads=compute_metric_spreads(samples, metrics),
             cuts=compute_share_threshold_rows(samples, metrics, judged.by_kind),
             rating_cuts=load_rating_threshold_rows(connection, dataset, judged, metrics, trust),

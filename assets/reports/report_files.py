@@ -86,13 +86,13 @@ def write_report(report: Report, folder: Path) -> ReportFiles:
 
 
 def format_report_json(report: Report) -> str:
-    """Return the records of a report as JSON text, under the names of their fields. Frames, explanations of scores and
-    points of scatter plots are left out.
+    """Return the records of a report as JSON text, under the names of their fields. Frames and explanations of scores
+    are left out.
     """
     plain = {field.name: getattr(report, field.name) for field in fields(report)}
     plain["agreement"] = [{name: getattr(row, name) for name in AGREEMENT_FIELDS} for row in report.agreement]
     plain["estimated_means"] = [mean.as_dict() for mean in report.estimated_means]
-    plain["trust"] = _drop_fields(asdict(report.trust), ("rows", "scatters"))
+    plain["trust"] = _drop_fields(asdict(report.trust), ("rows",))
     plain["trials"] = [describe_trial(trial) for trial in report.trials]
     plain["groups"] = {group.name: [_convert_sample(sample) for sample in group.samples] for group in report.groups}
     return json.dumps(plain, ensure_ascii=False, indent=1, default=_convert_plain)

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from assets.reports.answer_records import TrafficLight
-from assets.reports.records import ScatterPoints
 from assets.reports.svg import render_svg, use_page_style
 from assets.words.text import escape_controls
-from db.reports.summary import Spread
 from metrics_core.agreement.baseline_comparison import Coefficient
 
 if TYPE_CHECKING:
@@ -29,10 +27,7 @@ ACCENT, GREY, PALE, DARK = "#2b6a99", "#8a939c", "#e6eaee", "#333333"
 # Margins and letters, in inches.
 WIDTH, LEFT, RIGHT = 4.1, 0.66, 0.1
 INCH_OF_LETTER = 0.066
-# More points than these are drawn as pixels: each point of an SVG takes 100 bytes.
-MOST_VECTOR_POINTS = 60
 NAME_LENGTH = 26
-MOST_SHARDS = 60
 
 
 @use_page_style
@@ -69,27 +64,6 @@ def plot_coefficients(
 
 
 @use_page_style
-def plot_scatter(points: ScatterPoints, xlabel: str, ylabel: str, name: str, description: str) -> str:
-    """Plot a metric's values against mean ratings, with the mean rating of every tenth of the samples, and return an
-    SVG element. Where ratings have few distinct values, points are moved at random by a little, so that they do not
-    hide each other. name, description: id prefix and text for screen readers, as in `render_svg`.
-    """
-    figure, axes = _make_axes(2.75, 2.2)
-    y = np.array(points.ratings)
-    if len(y) and len(np.unique(y)) < 40:
-        # Points of equal ratings would hide each other.
-        step = float(np.diff(np.unique(y)).min()) if len(np.unique(y)) > 1 else 1.0
-        y = y + np.random.default_rng(0).uniform(-0.3, 0.3, len(y)) * step
-    many = len(y) > MOST_VECTOR_POINTS
-    size, alpha = (5, 0.35) if len(y) > 500 else (9, 0.5)
-    axes.scatter(points.values, y, s=size, color=ACCENT, alpha=alpha, linewidths=0, rasterized=many)
-    if points.trend:
-        axes.plot(*zip(*points.trend, strict=True), color=DARK, linewidth=1.4, marker="o", markersize=2.5)
-    axes.set(xlabel=_shorten(xlabel), ylabel=_shorten(ylabel))
-    return render_svg(figure, name, description)
-
-
-@use_page_style
 def plot_histogram(
     low: float,
     high: float,
@@ -117,44 +91,6 @@ def plot_histogram(
     _label_x(axes, xlabel)
     axes.set_ylabel("samples")
     axes.locator_params(axis="y", nbins=5, integer=True)
-    return render_svg(figure, name, description)
-
-
-@use_page_style
-def plot_quantiles(spreads: Sequence[Spread], xlabel: str, name: str, description: str) -> str:
-    """Plot quantiles of several groups, the first on top, and return an SVG element: a line from 5 to 95 %, a box over
-    the middle half, and a dot at the median. name, description: id prefix and text for screen readers, as in
-    `render_svg`.
-    """
-    names = [f"{_shorten(spread.group)} ({spread.n:,})" for spread in reversed(spreads)]
-    figure, axes = _make_axes(WIDTH, 0.58 + 0.22 * len(spreads), _measure_names(names))
-    for place, spread in enumerate(reversed(spreads)):
-        p5, p25, p50, p75, p95 = spread.quantiles
-        axes.plot([p5, p95], [place, place], color=ACCENT, linewidth=1)
-        axes.barh(place, p75 - p25, left=p25, height=0.52, color=ACCENT, alpha=0.35, linewidth=0)
-        axes.plot([p50], [place], "o", color=ACCENT, markersize=4)
-    _label_rows(axes, names, xlabel)
-    return render_svg(figure, name, description)
-
-
-@use_page_style
-def plot_shards(spreads: Sequence[Spread], ylabel: str, name: str, description: str) -> str:
-    """Plot the median and the middle half of a metric by shard, and return an SVG element. Of more than 60 shards, the
-    60 whose medians are farthest from the middle one are shown, in order of their numbers. name, description: id prefix
-    and text for screen readers, as in `render_svg`.
-    """
-    middle = float(np.median([spread.quantiles[2] for spread in spreads]))
-    farthest = sorted(spreads, key=lambda spread: -abs(spread.quantiles[2] - middle))[:MOST_SHARDS]
-    shown = sorted(farthest, key=lambda spread: int(spread.group))
-    figure, axes = _make_axes(WIDTH, 1.7)
-    places = range(len(shown))
-    low, median, high = ([spread.quantiles[i] for spread in shown] for i in (1, 2, 3))
-    axes.vlines(places, low, high, color=ACCENT, alpha=0.4, linewidth=max(1.0, 90 / len(shown)))
-    axes.plot(places, median, "o", color=ACCENT, markersize=3)
-    axes.axhline(middle, color=GREY, linewidth=0.8, linestyle="--")
-    step = max(1, len(shown) // 10)
-    axes.set_xticks(list(places)[::step], [spread.group for spread in shown][::step])
-    axes.set(xlabel="shard", ylabel=ylabel)
     return render_svg(figure, name, description)
 
 

@@ -22,7 +22,6 @@ from assets.reports.records import (
     DataSummary,
     MetricSummary,
     ReferenceCount,
-    ScatterPoints,
     TrustSummary,
     format_aspect,
 )
@@ -46,8 +45,6 @@ from metrics_core.agreement.raters import compute_mean_ratings
 from metrics_core.agreement.row import CALIBRATED, KENDALL, ONE_RATER, RATERS
 from metrics_core.arrays import FloatArray
 
-MOST_POINTS = 2000
-TENTHS = 10
 MANY_TIES = 0.2
 """Of a metric that ties a larger share of the pairs, the page also shows a statistic in which ties count."""
 T = TypeVar("T")
@@ -269,7 +266,6 @@ def _build_aspect(
         fewer=tuple(fewer),
         orders=tuple(f"{comparison}." for comparison in explain_system_orders(order_verdicts, orders, named)),
         rows=tuple(rows),
-        scatters=tuple(build_scatter(name, aspect, judged.metric_values[name], mean_ratings) for name in same),
     )
 
 
@@ -370,30 +366,3 @@ def _explain_missing(aspect: str, mean_ratings: FloatArray, judged: JudgedSample
     videos = {video for video, is_rated in zip(judged.videos, chosen, strict=True) if is_rated}
     if len(videos) == 1:
         yield "There are no intervals, which need several videos: only samples of one video were rated."
-
-
-def build_scatter(metric: str, aspect: str, values: FloatArray, ratings: FloatArray) -> ScatterPoints:
-    """Build the points of a metric's values (n,) against mean ratings (n,), without those where either is NaN; of more
-    than 2,000 pairs, 2,000 are drawn with a fixed seed. The trend is the mean rating of each tenth of all pairs, in
-    order of the metric, at the tenth's mean value. Below ten pairs it is empty.
-
-    Equal values stay together, so there may be fewer than ten tenths.
-
-    >>> build_scatter("m", "a", np.arange(20.0), np.arange(20.0) * 2).trend[0]
-    (0.5, 1.0)
-    """
-    kept = np.flatnonzero(np.isfinite(values) & np.isfinite(ratings))
-    left, right = values[kept], ratings[kept]
-    order = np.argsort(left, kind="stable")
-    trend = []
-    if kept.size >= TENTHS:
-        first_of_equals = np.searchsorted(left[order], left[order])
-        tenth = first_of_equals * TENTHS // kept.size
-        trend = [
-            (float(left[order][tenth == tenth_number].mean()), float(right[order][tenth == tenth_number].mean()))
-            for tenth_number in np.unique(tenth)
-        ]
-    drawn = kept
-    if kept.size > MOST_POINTS:
-        drawn = np.sort(np.random.default_rng(0).choice(kept, MOST_POINTS, replace=False))
-    return ScatterPoints(metric, aspect, values[drawn].tolist(), ratings[drawn].tolist(), trend, kept.size)

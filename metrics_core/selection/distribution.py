@@ -80,21 +80,6 @@ def compute_group_thresholds(values: Values, groups: Groups, shares: Sequence[fl
     ]
 
 
-def compute_group_quantiles(
-    values: Values, groups: Groups, fractions: Sequence[float]
-) -> Iterator[tuple[int, int, tuple[float, ...]]]:
-    """Yield (group, number of its values, their quantiles at these fractions) of every group, in ascending order of the
-    groups' numbers. Between two values a quantile is interpolated. values: (n,), finite; groups: (n,), the number of
-    the group of every value.
-
-    >>> list(compute_group_quantiles(np.array([0.5, 0.1, 0.9]), np.array([7, 2, 7]), [0.5, 1]))
-    [(2, 1, (0.1, 0.1)), (7, 2, (0.7, 0.9))]
-    """
-    for group, ordered in _sort_groups(values, groups):
-        places = (len(ordered) - 1) * np.asarray(fractions)
-        yield group, len(ordered), tuple(np.interp(places, np.arange(len(ordered)), ordered).tolist())
-
-
 def compute_group_means(values: Values, groups: Groups) -> tuple[Values, npt.NDArray[np.intp]]:
     """Return the mean value of every group, in ascending order of the groups' numbers, and the position of one value of
     every group. values, groups: (n,).

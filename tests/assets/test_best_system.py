@@ -47,7 +47,7 @@ def aspect(
     """An aspect with 90 ratings; orders: how alike metrics and people rank systems."""
     found = orders or {}
     nothing: dict[str, Any] = dict.fromkeys(
-        ("missing", "baselines", "raters", "ties", "beside_rater", "fewer", "orders", "rows", "scatters"), ()
+        ("missing", "baselines", "raters", "ties", "beside_rater", "fewer", "orders", "rows"), ()
     )
     return AspectAgreement(
         aspect=name,

@@ -132,12 +132,6 @@ def test_the_page_begins_with_answers_that_follow_from_the_verdicts(
     assert shown == sorted(shown)
 
 
-def test_metrics_are_correlated_over_what_both_score(full: tuple[MadeReport, list[int], Dataset]) -> None:
-    (pair,) = full[0].numbers["pairs"]
-    assert (pair["metric"], pair["other"], pair["n"]) == ("vcs", "evqa", 48)
-    assert pair["spearman"] == pytest.approx(-1.0)
-
-
 def test_thresholds_keep_what_they_say(full: tuple[MadeReport, list[int], Dataset]) -> None:
     values = sorted((value_of(place) for place in range(60)), reverse=True)
     for cut in full[0].numbers["cuts"]:
