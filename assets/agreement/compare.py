@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
-from assets.agreement.comparison import ComparedScorer, Comparison, MovedSample, format_missing_scores
-from assets.agreement.judged import SEED, STORED_COLUMNS, JudgedSamples, choose_n_resamples, load_judged_samples
+from assets.agreement.comparison import Comparison, format_missing_scores
+from assets.agreement.judged import SEED, STORED_COLUMNS, choose_n_resamples, load_judged_samples
 from assets.agreement.scorer_names import format_other_scorers, require_named_scorer
 from db.manifest.datasets import Dataset
 from db.scores.scorers import (
@@ -28,7 +27,6 @@ from db.scores.scorers import (
 )
 from metrics_core.agreement import (
     MovedItem,
-    PeopleComparison,
     compare_preferences,
     compare_scores,
     compare_with_people,
@@ -42,18 +40,6 @@ class NothingToCompare(ValueError):
     plain = True
 
 
-@dataclass(frozen=True)
-class TwoScorers:
-    """Two scorers on one dataset: `samples` are all its samples, and `values` the two scorers' values (n,) for them,
-    NaN for none. sides: the two scorers, with how many samples lack a value. judged: the samples that people judged.
-    """
-
-    samples: list[SampleIds]
-    sides: tuple[ComparedScorer, ComparedScorer]
-    values: tuple[FloatArray, FloatArray]
-    judged: JudgedSamples
-
-
 def compare_scorers(engine: Engine, dataset: Dataset, first: str, second: str, n_movers: int) -> Comparison:
     """Compare two scorers on the samples of a dataset that have values of both: how their values differ, which samples
     move most in rank, and which scorer agrees better with people. first, second: names such as `vcs` or `vcs@3`.
@@ -62,53 +48,58 @@ def compare_scorers(engine: Engine, dataset: Dataset, first: str, second: str, n
     """
     # One snapshot, so that a run that scores at the same time changes neither scorer's values.
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-        loaded = load_two_scorers(connection, dataset, *_find_pair(connection, dataset, first, second))
-        common = np.flatnonzero(np.isfinite(loaded.values[0]) & np.isfinite(loaded.values[1]))
+        scorers = _find_pair(connection, dataset, first, second)
+        samples = list_dataset_samples(connection, dataset.dataset_id)
+        columns, missing = zip(*(_load_values(connection, dataset, each, samples) for each in scorers), strict=True)
+        common = np.flatnonzero(np.isfinite(columns).all(axis=0))
         if common.size == 0:
-            raise NothingToCompare(_explain_no_common(dataset.name, loaded.sides))
-        kept, values = [loaded.samples[i] for i in common], (loaded.values[0][common], loaded.values[1][common])
-        n_resamples = choose_n_resamples(len(kept))
-        videos = [sample.video_id for sample in kept]
-        scores = compare_scores(*values, videos, n_moved=n_movers, seed=SEED)
-        movers = (*scores.moved_up, *scores.moved_down)
-        names = load_named_samples(connection, [kept[mover.position].sample_id for mover in movers])
+            raise NothingToCompare(_explain_no_common(dataset.name, scorers, missing))
+        values = columns[0][common], columns[1][common]
+        scores = compare_scores(*values, [samples[i].video_id for i in common], n_moved=n_movers, seed=SEED)
+        ids = [samples[i].sample_id for i in common]
+        names = load_named_samples(connection, [ids[each.position] for each in (*scores.moved_up, *scores.moved_down)])
+        judged = load_judged_samples(connection, dataset, ())
     up, down = (
-        tuple(_build_moved_sample(mover, names[kept[mover.position].sample_id], values) for mover in side)
+        tuple(_build_mover(each, names[ids[each.position]], values) for each in side)
         for side in (scores.moved_up, scores.moved_down)
     )
+    places = np.searchsorted([sample.sample_id for sample in samples], judged.sample_ids)
+    judged_values = columns[0][places], columns[1][places]
+    # A simple score that is compared is no baseline for itself.
+    metrics = {scorer.metric for scorer in scorers}
+    baselines = {
+        name: side for name, side in judged.computed_baselines.items() if STORED_COLUMNS.get(name) not in metrics
+    }
+    n_resamples = choose_n_resamples(common.size)
+    options = {"n_resamples": n_resamples, "seed": SEED}
     return Comparison(
-        first=loaded.sides[0],
-        second=loaded.sides[1],
-        differences=list_differences(loaded.sides[0].scorer, loaded.sides[1].scorer),
-        n_left_out=len(loaded.samples) - len(kept),
+        first=scorers[0],
+        second=scorers[1],
+        missing=missing,
+        differences=list_differences(*scorers),
+        n_left_out=len(samples) - common.size,
         constant=(_find_constant(values[0]), _find_constant(values[1])),
         scores=scores,
         up=up,
         down=down,
-        people=_compare_people(loaded, n_resamples),
-        choices=compare_preferences(
-            *_select_judged_values(loaded), loaded.judged.choices, n_resamples=n_resamples, seed=SEED
-        ),
-        n_judged=loaded.judged.sample_ids.size,
+        people=compare_with_people(*judged_values, judged.ratings, judged.videos, baselines, **options),
+        choices=compare_preferences(*judged_values, judged.choices, **options),
+        n_judged=judged.sample_ids.size,
+        n_others=judged.n_others,
         n_resamples=n_resamples,
     )
 
 
-def load_two_scorers(connection: Connection, dataset: Dataset, first: StoredScorer, second: StoredScorer) -> TwoScorers:
-    """Load the values of two scorers for all samples of a dataset, and people's judgements. A sample without a value,
-    for example with a stale score, has NaN, and is counted by its status.
+def _load_values(
+    connection: Connection, dataset: Dataset, scorer: StoredScorer, samples: Sequence[SampleIds]
+) -> tuple[FloatArray, Mapping[str, int]]:
+    """Load a scorer's values of all samples of a dataset, NaN for none, and count the samples without one, such as with
+    a stale score, by status.
     """
-    samples = list_dataset_samples(connection, dataset.dataset_id)
-    columns = []
-    for scorer in (first, second):
-        stored = load_scorer_values(connection, scorer.scorer_id, dataset.dataset_id)
-        results = [stored.get(sample.sample_id, (None, UNSCORED)) for sample in samples]
-        missing = Counter(status for value, status in results if value is None)
-        values = np.array([math.nan if value is None else value for value, _ in results])
-        columns.append((ComparedScorer(scorer, dict(missing.most_common())), values))
-    judged = load_judged_samples(connection, dataset, ())
-    (first_side, first_values), (second_side, second_values) = columns
-    return TwoScorers(samples, (first_side, second_side), (first_values, second_values), judged)
+    stored = load_scorer_values(connection, scorer.scorer_id, dataset.dataset_id)
+    results = [stored.get(sample.sample_id, (None, UNSCORED)) for sample in samples]
+    missing = Counter(status for value, status in results if value is None)
+    return np.array([math.nan if value is None else value for value, _ in results]), dict(missing.most_common())
 
 
 def _find_pair(connection: Connection, dataset: Dataset, first: str, second: str) -> tuple[StoredScorer, StoredScorer]:
@@ -132,30 +123,19 @@ def _find_pair(connection: Connection, dataset: Dataset, first: str, second: str
     return first_scorer, second_scorer
 
 
-def _compare_people(loaded: TwoScorers, n_resamples: int) -> tuple[PeopleComparison, ...]:
-    """Compare both scorers with people's ratings and labels of the dataset."""
-    compared = {side.scorer.metric for side in loaded.sides}
-    # A simple score that is compared is no baseline for itself.
-    baselines = {
-        name: values
-        for name, values in loaded.judged.computed_baselines.items()
-        if STORED_COLUMNS.get(name) not in compared
+def _build_mover(mover: MovedItem, sample: NamedSample, values: tuple[FloatArray, FloatArray]) -> dict[str, Any]:
+    """Return a sample that the scorers rank differently as plain data: its names, its values, and its percentiles."""
+    return {
+        "sample": sample.key,
+        "kind": sample.kind,
+        "system": sample.system,
+        "text": sample.text,
+        "a": float(values[0][mover.position]),
+        "b": float(values[1][mover.position]),
+        "a_percentile": mover.first,
+        "b_percentile": mover.second,
+        "move": mover.move,
     }
-    first, second = _select_judged_values(loaded)
-    ratings, videos = loaded.judged.ratings, loaded.judged.videos
-    return compare_with_people(first, second, ratings, videos, baselines, n_resamples=n_resamples, seed=SEED)
-
-
-def _select_judged_values(loaded: TwoScorers) -> tuple[FloatArray, FloatArray]:
-    """Return the two scorers' values of the judged samples."""
-    rows_by_id = {sample.sample_id: row for row, sample in enumerate(loaded.samples)}
-    rows = [rows_by_id[sample_id] for sample_id in loaded.judged.sample_ids.tolist()]
-    return loaded.values[0][rows], loaded.values[1][rows]
-
-
-def _build_moved_sample(mover: MovedItem, sample: NamedSample, values: tuple[FloatArray, FloatArray]) -> MovedSample:
-    """Build the record of a sample that the scorers rank differently, with its names and values."""
-    return MovedSample(sample, (float(values[0][mover.position]), float(values[1][mover.position])), mover)
 
 
 def _find_constant(values: FloatArray) -> float | None:
@@ -163,10 +143,12 @@ def _find_constant(values: FloatArray) -> float | None:
     return float(values[0]) if (values == values[0]).all() else None
 
 
-def _explain_no_common(dataset: str, sides: tuple[ComparedScorer, ComparedScorer]) -> str:
+def _explain_no_common(dataset: str, scorers: Sequence[StoredScorer], missing: Sequence[Mapping[str, int]]) -> str:
     """Return a sentence on why no sample has values of both scorers."""
     reasons = "; ".join(
-        f"{side.scorer.name} has no value for {format_missing_scores(side)}" for side in sides if side.missing_by_status
+        f"{scorer.name} has no value for {format_missing_scores(counts)}"
+        for scorer, counts in zip(scorers, missing, strict=True)
+        if counts
     )
     return f"no sample of {dataset} has values of both scorers ({reasons}): score samples that both metrics can score"
 

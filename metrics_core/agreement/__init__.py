@@ -7,13 +7,7 @@ defined is None, never 0, and results count how often that happened. Intervals l
 from metrics_core.agreement.coefficients import compute_coefficient
 from metrics_core.agreement.groupings import subtract_length_trend, subtract_system_means
 from metrics_core.agreement.labels import build_label_rows, cohen_kappa, count_confusion, majority_accuracy
-from metrics_core.agreement.paired_test import PermutationTest, permutation_test
-from metrics_core.agreement.preferences import (
-    PreferenceComparison,
-    Preferences,
-    build_preference_rows,
-    compare_preferences,
-)
+from metrics_core.agreement.preferences import Preferences, build_preference_rows
 from metrics_core.agreement.progress import Lead, RatingProgress, compute_preference_progress, compute_rating_progress
 from metrics_core.agreement.raters import AnswerConsistency, compute_consistency
 from metrics_core.agreement.row import AgreementRow
@@ -21,6 +15,7 @@ from metrics_core.agreement.scorer_comparison import (
     MovedItem,
     PeopleComparison,
     ScoreComparison,
+    compare_preferences,
     compare_scores,
     compare_with_people,
 )
@@ -42,8 +37,6 @@ __all__ = [
     "Lead",
     "MovedItem",
     "PeopleComparison",
-    "PermutationTest",
-    "PreferenceComparison",
     "Preferences",
     "RatingProgress",
     "ScoreComparison",
@@ -64,7 +57,6 @@ __all__ = [
     "count_words",
     "find_best_reference",
     "majority_accuracy",
-    "permutation_test",
     "subtract_length_trend",
     "subtract_system_means",
     "wilson_interval",

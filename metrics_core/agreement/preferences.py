@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.paired_test import permutation_p_value
 from metrics_core.agreement.pairs import TOLERANCE
 from metrics_core.agreement.row import ONE_RATER, AgreementRow, build_agreement_rows
-from metrics_core.arithmetic import correct_defined_p_values
 from metrics_core.arrays import BoolArray, FloatArray, IntArray, number_groups
-from metrics_core.intervals import Estimate, JackknifeStatistics, draw_blocks, jackknife, jackknife_estimate
+from metrics_core.intervals import JackknifeStatistics, draw_blocks, jackknife
 
 SIDE_BY_SIDE = "side by side"
 """The grouping named in agreement rows about preferences."""
@@ -77,13 +75,13 @@ def compute_preference_accuracy(values: FloatArray, preferences: Preferences, se
     >>> accuracy.values, accuracy.n, accuracy.n_undefined
     ({'preference_accuracy': 0.5}, {'preference_accuracy': 2}, {'preference_accuracy': 1})
     """
-    right = _grade_answers(values, preferences)
+    right = grade_answers(values, preferences)
     return _average_grades(right, np.isfinite(right) & (preferences.better != 0), draw_blocks(preferences.video, seed))
 
 
-def _grade_answers(values: FloatArray, preferences: Preferences) -> FloatArray:
-    """Grade every answer (n,) by how right the metric is: 1, 0, or half where it ties both captions; NaN where it lacks
-    a value.
+def grade_answers(values: FloatArray, preferences: Preferences) -> FloatArray:
+    """Return how right a metric is in every answer (n,): 1, 0, or half where it ties both captions; NaN where it lacks
+    a value. values: (items,).
     """
     gap = values[preferences.first] - values[preferences.second]
     right: FloatArray = np.where(np.abs(gap) <= TOLERANCE, 0.5, np.sign(gap) == preferences.better)
@@ -146,72 +144,3 @@ def build_preference_rows(
         for name, statistics in accuracies.items()
         for row in build_agreement_rows((name, aspect, SIDE_BY_SIDE), statistics, baseline=name in baselines)
     )
-
-
-@dataclass(frozen=True, slots=True)
-class PreferenceComparison:
-    """How often two scorers prefer what people prefer by one aspect, on n answers that prefer a caption where both
-    captions have values of both scorers. first, second: the share of each scorer; difference: second less first, with
-    an interval of its own. p: two-sided, of equal shares; p_holm: corrected by Holm for the number of aspects. Numbers
-    are None where undefined.
-
-    The interval of the difference leaves out the same videos of both. p swaps what the two scorers prefer video by
-    video; it is None for a single video.
-    """
-
-    aspect: str
-    n: int
-    n_videos: int
-    n_raters: int
-    first: Estimate
-    second: Estimate
-    difference: Estimate
-    p: float | None
-    p_holm: float | None
-
-
-def compare_preferences(
-    first: npt.ArrayLike,
-    second: npt.ArrayLike,
-    by_aspect: Mapping[str, Preferences],
-    *,
-    n_resamples: int = 1000,
-    seed: int = 0,
-) -> tuple[PreferenceComparison, ...]:
-    """Compare how often two scorers prefer what people prefer: a PreferenceComparison by aspect, in the order of
-    `by_aspect`, with p-values also corrected for the number of aspects. first, second: values (items,), NaN for none.
-    n_resamples: the greatest number of swaps of the test.
-
-    >>> preferences = Preferences.build([0, 2], [1, 3], [1, -1], ["ann"] * 2, ["v", "w"])
-    >>> comparison = compare_preferences([2, 1, 1, 2], [2, 1, 2, 1], {"coverage": preferences})[0]
-    >>> comparison.first.value, comparison.second.value, comparison.difference.value, comparison.n_videos
-    (1.0, 0.5, -0.5, 2)
-    """
-    sides = [np.asarray(side, dtype=np.float64) for side in (first, second)]
-    comparisons = [_compare_aspect(aspect, sides, answers, n_resamples, seed) for aspect, answers in by_aspect.items()]
-    corrected = correct_defined_p_values([comparison.p for comparison in comparisons])
-    return tuple(replace(comparison, p_holm=p) for comparison, p in zip(comparisons, corrected, strict=True))
-
-
-def _compare_aspect(
-    aspect: str, sides: Sequence[FloatArray], preferences: Preferences, n_resamples: int, seed: int
-) -> PreferenceComparison:
-    """Compare two scorers by one aspect, without correcting the p-value."""
-    right = [_grade_answers(side, preferences) for side in sides]
-    rows = np.isfinite(right[0]) & np.isfinite(right[1]) & (preferences.better != 0)
-    kept = preferences.filter_rows(rows)
-    first, second = (compute_preference_accuracy(side, kept, seed) for side in sides)
-    video = number_groups(kept.video.tolist())
-    n_videos = int(video.max(initial=-1)) + 1
-    gains = np.bincount(video, (right[1] - right[0])[rows], n_videos)
-
-    def difference(swapped: BoolArray) -> FloatArray:
-        return np.asarray(np.where(swapped, -gains, gains).sum(axis=-1))
-
-    p = permutation_p_value(difference, n_videos, n_items=n_videos, n_resamples=n_resamples, seed=seed)
-    estimates = (
-        first.compute_estimate(PREFERENCE_ACCURACY),
-        second.compute_estimate(PREFERENCE_ACCURACY),
-        jackknife_estimate(*second.subtract(first, PREFERENCE_ACCURACY)),
-    )
-    return PreferenceComparison(aspect, kept.better.size, n_videos, np.unique(kept.rater).size, *estimates, p, None)

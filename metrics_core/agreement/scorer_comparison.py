@@ -5,22 +5,39 @@ closer to people.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from metrics_core.agreement.baseline_comparison import AspectComparisons, Coefficient, find_strongest_baseline
-from metrics_core.agreement.coefficients import require_finite_sides, require_group_numbers
+from metrics_core.agreement.coefficients import (
+    compute_group_coefficients,
+    require_finite_sides,
+    require_group_numbers,
+)
 from metrics_core.agreement.groupings import DECIMALS, ComparedValues, compute_pooled
 from metrics_core.agreement.inputs import AgreementInputs, build_inputs
-from metrics_core.agreement.paired_test import permutation_test
+from metrics_core.agreement.preferences import (
+    Preferences,
+    compute_preference_accuracy,
+    grade_answers,
+)
+from metrics_core.agreement.row import KENDALL
 from metrics_core.arithmetic import correct_defined_p_values
-from metrics_core.arrays import FloatArray
-from metrics_core.intervals import Estimate, draw_blocks, jackknife_estimate, jackknife_means
+from metrics_core.arrays import BoolArray, FloatArray, IntArray, number_groups
+from metrics_core.intervals import (
+    Estimate,
+    JackknifeStatistics,
+    draw_blocks,
+    jackknife_estimate,
+    jackknife_means,
+)
 
 STATISTICS = ("spearman", "kendall_b", "pearson")
+# The number of swapped values that are compared at a time.
+CELLS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +73,14 @@ class ScoreComparison:
 
 @dataclass(frozen=True)
 class PeopleComparison:
-    """Two scorers' agreement with the mean rating of one aspect, on the n items that have both scores and a rating.
-    first, second: the scorer's coefficients with people, by name; difference: second less first, with intervals of its
-    own. strongest: the simple score that agrees best on the same items; None without one. p: two-sided, of equal tau-b;
-    p_holm: corrected by Holm for the number of aspects.
+    """Two scorers' agreement with people by one aspect: with the mean rating of the n items that have both scores and a
+    rating, or with the n answers that prefer one of two captions where both have values of both scorers. first, second:
+    the scorer's statistics by name; difference: second less first, with intervals of its own. strongest: the simple
+    score that agrees best with ratings on the same items; None without one.
 
-    The intervals of the difference leave out the same videos of both. p swaps the two scorers' ranks video by video; it
-    is None where undefined and for a single video.
+    p: two-sided, of equal tau-b, or of equal shares of preferences; p_holm: corrected by Holm for the number of
+    aspects. The intervals of the difference leave out the same videos of both. p swaps the two scorers' ranks, or what
+    they prefer, video by video; it is None where undefined and for a single video.
     """
 
     aspect: str
@@ -73,7 +91,7 @@ class PeopleComparison:
     second: Mapping[str, Estimate]
     difference: Mapping[str, Estimate]
     strongest: Coefficient | None
-    p: float | None = None
+    p: float | None
     p_holm: float | None = None
 
 
@@ -161,33 +179,138 @@ def compare_with_people(
     (0.684, 0.125)
     """
     inputs = build_inputs({"first": first, "second": second}, ratings, videos, baselines=baselines, seed=seed)
-    comparisons = [_compare_aspect(inputs, aspect, n_resamples) for aspect in inputs.ratings]
+    return _correct_for_aspects([_compare_ratings(inputs, aspect, n_resamples) for aspect in inputs.ratings])
+
+
+def _compare_ratings(inputs: AgreementInputs, aspect: str, n_resamples: int) -> PeopleComparison:
+    """Compare both scorers with the ratings of one aspect, without correcting the p-value."""
+    comparisons, sides = AspectComparisons(inputs, aspect), (inputs.values["first"], inputs.values["second"])
+    kept = comparisons.is_rated & np.isfinite(sides[0]) & np.isfinite(sides[1])
+    people, video = comparisons.people[kept], number_groups(inputs.video[kept].tolist())
+    both = [compute_pooled(inputs.select_items(side, comparisons.people, kept), STATISTICS) for side in sides]
+    p = None
+    if None not in [side.values[KENDALL] for side in both]:
+        difference = _swap_ranks(sides[0][kept], sides[1][kept], people, video)
+        p = _test_by_swaps(difference, video, people.size, n_resamples, inputs.seed)
+    n_raters = int((~np.isnan(comparisons.ratings[kept])).any(axis=0).sum())
+    return _build_comparison(aspect, both, (-2.0, 2.0), video, n_raters, p, find_strongest_baseline(comparisons, kept))
+
+
+def compare_preferences(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    by_aspect: Mapping[str, Preferences],
+    *,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> tuple[PeopleComparison, ...]:
+    """Compare how often two scorers prefer what people prefer: a PeopleComparison by aspect with the share of
+    preferences (PREFERENCE_ACCURACY), in the order of `by_aspect`, with p-values also corrected for the number of
+    aspects. first, second: values (items,), NaN for none. n_resamples: the greatest number of swaps of the test.
+
+    >>> preferences = Preferences.build([0, 2], [1, 3], [1, -1], ["ann"] * 2, ["v", "w"])
+    >>> comparison = compare_preferences([2, 1, 1, 2], [2, 1, 2, 1], {"coverage": preferences})[0]
+    >>> comparison.difference["preference_accuracy"].value, comparison.n_videos
+    (-0.5, 2)
+    """
+    sides = [np.asarray(side, dtype=np.float64) for side in (first, second)]
+    return _correct_for_aspects(
+        [_compare_answers(aspect, sides, answers, n_resamples, seed) for aspect, answers in by_aspect.items()]
+    )
+
+
+def _compare_answers(
+    aspect: str, sides: Sequence[FloatArray], preferences: Preferences, n_resamples: int, seed: int
+) -> PeopleComparison:
+    """Compare two scorers with the preferences of one aspect, without correcting the p-value."""
+    right = [grade_answers(side, preferences) for side in sides]
+    rows = np.isfinite(right[0]) & np.isfinite(right[1]) & (preferences.better != 0)
+    kept = preferences.filter_rows(rows)
+    video = number_groups(kept.video.tolist())
+    gains = np.bincount(video, (right[1] - right[0])[rows], int(video.max(initial=-1)) + 1)
+
+    def difference(swapped: BoolArray) -> FloatArray:
+        return np.asarray(np.where(swapped, -gains, gains).sum(axis=-1))
+
+    p = _test_by_swaps(difference, video, gains.size, n_resamples, seed)
+    both = [compute_preference_accuracy(side, kept, seed) for side in sides]
+    return _build_comparison(aspect, both, (-1.0, 1.0), video, np.unique(kept.rater).size, p, None)
+
+
+def _build_comparison(
+    aspect: str,
+    both: Sequence[JackknifeStatistics],
+    bounds: tuple[float, float],
+    video: IntArray,
+    n_raters: int,
+    p: float | None,
+    strongest: Coefficient | None,
+) -> PeopleComparison:
+    """Build the comparison of both scorers' statistics, whose differences lie within `bounds`. video: (n,)."""
+    first, second = ({name: side.compute_estimate(name) for name in side.values} for side in both)
+    difference = {name: jackknife_estimate(*both[1].subtract(both[0], name), bounds) for name in first}
+    n_videos = int(video.max(initial=-1)) + 1
+    return PeopleComparison(aspect, video.size, n_videos, n_raters, first, second, difference, strongest, p)
+
+
+def _correct_for_aspects(comparisons: Sequence[PeopleComparison]) -> tuple[PeopleComparison, ...]:
     corrected = correct_defined_p_values([comparison.p for comparison in comparisons])
     return tuple(replace(comparison, p_holm=p) for comparison, p in zip(comparisons, corrected, strict=True))
 
 
-def _compare_aspect(inputs: AgreementInputs, aspect: str, n_resamples: int) -> PeopleComparison:
-    """Compare both scorers with people by one aspect, without correcting the p-value."""
-    comparisons, sides = AspectComparisons(inputs, aspect), (inputs.values["first"], inputs.values["second"])
-    kept = comparisons.is_rated & np.isfinite(sides[0]) & np.isfinite(sides[1])
-    both = [compute_pooled(inputs.select_items(side, comparisons.people, kept), STATISTICS) for side in sides]
-    first, second = ({name: side.compute_estimate(name) for name in STATISTICS} for side in both)
-    test = permutation_test(
-        sides[0][kept],
-        sides[1][kept],
-        comparisons.people[kept],
-        inputs.video[kept].tolist(),
+def _swap_ranks(
+    first: FloatArray, second: FloatArray, people: FloatArray, video: IntArray
+) -> Callable[[BoolArray], FloatArray]:
+    """Return a function that computes the difference of both scorers' tau-b with people (swaps,) for a mask (swaps,
+    videos) of the videos in which their ranks are swapped. Ranks are all that tau-b reads, so two scorers that order
+    alike are alike here, whatever their scales (Deutsch et al. 2021).
+    """
+    from scipy.stats import rankdata
+
+    ranks = [rankdata(side) for side in (first, second)]
+
+    def difference(swapped: BoolArray) -> FloatArray:
+        is_swapped = swapped[..., video]
+        sides = np.stack([np.where(is_swapped, ranks[1], ranks[0]), np.where(is_swapped, ranks[0], ranks[1])])
+        n_swaps = sides.size // people.size
+        swap = np.repeat(np.arange(n_swaps), people.size)
+        coefficients = compute_group_coefficients(sides.ravel(), np.tile(people, n_swaps), swap, n_swaps, (KENDALL,))
+        # Ranks that a swap makes all equal order nothing.
+        first_tau, second_tau = np.nan_to_num(coefficients[KENDALL]).reshape(2, *is_swapped.shape[:-1])
+        return np.asarray(first_tau - second_tau)
+
+    return difference
+
+
+def _test_by_swaps(
+    compute_difference: Callable[[BoolArray], FloatArray], video: IntArray, n_items: int, n_resamples: int, seed: int
+) -> float | None:
+    """Compute the two-sided p-value of a difference between two scorers, by swapping the scorers at random in videos:
+    how often a swap gives a difference at least as far from 0. None with fewer than two videos, since a single one is
+    swapped as a whole or not at all. compute_difference: returns the differences (swaps,) for a mask (swaps, videos).
+    n_items: how many items one swap compares.
+
+    All swaps are tried where there are at most n_resamples, else so many at random by the seed.
+
+    >>> gains = np.array([1.0, 2.0, 3.0])
+    >>> _test_by_swaps(lambda swapped: np.where(swapped, -gains, gains).sum(axis=-1), np.arange(3), 3, 99, 0)
+    0.25
+    """
+    n_videos = int(video.max(initial=-1)) + 1
+    if n_videos < 2:
+        return None
+    from scipy.stats import permutation_test
+
+    def statistic(swapped: FloatArray, rest: FloatArray, axis: int) -> FloatArray:
+        return compute_difference(np.moveaxis(swapped, axis, -1) == 1)
+
+    result = permutation_test(
+        (np.zeros(n_videos), np.ones(n_videos)),
+        statistic,
+        permutation_type="samples",
+        vectorized=True,
         n_resamples=n_resamples,
-        seed=inputs.seed,
+        batch=max(1, CELLS // max(1, n_items)),
+        rng=np.random.default_rng(seed),
     )
-    return PeopleComparison(
-        aspect,
-        int(kept.sum()),
-        np.unique(inputs.video[kept]).size,
-        int((~np.isnan(comparisons.ratings[kept])).any(axis=0).sum()),
-        first,
-        second,
-        {name: jackknife_estimate(*both[1].subtract(both[0], name), (-2.0, 2.0)) for name in STATISTICS},
-        find_strongest_baseline(comparisons, kept),
-        test.p,
-    )
+    return float(result.pvalue)

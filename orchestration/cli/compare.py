@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +11,7 @@ from orchestration.cli.output import AsJson, DatasetName, print_json, print_rows
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
-    from assets.agreement.comparison import Comparison, MovedSample
+    from assets.agreement.comparison import Comparison
     from assets.metrics.judge.repeated import JudgeSteadiness
     from assets.promise.estimated_means import EstimatedMean
     from db.manifest.datasets import Dataset
@@ -63,8 +64,7 @@ def _load_steadiness(installation: Installation, dataset: Dataset, comparison: C
     from assets.metrics.judge.repeated import load_judge_steadiness
 
     with installation.engine.connect() as connection:
-        sides = (comparison.first.scorer, comparison.second.scorer)
-        return load_judge_steadiness(connection, dataset, sides)
+        return load_judge_steadiness(connection, dataset, [comparison.first, comparison.second])
 
 
 def _load_means(installation: Installation, dataset: Dataset, comparison: Comparison) -> list[EstimatedMean]:
@@ -72,7 +72,7 @@ def _load_means(installation: Installation, dataset: Dataset, comparison: Compar
     from assets.promise.estimated_means import estimate_means
 
     with installation.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-        return estimate_means(connection, dataset, [comparison.first.scorer, comparison.second.scorer])
+        return estimate_means(connection, dataset, [comparison.first, comparison.second])
 
 
 def _print_means(means: list[EstimatedMean]) -> None:
@@ -113,9 +113,9 @@ def _print_scorers(comparison: Comparison) -> None:
     from assets.words.text import format_count
 
     sides = {"A": comparison.first, "B": comparison.second}
-    for letter, side in sides.items():
-        models = ", ".join(str(model["model_id"]) for model in side.scorer.models.values())
-        line = f"{side.scorer.name} ({side.scorer.status}){f' by {models}' if models else ''}"
+    for letter, scorer in sides.items():
+        models = ", ".join(str(model["model_id"]) for model in scorer.models.values())
+        line = f"{scorer.name} ({scorer.status}){f' by {models}' if models else ''}"
         print_sentence(f"{letter}  {line}")
     if comparison.is_same_metric:
         rows = [
@@ -126,9 +126,9 @@ def _print_scorers(comparison: Comparison) -> None:
         f"\n{format_count(comparison.scores.n, 'sample')} of {format_count(comparison.scores.n_videos, 'video')} "
         f"compared, {comparison.n_left_out} left out"
     )
-    for letter, side in sides.items():
-        if side.missing_by_status:
-            print_sentence(f"  {letter} has no value for {format_missing_scores(side)}")
+    for letter, missing in zip(sides, comparison.missing, strict=True):
+        if missing:
+            print_sentence(f"  {letter} has no value for {format_missing_scores(missing)}")
 
 
 def _print_scores(comparison: Comparison) -> None:
@@ -149,47 +149,45 @@ def _print_movers(comparison: Comparison) -> None:
     for title, moved in (("higher by B than by A", comparison.up), ("lower by B than by A", comparison.down)):
         if moved:
             print_sentence(f"\nranked {title}, in percentile points", style="bold")
-            print_rows([_build_mover_row(sample) for sample in moved], empty="")
+            print_rows([_build_mover_row(mover) for mover in moved], empty="")
 
 
 def _print_people(comparison: Comparison) -> None:
     """Print how closely both scorers agree with people."""
     from assets.words.text import format_count
+    from metrics_core.agreement.preferences import PREFERENCE_ACCURACY
 
     for people in comparison.people:
         raters = format_count(people.n_raters, "rater")
         print_sentence(f"\n{people.aspect}: {people.n} samples, {raters}", style="bold")
-        print_rows([_build_people_row(people, name) for name in STATISTICS], empty="")
+        print_rows([_build_people_row(people, *statistic) for statistic in STATISTICS.items()], empty="")
     for choices in comparison.choices:
         raters = format_count(choices.n_raters, "rater")
         print_sentence(f"\n{choices.aspect}, side by side: {choices.n} answers, {raters}", style="bold")
-        columns = {"A": choices.first, "B": choices.second, "B - A": choices.difference}
-        shares = {letter: format_short_estimate(estimate) for letter, estimate in columns.items()}
-        print_rows([{"with people": "same preference", **shares}], empty="")
+        print_rows([_build_people_row(choices, PREFERENCE_ACCURACY, "same preference")], empty="")
 
 
 def _build_estimate_row(name: str, estimate: Estimate) -> dict[str, Any]:
     return {"name": name, "value": estimate.value, "low": estimate.low, "high": estimate.high}
 
 
-def _build_mover_row(sample: MovedSample) -> dict[str, Any]:
-    mover = sample.mover
+def _build_mover_row(mover: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "sample": sample.sample.key,
-        "system": sample.sample.system,
-        "A": sample.values[0],
-        "B": sample.values[1],
-        "percentile": f"{mover.first:.0f} -> {mover.second:.0f}",
-        "move": f"{mover.move:+.0f}",
+        "sample": mover["sample"],
+        "system": mover["system"],
+        "A": mover["a"],
+        "B": mover["b"],
+        "percentile": f"{mover['a_percentile']:.0f} -> {mover['b_percentile']:.0f}",
+        "move": f"{mover['move']:+.0f}",
     }
 
 
-def _build_people_row(people: PeopleComparison, name: str) -> dict[str, Any]:
-    """Return one coefficient of both scorers with people, as a row that fits 80 columns."""
+def _build_people_row(people: PeopleComparison, statistic: str, label: str) -> dict[str, Any]:
+    """Return one statistic of both scorers with people, as a row that fits 80 columns."""
     columns = {"A": people.first, "B": people.second, "B - A": people.difference}
     return {
-        "with people": STATISTICS[name],
-        **{letter: format_short_estimate(estimates[name]) for letter, estimates in columns.items()},
+        "with people": label,
+        **{letter: format_short_estimate(estimates[statistic]) for letter, estimates in columns.items()},
     }
 
 

@@ -153,7 +153,7 @@ def test_movers_are_named_with_both_values(
 ) -> None:
     found = compared(engine, clips, pair)
     # Ranks of OLD are 8 1 7 3 6 2 4 5, of NEW 5 4 1 8 6 2 7 3: c3 rises by five of eight places, c2 falls by six.
-    rows = [(each.sample.key, each.sample.system, each.values, each.mover.move) for each in (*found.up, *found.down)]
+    rows = [(row["sample"], row["system"], (row["a"], row["b"]), row["move"]) for row in (*found.up, *found.down)]
     assert rows == [
         ("c3", "b", (0.3, 0.9), 62.5),
         ("c1", "b", (0.1, 0.4), 37.5),
@@ -170,8 +170,7 @@ def test_left_out_samples_are_counted_by_reason(
     add_sample(engine, clips, add_video(engine, clips, "new"), "new")
     found = compared(engine, clips, pair)
     assert (found.scores.n, found.n_left_out) == (6, 3)
-    assert found.first.missing_by_status == {"stale": 1, "not scored": 1}
-    assert found.second.missing_by_status == {"undefined": 1, "stale": 1, "not scored": 1}
+    assert found.missing == ({"stale": 1, "not scored": 1}, {"undefined": 1, "stale": 1, "not scored": 1})
 
 
 def test_labels_are_an_aspect(engine: Engine, clips: Dataset, samples: list[int], pair: tuple[int, int]) -> None:
@@ -194,7 +193,7 @@ def test_two_metrics_have_no_mean_difference(engine: Engine, clips: Dataset, sam
     found = compare_scorers(engine, clips, "vcs", "vcs_short", 1)
     assert (found.is_same_metric, found.differences, found.as_dict()["mean_difference"]) == (False, (), None)
     with engine.connect() as connection:
-        assert {each.name for each in list_scorers(connection)} == {found.first.scorer.name, found.second.scorer.name}
+        assert {each.name for each in list_scorers(connection)} == {found.first.name, found.second.name}
 
 
 def test_the_same_data_give_the_same_json(
@@ -236,6 +235,22 @@ def test_without_ratings_it_says_so(engine: Engine, clips: Dataset, pair: tuple[
     assert explain_comparison(compared(engine, clips, pair)) == [
         "which scorer is closer to people is unknown, since no sample has ratings or labels"
     ]
+
+
+def test_judged_pairs_are_left_out_and_counted(
+    engine: Engine, clips: Dataset, samples: list[int], pair: tuple[int, int]
+) -> None:
+    """Where captions are judged, since scores of both kinds are not comparable."""
+    people(engine, samples)
+    before = compared(engine, clips, pair)
+    video = add_video(engine, clips, "asked")
+    asked = add_sample(engine, clips, video, "asked", kind="qa", question="what?", answer="a dog")
+    rate(engine, asked, "a", 1)
+    found = compared(engine, clips, pair)
+    assert (found.people, found.n_judged, found.n_others) == (before.people, 8, 1)
+    assert explain_comparison(found)[0] == (
+        "only captions are compared with people, who also judged 1 question-answer pair"
+    )
 
 
 def test_one_rater_is_enough(engine: Engine, clips: Dataset, samples: list[int], pair: tuple[int, int]) -> None:

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metrics_core.agreement import compare_preferences
 from metrics_core.agreement.preferences import (
     PREFERENCE_ACCURACY,
     Preferences,
     build_preference_rows,
-    compare_preferences,
     compute_preference_accuracy,
     compute_preference_ceiling,
 )
@@ -83,8 +83,9 @@ def test_two_scorers_are_compared_on_the_answers_that_both_can_give() -> None:
     )
     found = compare_preferences([2, 1, math.nan, 1], [1, 2, 1, 2], {"coverage": choices})[0]
     assert (found.n, found.n_videos, found.n_raters) == (2, 1, 2)
-    assert (found.first.value, found.second.value, found.difference.value) == (1.0, 0.0, -1.0)
-    assert (found.p, found.difference.low) == (None, None)
+    estimates = [side[PREFERENCE_ACCURACY] for side in (found.first, found.second, found.difference)]
+    assert [each.value for each in estimates] == [1.0, 0.0, -1.0]
+    assert (found.p, estimates[2].low) == (None, None)
 
 
 def test_the_paired_test_swaps_both_scorers_answers_video_by_video() -> None:

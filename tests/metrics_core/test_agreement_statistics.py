@@ -20,7 +20,6 @@ from metrics_core.agreement import (
     compute_words_in_common,
     correct_p_values,
     count_words,
-    permutation_test,
     subtract_length_trend,
     subtract_system_means,
 )
@@ -206,35 +205,6 @@ def test_systems_without_a_common_video_have_no_soft_accuracy() -> None:
 
 
 # Tests
-
-
-def test_permutation_test_by_all_swaps() -> None:
-    rng = np.random.default_rng(4)
-    people = rng.normal(size=8)
-    metric, other = people + rng.normal(size=8), rng.normal(size=8)
-    # On another scale, which changes no rank.
-    z = [stats.rankdata(side) for side in (np.exp(metric), other)]
-    groups = [0, 0, 1, 2, 3, 3, 4, 5]
-    differences = []
-    for swaps in itertools.product((False, True), repeat=6):
-        mask = np.array(swaps)[groups]
-        one, two = np.where(mask, z[1], z[0]), np.where(mask, z[0], z[1])
-        differences.append(stats.kendalltau(one, people).statistic - stats.kendalltau(two, people).statistic)
-    seen = stats.kendalltau(metric, people).statistic - stats.kendalltau(other, people).statistic
-    found = permutation_test(metric, other, people, groups)
-    assert (found.n, found.n_units, found.difference) == (8, 6, pytest.approx(seen))
-    assert found.p == pytest.approx(np.mean(np.abs(differences) >= abs(seen) - 1e-9))
-
-
-def test_permutation_test_of_a_constant_metric_is_undefined() -> None:
-    found = permutation_test([1, 1, 1], [1, 2, 3], [1, 2, 3])
-    assert (found.difference, found.p) == (None, None)
-
-
-def test_permutation_test_of_one_group_has_no_p() -> None:
-    found = permutation_test([1, 2, 3, 5], [2, 1, 3, 4], [1, 2, 3, 4], ["v"] * 4)
-    assert (found.n_units, found.p) == (1, None)
-    assert found.difference is not None
 
 
 @given(st.lists(st.floats(0, 1), max_size=8))

@@ -151,6 +151,8 @@ def test_the_difference_leaves_the_same_videos_out() -> None:
 
 def test_the_paired_test_is_that_of_all_swaps_corrected_for_the_aspects() -> None:
     world_ = world()
+    # On another scale, which changes no rank.
+    world_["second"] = np.exp(world_["second"])
     quality, style = compare_with_people(**world_, n_resamples=2000)
     people = world_["ratings"]["quality"].mean(axis=1)
     ranks = [stats.rankdata(world_[name]) for name in ("first", "second")]
