@@ -92,7 +92,7 @@ def ingest_rows(
     }
     for table, lines in tables.items():
         (folder / f"{table}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    ingest_folder(engine, folder, name, n_workers=0)
+    ingest_folder(engine, folder, name)
     with engine.connect() as connection:
         dataset = find_dataset(connection, name)
     assert dataset is not None

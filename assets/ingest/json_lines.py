@@ -1,4 +1,4 @@
-"""JSON Lines as raw rows: the blocks of a file, and the row in every line."""
+"""JSON Lines as raw rows: every line with a character other than white space is one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from assets.ingest.files import open_text_file
 from assets.ingest.hygiene import format_raw_row, format_value, has_safe_text
-from assets.ingest.lines import MAX_ROW_BYTES, Block, ByteReader, Line, read_blocks, split_block
+from assets.ingest.lines import MAX_ROW_BYTES, ByteReader, Line, read_lines
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.named_columns import NO_COLUMNS, Columns, name_fields
 from assets.ingest.rejects import Reject
@@ -17,20 +17,12 @@ from assets.ingest.strict_json import parse_json_object
 
 JSON_LINES = ".jsonl"
 # The kind of a row whose table is unknown.
-UNKNOWN_KIND = "unknown"
+_UNKNOWN_KIND = "unknown"
 
 
-def read_file_blocks(path: Path) -> Iterator[Block]:
-    """Yield the lines of a file in blocks, in order. Raises ManifestError if the file cannot be read, or changes before
-    the last block is read.
-    """
-    with open_text_file(path) as file:
-        yield from read_blocks(file)
-
-
-def list_nonblank_lines(block: Block) -> Iterator[Line]:
-    """Yield the lines of a block that have a character other than white space; every such line is a row."""
-    return (line for line in split_block(block) if line.data.strip())
+def read_nonblank_lines(file: ByteReader) -> Iterator[Line]:
+    """Yield the lines of an open file that have a character other than white space; every such line is a row."""
+    return (line for line in read_lines(file) if line.data.strip())
 
 
 def read_json_rows(path: Path, kind: str | None, columns: Columns = NO_COLUMNS) -> Iterator[RawRow]:
@@ -38,36 +30,27 @@ def read_json_rows(path: Path, kind: str | None, columns: Columns = NO_COLUMNS) 
     of the rows; None means that the field `kind` of a row names its table. columns: as in `name_fields`. Raises
     ManifestError if the file cannot be read, or changes meanwhile.
     """
-    for block in read_file_blocks(path):
-        yield from parse_rows(block, path.name, kind, columns)
-
-
-def parse_rows(block: Block, source: str, kind: str | None, columns: Columns = NO_COLUMNS) -> Iterator[RawRow]:
-    """Yield a RawRow for every nonblank line of a block, with a Reject where the line is no valid row. source: the name
-    of the block's file. kind: of the rows; None means that the field `kind` of a row names its table. columns: as in
-    `name_fields`.
-    """
-    for line in list_nonblank_lines(block):
-        content, raw = name_fields(parse_fields(line), columns), format_raw_row(line.data)
-        if isinstance(content, Reject):
-            yield RawRow(source, line.number, kind or UNKNOWN_KIND, None, content, raw)
-            continue
-        kind_of_row = kind or content.pop("kind", None)
-        if isinstance(kind_of_row, str) and kind_of_row in MANIFEST_TABLES:
-            yield RawRow(source, line.number, kind_of_row, content, None, raw, has_safe_text(line.data))
-        else:
-            kinds = ", ".join(MANIFEST_TABLES)
-            reject = Reject("unknown_kind", f"field 'kind' is {format_value(kind_of_row)}: use one of {kinds}")
-            yield RawRow(source, line.number, UNKNOWN_KIND, None, reject, raw)
+    with open_text_file(path) as file:
+        for line in read_nonblank_lines(file):
+            content, raw = name_fields(_parse_fields(line), columns), format_raw_row(line.data)
+            if isinstance(content, Reject):
+                yield RawRow(path.name, line.number, kind or _UNKNOWN_KIND, None, content, raw)
+                continue
+            kind_of_row = kind or content.pop("kind", None)
+            if isinstance(kind_of_row, str) and kind_of_row in MANIFEST_TABLES:
+                yield RawRow(path.name, line.number, kind_of_row, content, None, raw, has_safe_text(line.data))
+            else:
+                kinds = ", ".join(MANIFEST_TABLES)
+                reject = Reject("unknown_kind", f"field 'kind' is {format_value(kind_of_row)}: use one of {kinds}")
+                yield RawRow(path.name, line.number, _UNKNOWN_KIND, None, reject, raw)
 
 
 def read_numbered_objects(file: ByteReader) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
-    """Yield the number of every nonblank line of an open JSON Lines file, with its fields as in `parse_fields`."""
-    lines = (line for block in read_blocks(file) for line in list_nonblank_lines(block))
-    return ((line.number, parse_fields(line)) for line in lines)
+    """Yield the number of every nonblank line of an open JSON Lines file, with its fields as in `_parse_fields`."""
+    return ((line.number, _parse_fields(line)) for line in read_nonblank_lines(file))
 
 
-def parse_fields(line: Line) -> dict[str, Any] | Reject:
+def _parse_fields(line: Line) -> dict[str, Any] | Reject:
     """Parse a line as a JSON object and return its fields. A Reject comes back where the line is longer than 8 MiB, or
     is no valid UTF-8, JSON or object.
     """

@@ -29,61 +29,38 @@ class Line(NamedTuple):
     is_whole: bool
 
 
-class Block(NamedTuple):
-    """Consecutive lines of a file as one piece of bytes, with the number of the first line, from 1. The block of a line
-    that is too long may lack the end of the line.
-    """
-
-    number: int
-    data: bytes
-
-
-def read_blocks(file: ByteReader, max_bytes: int = MAX_ROW_BYTES, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
-    """Yield the lines of a file in blocks of about `block_bytes`, in order. The end of a line longer than `max_bytes`
-    may be left out.
-
-    >>> list(read_blocks(io.BytesIO(b"one\\ntwo")))
-    [Block(number=1, data=b'one\\n'), Block(number=2, data=b'two')]
-    """
-    number, rest = 1, b""
-    while data := file.read(block_bytes):
-        rest += data
-        if end := rest.rfind(b"\n") + 1:
-            block, rest = Block(number, rest[:end]), rest[end:]
-            number += block.data.count(b"\n")
-            yield block
-        if len(rest) >= max_bytes:
-            yield Block(number, rest)
-            number += 1
-            rest = _skip_line(file, block_bytes)
-    if rest:
-        yield Block(number, rest)
-
-
-def split_block(block: Block, max_bytes: int = MAX_ROW_BYTES) -> Iterator[Line]:
-    """Yield the lines of a block. A line longer than `max_bytes` is cut, and a byte order mark at the beginning of the
-    file is dropped.
-    """
-    for number, data in enumerate(io.BytesIO(block.data), block.number):
-        yield _build_line(number, data, max_bytes)
-
-
-def read_lines(file: ByteReader) -> Iterator[Line]:
-    """Yield the lines of a file, without a byte order mark at its beginning. Lines longer than 8 MiB are cut, so that
-    any file takes bounded memory.
+def read_lines(file: ByteReader, max_bytes: int = MAX_ROW_BYTES, block_bytes: int = BLOCK_BYTES) -> Iterator[Line]:
+    """Yield the lines of a file, without a byte order mark at its beginning. Lines longer than `max_bytes` are cut, so
+    that any file takes bounded memory. block_bytes: how many bytes are read at a time.
 
     >>> [line.data for line in read_lines(io.BytesIO(b"one\\r\\ntwo"))]
     [b'one\\r\\n', b'two']
     """
-    for block in read_blocks(file):
-        yield from split_block(block)
+    number = 0
+    for block in _read_blocks(file, max_bytes, block_bytes):
+        for data in io.BytesIO(block):
+            number += 1
+            is_whole = len(data) < max_bytes or (len(data) == max_bytes and data.endswith(b"\n"))
+            if not is_whole:
+                data = data[:max_bytes]
+            yield Line(number, data.removeprefix(codecs.BOM_UTF8) if number == 1 else data, is_whole)
 
 
-def _build_line(number: int, data: bytes, max_bytes: int) -> Line:
-    whole = len(data) < max_bytes or (len(data) == max_bytes and data.endswith(b"\n"))
-    if not whole:
-        data = data[:max_bytes]
-    return Line(number, data.removeprefix(codecs.BOM_UTF8) if number == 1 else data, whole)
+def _read_blocks(file: ByteReader, max_bytes: int, block_bytes: int) -> Iterator[bytes]:
+    """Yield consecutive lines of a file as pieces of about `block_bytes`. The end of a line longer than `max_bytes` may
+    be left out.
+    """
+    rest = b""
+    while data := file.read(block_bytes):
+        rest += data
+        if end := rest.rfind(b"\n") + 1:
+            block, rest = rest[:end], rest[end:]
+            yield block
+        if len(rest) >= max_bytes:
+            yield rest
+            rest = _skip_line(file, block_bytes)
+    if rest:
+        yield rest
 
 
 def _skip_line(file: ByteReader, block_bytes: int) -> bytes:

@@ -11,10 +11,10 @@ from typing import Any
 
 from assets.ingest.csv_reader import read_csv_rows
 from assets.ingest.files import OpenFile, open_file, open_text_file
-from assets.ingest.json_lines import JSON_LINES, list_nonblank_lines, read_json_rows
+from assets.ingest.json_lines import JSON_LINES, read_json_rows, read_nonblank_lines
 from assets.ingest.label_studio import SUFFIX as LABEL_STUDIO
 from assets.ingest.label_studio import read_rating_rows
-from assets.ingest.lines import ByteReader, read_blocks
+from assets.ingest.lines import ByteReader
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.named_columns import NO_COLUMNS, Columns, name_fields, name_types
 from assets.ingest.rejects import ManifestError, Reject
@@ -50,7 +50,7 @@ def count_table_rows(file: ByteReader, path: Path, kind: str) -> int:
     without being parsed; the path gives suffix and name. Raises ManifestError if the header of CSV cannot be used.
     """
     if path.suffix == JSON_LINES:
-        return sum(1 for block in read_blocks(file) for _ in list_nonblank_lines(block))
+        return sum(1 for _ in read_nonblank_lines(file))
     return sum(1 for _ in read_csv_rows(file, path.name, MANIFEST_TABLES[kind].field_types))
 
 
@@ -63,7 +63,7 @@ def read_mixed_rows(path: Path, columns: Columns = NO_COLUMNS) -> Iterator[RawRo
 
 
 def _read_parquet_rows(file: OpenFile, name: str, field_types: Mapping[str, type]) -> _Rows:
-    from assets.ingest.parquet_reader import read_parquet_rows  # processes that check rows do without pyarrow
+    from assets.ingest.parquet_reader import read_parquet_rows  # most manifests have no Parquet, and it takes long
 
     return read_parquet_rows(file, name, field_types)
 

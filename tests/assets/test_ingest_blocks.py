@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.ingest import hygiene
-from assets.ingest.lines import Line, read_blocks, split_block
+from assets.ingest.lines import Line, read_lines
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.readers import read_mixed_rows
 from tests.assets.manifests import of_kind
@@ -58,5 +58,4 @@ PIECES = st.sampled_from([b"a", b"b", b"\n", b"\r", b"\n\n", codecs.BOM_UTF8, b"
 
 @given(st.lists(PIECES, max_size=25).map(b"".join), st.integers(5, 12), st.integers(3, 16))
 def test_a_file_in_blocks_has_the_lines_that_it_has_line_by_line(content: bytes, limit: int, block: int) -> None:
-    in_blocks = read_blocks(io.BytesIO(content), limit, block)
-    assert [line for some in in_blocks for line in split_block(some, limit)] == list(line_by_line(content, limit))
+    assert list(read_lines(io.BytesIO(content), limit, block)) == list(line_by_line(content, limit))

@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.ingest.dimensions import read_dimensions
-from assets.ingest.json_lines import UNKNOWN_KIND
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.manifest import list_table_files
 from assets.ingest.manifest_tables import MANIFEST_TABLES
@@ -248,7 +247,7 @@ def test_mixed_rows_carry_their_kind_and_lose_the_field(tmp_path: Path) -> None:
     lines = [{"kind": "rating", **RATING}, {"kind": "moods"}, {"video_id": "v"}, {"kind": ["rating"]}, [1]]
     path = written(tmp_path, "mixed.jsonl", "\n".join(map(json.dumps, lines)).encode())
     rows = list(read_mixed_rows(path))
-    assert [row.kind for row in rows] == ["rating"] + [UNKNOWN_KIND] * 4
+    assert [row.kind for row in rows] == ["rating"] + ["unknown"] * 4
     assert rows[0].fields == RATING
     unknown = [(line, "unknown_kind") for line in (2, 3, 4)]
     assert codes(rows) == [(1, "valid"), *unknown, (5, "not_an_object")]

@@ -12,12 +12,12 @@ from sqlalchemy.engine import Engine
 
 from assets.agreement.judged import load_judged_samples
 from assets.agreement.scales import load_scale
+from assets.ingest.readers import read_table
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import DIMENSIONS, RatingRow, RawRow
 from assets.ingest.run import ingest_folder
 from assets.ingest.scales import DEFAULT_SCALE, SCALES_FILE, Scale, parse_scale, read_scales
 from assets.ingest.validate import validate_row
-from assets.ingest.workers import read_checked_rows
 from assets.promise.estimated_means import _choose_half_width
 from assets.promise.terms import PromiseTerms, check_scale
 from assets.words.labels import load_ratings_note
@@ -243,8 +243,7 @@ def test_answers_of_a_page_do_not_change_their_scale(
         ingest_folder(engine, folder, "set")
 
 
-@pytest.mark.parametrize("n_workers", [0, 1])
-def test_processes_and_tables_read_scales_alike(tmp_path: Path, n_workers: int) -> None:
+def test_tables_of_all_formats_read_scales_alike(tmp_path: Path) -> None:
     scales = {"overall": scale("1-7"), "true": scale("yes-no")}
     lines = write_lines(
         tmp_path / "ratings.jsonl", [row("overall", 6), row("true", "yes"), row("a", 2.5, None, mean_of=2)]
@@ -255,7 +254,7 @@ def test_processes_and_tables_read_scales_alike(tmp_path: Path, n_workers: int) 
     expected = [("ann", 6), ("ann", 1), ("mean of 2", 2.5)]
     digests = []
     for path in (lines, table):
-        rows = [checked for _, checked in read_checked_rows(path, "rating", DIMENSIONS, n_workers, scales)]
+        rows = [validate_row(raw, scales=scales) for raw in read_table(path, "rating")]
         assert [(each.rater, each.value) for each in rows if isinstance(each, RatingRow)] == expected
         digests.append([each.content_sha256 for each in rows if isinstance(each, RatingRow)])
     assert digests[0] == digests[1]
