@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from benchmarks.ecs_data import Caption, DataSet
 from metrics_core.arrays import BoolArray, FloatArray
-from metrics_core.calibration import CalibrationWarning, find_dimension_thresholds
+from metrics_core.calibration import find_dimension_thresholds
 from metrics_core.ecs import Pair, RankedPremises, choose_premises, rank_nearest_sentences, verify_keypoints
 from metrics_core.models.word_tokenizer import split_words
 from metrics_core.protocols import (
@@ -183,13 +182,10 @@ def levels_of(data: DataSet, scores: FloatArray, *, per_dimension: bool = True) 
     """For each keypoint the threshold, best for F1, of the fold that judges it; NaN where none does."""
     items, levels = Items(data.captions), np.full(scores.size, np.nan)
     dimensions = items.dimensions if per_dimension else np.full(scores.size, "all", dtype=object)
-    names = list(dict.fromkeys(dimensions))
     for fold in data.folds:
         given, judged = (np.array([clip in part for clip in items.clips]) for part in (fold.calibrate, fold.judge))
         labelled = scores[given], items.labels[given], dimensions[given].tolist()
-        with warnings.catch_warnings():
-            # Few labels give the pooled threshold, and a poor rule says yes to everything: the tables show both.
-            warnings.simplefilter("ignore", CalibrationWarning)
-            found = find_dimension_thresholds(*labelled, names=names, n_resamples=1)
-        levels[judged] = [found.by_dimension[name].value for name in dimensions[judged]]
+        # Few labels give the pooled threshold, and a poor rule says yes to everything: the tables show both.
+        pooled, found = find_dimension_thresholds(*labelled, n_resamples=0)
+        levels[judged] = [found.get(name, pooled).at_least for name in dimensions[judged]]
     return levels

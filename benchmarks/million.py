@@ -42,7 +42,8 @@ from db.scores.sample_scores import list_scores
 from db.scores.score_arrays import load_score_arrays
 from db.selection.freeze import freeze_selection
 from db.selection.recipes import parse_recipe
-from metrics_core.selection.distribution import compute_distribution, compute_group_means, compute_group_thresholds
+from metrics_core.calibration import find_share_thresholds
+from metrics_core.selection.distribution import compute_distribution, compute_group_means
 
 SAMPLES_PER_SHARD = 4000
 AVERAGES = "SELECT system, avg(vcs), avg(evqa), avg(ecs), avg(qeva) FROM sample_scores WHERE dataset = :name GROUP BY 1"
@@ -137,8 +138,9 @@ def spread_out(bench: Bench) -> None:
     for arrays in loaded.values():
         for values in arrays.values.values():
             known = np.isfinite(values)
-            compute_distribution(values[known], SHARES)
-            compute_group_thresholds(values[known], arrays.shards[known], SHARES)
+            compute_distribution(values[known])
+            find_share_thresholds(values[known], SHARES)
+            find_share_thresholds(values[known], SHARES, arrays.shards[known])
             compute_group_means(values[known], arrays.video_ids[known])
 
 

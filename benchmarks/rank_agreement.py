@@ -18,7 +18,6 @@ from metrics_core.agreement.groupings import DECIMALS
 from metrics_core.agreement.pairs import TOLERANCE, sum_by_video_and_system
 from metrics_core.arithmetic import ratio, wilson_interval
 from metrics_core.arrays import FloatArray
-from metrics_core.calibration.threshold import compute_percentile_limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +188,10 @@ def system_agreement(
     drawn = np.stack([np.bincount(rng.integers(n_clips, size=n_clips), minlength=n_clips) for _ in range(n_resamples)])
     resampled = [tau_of(*rows) for rows in zip(*(drawn @ by_clip for by_clip in sums), strict=True)]
     taus = np.array([tau for tau in resampled if tau is not None])
-    low, high = compute_percentile_limits(taus, level)
+    low = high = None
+    if taus.size:
+        outside = (1 - level) / 2
+        low, high = np.quantile(taus, [outside, 1 - outside], method="inverted_cdf").tolist()
     p_positive = ratio(int((taus > 0).sum()), taus.size)
     n_undefined = n_resamples - taus.size
     return SystemAgreement(n_systems, n_clips, kendall, low, high, p_positive, level, n_resamples, n_undefined)

@@ -12,8 +12,7 @@ from assets.definitions.curation import Curation
 from assets.definitions.lineage import depend_on_all_partitions
 from assets.definitions.partitions import DATASETS
 from assets.definitions.step_errors import explain_failure
-from assets.metrics.ecs.calibrate import TOTAL_NAME, Calibration, LabelPart, calibrate_thresholds
-from assets.metrics.ecs.calibration_tables import build_evaluation_rows, build_threshold_rows
+from assets.metrics.ecs.calibrate import TOTAL_NAME, LabelPart, calibrate_thresholds
 from assets.metrics.ecs.labelling import KeypointLabeller, LabellingResult
 from assets.metrics.ecs.scorer import ECSScorer
 from assets.metrics.ecs.verdicts import KeypointVerdicts
@@ -23,6 +22,8 @@ from assets.words.tables import format_markdown_table
 from assets.words.text import format_compact, format_count, format_number
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
 from db.manifest.datasets import Dataset
+from metrics_core.agreement import majority_accuracy
+from metrics_core.calibration import Confusion, Threshold
 from metrics_core.calibration.result import Objective
 
 # The name of the metadata in which the command line finds the tables.
@@ -80,28 +81,33 @@ def ecs_thresholds(
     scorer = cast(ECSScorer, curation.scorers[ECSScorer.metric])
     judged = _label_by_judge(context, curation, scorer.labeller, dataset, config.judge_limit) if config.judge else None
     source = scorer.labeller.source if judged else MANIFEST_LABEL_SOURCE
-    calibration = calibrate_thresholds(curation.engine, scorer, dataset, config.objective, config.labels, source)
-    for warning in calibration.warnings:
+    thresholds, confusions = calibrate_thresholds(
+        curation.engine, scorer, dataset, config.objective, config.labels, source
+    )
+    warnings = [f"{name}: {text}" for name, threshold in thresholds.items() for text in threshold.warnings]
+    for warning in warnings:
         context.log.warning(warning)
-    report = {
-        "objective": calibration.objective,
-        "labels": calibration.part,
-        "labels_of": calibration.source,
+    report: dict[str, Any] = {
+        "objective": config.objective,
+        "labels": config.labels,
+        "labels_of": source,
         "judged": dict(judged.counts) if judged else None,
-        "thresholds": build_threshold_rows(calibration),
-        "evaluation": build_evaluation_rows(calibration),
-        "shard_thresholds": calibration.n_shard_thresholds,
-        "warnings": calibration.warnings,
+        "thresholds": [_build_threshold_row(threshold) for threshold in thresholds.values()],
+        "evaluation": [_build_evaluation_row(name, counts) for name, counts in confusions.items()],
+        "warnings": warnings,
     }
+    total = confusions.get(TOTAL_NAME)
     check = dg.AssetCheckResult(
         check_name=BETTER_CHECK,
-        passed=_is_better_than_always_yes(calibration),
+        passed=_is_better_than_always_yes(total),
         severity=dg.AssetCheckSeverity.WARN,
-        description=_explain_comparison(calibration),
+        description=_explain_comparison(total),
     )
     metadata: dict[str, Any] = {
-        "chosen": f"for the best {calibration.objective} on the labels of {_PARTS[calibration.part]}",
-        "thresholds": dg.MetadataValue.md(_format_tables(calibration)),
+        "chosen": f"for the best {config.objective} on the labels of {_PARTS[config.labels]}",
+        "thresholds": dg.MetadataValue.md(
+            "\n\n".join(_format_table(report[name]) for name in ("thresholds", "evaluation") if report[name])
+        ),
         "verdicts by": format_models(scorer.models()),
         REPORT_KEY: dg.MetadataValue.json(report),
     }
@@ -132,26 +138,52 @@ def _label_by_judge(
     return judged
 
 
-def _is_better_than_always_yes(calibration: Calibration) -> bool:
+def _build_threshold_row(threshold: Threshold) -> dict[str, Any]:
+    """Return a dimension's threshold as a row: its 95 % interval (low, high), the number of labels and of yes labels
+    (positive), and F1 on them. pooled: whether it was chosen on the labels of all dimensions.
+    """
+    return {
+        "dimension": threshold.aspect,
+        "threshold": threshold.at_least,
+        "low": threshold.low,
+        "high": threshold.high,
+        "labels": threshold.n,
+        "positive": threshold.n_good,
+        "f1": threshold.counts.f1 if threshold.counts else None,
+        "pooled": threshold.pooled,
+    }
+
+
+def _build_evaluation_row(name: str, counts: Confusion) -> dict[str, Any]:
+    """Return the agreement of a dimension, or of all, with the labels of the other videos as a row, and that of two
+    simple rules. majority: accuracy of always giving the more frequent answer. all_positive_f1: F1 of always answering
+    yes.
+    """
+    return {
+        "dimension": name,
+        "labels": counts.n,
+        "positive": counts.n_positive,
+        "accuracy": counts.accuracy,
+        "majority": majority_accuracy(counts),
+        "f1": counts.f1,
+        "all_positive_f1": counts.all_positive_f1,
+        "mcc": counts.mcc,
+    }
+
+
+def _is_better_than_always_yes(total: Confusion | None) -> bool:
     """Whether F1 is higher than if every answer were yes; True where there is no label to compare with."""
-    total = calibration.confusion_by_dimension.get(TOTAL_NAME)
     if total is None or total.all_positive_f1 is None:
         return True
     return total.f1 is not None and total.f1 > total.all_positive_f1
 
 
-def _explain_comparison(calibration: Calibration) -> str:
+def _explain_comparison(total: Confusion | None) -> str:
     """Say F1 on the other videos, and what it would be if every answer were yes."""
-    total = calibration.confusion_by_dimension.get(TOTAL_NAME)
     if total is None or total.all_positive_f1 is None:
         return "F1 was not measured: no video has labels besides those that the thresholds were chosen on."
     n, f1, always = format_count(total.n, "label"), format_number(total.f1, 3), format_number(total.all_positive_f1, 3)
     return f"On {n} of the videos not used for choosing, F1 is {f1}; if every answer were yes, it would be {always}."
-
-
-def _format_tables(calibration: Calibration) -> str:
-    tables = [build_threshold_rows(calibration), build_evaluation_rows(calibration)]
-    return "\n\n".join(_format_table(rows) for rows in tables if rows)
 
 
 def _format_table(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -19,31 +19,25 @@ from assets.definitions.step_errors import explain_failure
 from assets.home.settings import read_settings
 from assets.metrics.registry import SCORERS, build_score_asset_name
 from assets.scores.sentences import KIND_NAMES, REASON_WIDTH
-from assets.thresholds.ratings import (
-    RatingThreshold,
-    explain_rating_threshold,
-    format_estimate,
-    store_rating_thresholds,
-)
-from assets.thresholds.shares import KEPT_SHARES, METHOD_QUANTILE, format_objective
+from assets.thresholds.ratings import explain_rating_threshold, format_estimate, store_rating_thresholds
+from assets.thresholds.shares import KEPT_SHARES
 from assets.words.labels import load_metric_label, load_ratings_note
 from assets.words.tables import escape_markdown, format_markdown_table, shorten_text
 from assets.words.text import format_count
 from db.manifest.datasets import Dataset
 from db.manifest.rating_scales import load_turned_aspects
+from db.schema import score_threshold
 from db.scores.sample_scores import list_dataset_scores, load_active_scorers
 from db.scores.score_arrays import ScoreArrays, load_score_arrays
-from db.scores.thresholds import ScoreThreshold, store_score_thresholds
+from db.scores.thresholds import METHOD_QUANTILE, store_thresholds
+from metrics_core.arrays import FloatArray
+from metrics_core.calibration import Threshold, find_share_thresholds
 from metrics_core.drift import LEAST_DELTA, GroupShift, measure_shifts
-from metrics_core.selection.distribution import (
-    Distribution,
-    compute_distribution,
-    compute_group_means,
-    compute_group_thresholds,
-)
+from metrics_core.selection.distribution import compute_distribution, compute_group_means
 from metrics_core.selection.strata import count_in_share
 
 ALIKE_CHECK = "shards_alike"
+_COLUMNS = ("shard", "objective", "at_least", "n", "n_kept")
 
 
 @dg.asset(
@@ -110,7 +104,7 @@ def _store_metric_thresholds(
     differ. scorer_id: of the metric's active scorer, None without one. scores: by kind of samples.
     """
     metadata: dict[str, dg.MetadataValue] = {}
-    thresholds: list[ScoreThreshold] = []
+    rows: list[dict[str, object]] = []
     shifted: list[tuple[str, GroupShift]] = []
     with engine.begin() as connection:
         label = load_metric_label(connection, metric)
@@ -121,33 +115,35 @@ def _store_metric_thresholds(
         for kind, known in scored.items():
             arrays = scores[kind]
             values, shards = arrays.values[metric][known], arrays.shards[known]
-            distribution = compute_distribution(values, KEPT_SHARES)
-            metadata |= _format_distribution(f"{label} of {KIND_NAMES[kind]}s", dataset, distribution)
-            thresholds += [
-                ScoreThreshold(None, kind, format_objective(share), value, distribution.n, distribution.n_kept[share])
-                for share, value in distribution.thresholds.items()
-            ]
-            thresholds += [
-                ScoreThreshold(row.group, kind, format_objective(row.share), row.value, row.n, row.n_kept)
-                for row in compute_group_thresholds(values, shards, KEPT_SHARES)
+            of_dataset = find_share_thresholds(values, KEPT_SHARES)
+            metadata |= _format_distribution(f"{label} of {KIND_NAMES[kind]}s", dataset, values, of_dataset)
+            rows += [
+                {"kind": kind, **{name: getattr(threshold, name) for name in _COLUMNS}}
+                for threshold in (*of_dataset, *find_share_thresholds(values, KEPT_SHARES, shards))
             ]
             if dataset.n_shards > 1:
                 means, positions = compute_group_means(values, arrays.video_ids[known])
                 name = metric if len(scored) == 1 else f"{metric} of {KIND_NAMES[kind]}s"
                 shifted += [(name, shift) for shift in measure_shifts(means, shards[positions]) if shift.is_shifted]
-        if scorer_id is not None and thresholds:
-            store_score_thresholds(connection, scorer_id, dataset.dataset_id, METHOD_QUANTILE, thresholds)
+        if scorer_id is not None and rows:
+            store_thresholds(connection, score_threshold, scorer_id, dataset.dataset_id, METHOD_QUANTILE, rows)
     none = dg.MetadataValue.text("none: no score with a value on this dataset")
     return metadata or {f"thresholds of {metric}": none}, shifted
 
 
-def _format_distribution(scores: str, dataset: Dataset, distribution: Distribution) -> dict[str, dg.MetadataValue]:
-    """Return a table of thresholds and a plot of the distribution as metadata. scores: name of the scores."""
+def _format_distribution(
+    scores: str, dataset: Dataset, values: FloatArray, thresholds: Sequence[Threshold]
+) -> dict[str, dg.MetadataValue]:
+    """Return a table of thresholds by share and a plot of the distribution of values as metadata. scores: their
+    name.
+    """
+    distribution = compute_distribution(values)
+    by_share = list(zip(KEPT_SHARES, thresholds, strict=True))
     rows = [
-        [f"{share:.2%}", str(count_in_share(share, distribution.n)), str(distribution.n_kept[share]), f"{value:.4f}"]
-        for share, value in distribution.thresholds.items()
+        [f"{share:.2%}", str(count_in_share(share, one.n)), str(one.n_kept), f"{one.at_least:.4f}"]
+        for share, one in by_share
     ]
-    lines = {f"{share:g}": value for share, value in distribution.thresholds.items()}
+    lines = {f"{share:g}": one.at_least for share, one in by_share if one.at_least is not None}
     title = f"{scores} in {dataset.name}"
     plot = plot_histogram_png(distribution.low, distribution.high, distribution.counts, scores, title, lines)
     picture = format_markdown_image(plot, f"distribution of {scores} with its thresholds")
@@ -197,36 +193,23 @@ def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourcePar
     return dg.MaterializeResult(metadata={**note, **metadata, "thresholds of shards": f"{n_of_shards:,}"})
 
 
-def _format_rating_thresholds(thresholds: list[RatingThreshold], label: str, turned: Mapping[str, float]) -> str:
+def _format_rating_thresholds(thresholds: list[Threshold], label: str, turned: Mapping[str, float]) -> str:
     """Return a markdown table of one metric's thresholds by ratings, and a sentence on every aspect."""
     header = [
-        "threshold",
-        "at least",
-        "low",
-        "high",
-        "n",
-        "good",
-        "good that stay",
-        "others that stay",
+        *("threshold", "at least", "low", "high", "n", "good", "good that stay", "others that stay"),
         "difference on held-out videos",
     ]
     rows = [
         [
-            rating_threshold.objective,
-            *("" if value is None else f"{value:.4g}" for value in (threshold.at_least, threshold.low, threshold.high)),
-            *(
-                str(threshold.n),
-                str(threshold.n_good),
-                f"{threshold.kept_good:.1%}",
-                f"{threshold.kept_others:.1%}",
-                format_estimate(threshold.held_out),
-            ),
+            one.objective,
+            *("" if value is None else f"{value:.4g}" for value in (one.at_least, one.low, one.high)),
+            *(str(one.n), str(one.n_good), f"{one.kept_good:.1%}", f"{one.kept_others:.1%}"),
+            format_estimate(one.held_out),
         ]
-        for rating_threshold in thresholds
-        if (threshold := rating_threshold.threshold).held_out is not None
+        for one in thresholds
+        if one.held_out is not None
     ]
     sentences = "\n".join(
-        f"- {escape_markdown(explain_rating_threshold(rating_threshold, label, turned=turned))}"
-        for rating_threshold in thresholds
+        f"- {escape_markdown(explain_rating_threshold(one, label, turned=turned))}" for one in thresholds
     )
     return f"{format_markdown_table(header, rows)}\n\n{sentences}" if rows else sentences

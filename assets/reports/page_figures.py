@@ -58,8 +58,8 @@ def _plot_spread(spread: MetricSpread, i: int, report: Report, label: str) -> It
     """Yield the figures of one metric's distribution by name: histogram, quantiles by system, and by shard if
     several.
     """
-    rows = (cut for cut in report.cuts if (cut.metric, cut.kind) == (spread.metric, spread.kind))
-    cuts = {f"{100 * cut.share:g} %": cut.value for cut in rows}
+    rows = (cut for cut in report.cuts if (cut["metric"], cut["kind"]) == (spread.metric, spread.kind))
+    cuts = {f"{100 * cut['share']:g} %": cut["value"] for cut in rows}
     yield (
         f"histogram-{i}",
         plot_histogram(

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from assets.agreement.progress import RaterConsistency
 from assets.agreement.table import StoredAgreementRow
@@ -23,7 +24,6 @@ from db.scores.stress import Stress
 from db.selection.trials import Trial
 from metrics_core.agreement.baseline_comparison import Coefficient
 from metrics_core.agreement.conclusions import Conclusion, OrderConclusion
-from metrics_core.calibration import RatedThreshold
 from metrics_core.intervals import ClusterMean
 
 
@@ -290,55 +290,6 @@ class MetricSpread:
 
 
 @dataclass(frozen=True, eq=False)
-class ShareThresholdRow:
-    """The value of a metric that keeps the best share of all n samples of one kind that have a value, and how much it
-    keeps of every system. n_asked: the share as a number of samples; n_kept: how many reach the value, more where
-    several samples share it. n_at: how many have exactly the value. by_system: (kept, all) samples of a system.
-    ratings: by aspect, the mean rating of kept and of dropped samples.
-    """
-
-    metric: str
-    kind: str
-    share: float
-    n_asked: int
-    n_kept: int
-    n_at: int
-    n: int
-    value: float
-    by_system: Mapping[str, tuple[int, int]]
-    ratings: Mapping[str, tuple[float | None, float | None]]
-
-
-@dataclass(frozen=True, slots=True)
-class LabelThresholdRow:
-    """The probability (`value`) from which a metric such as ECS counts a keypoint of one dimension as covered, as the
-    active scorer does. objective: what it was chosen for. n, n_positive: the labels it was chosen on, and how many of
-    them are yes.
-    """
-
-    metric: str
-    dimension: str
-    value: float
-    objective: str
-    n: int
-    n_positive: int
-
-
-@dataclass(frozen=True, slots=True)
-class RatingThresholdRow:
-    """The value of a metric that best separates samples that people rate as good in one aspect from the others (`cut`),
-    or the reason why there is none. objective: its name in recipes. sentence: the result in words. `beside`: how it
-    compares with simple scores; "" without a threshold.
-    """
-
-    metric: str
-    objective: str
-    cut: RatedThreshold
-    sentence: str
-    beside: str
-
-
-@dataclass(frozen=True, eq=False)
 class Report:
     """All that a report's page shows, read from one state of the database. notices: sentences to read before the first
     number. described: the dataset's facts; None if none are measured. systems, people: the systems' means by metrics
@@ -364,9 +315,9 @@ class Report:
     stresses: tuple[MetricStress, ...]
     judges: tuple[JudgeSteadiness, ...]
     spreads: tuple[MetricSpread, ...]
-    cuts: tuple[ShareThresholdRow, ...]
-    rating_cuts: tuple[RatingThresholdRow, ...]
-    label_cuts: tuple[LabelThresholdRow, ...]
+    cuts: tuple[dict[str, Any], ...]
+    rating_cuts: tuple[dict[str, Any], ...]
+    label_cuts: tuple[dict[str, Any], ...]
     groups: tuple[SampleGroup[ShownSample], ...]
     agreement: tuple[StoredAgreementRow, ...] = field(default=())
     estimated_means: tuple[EstimatedMean, ...] = field(default=())

@@ -3,43 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from assets.agreement.judged import JudgedSamples
 from assets.agreement.scales import RatingSettings
 from assets.home.settings import read_settings
-from assets.reports.records import (
-    LabelThresholdRow,
-    MetricSummary,
-    RatingThresholdRow,
-    ShareThresholdRow,
-    TrustSummary,
-)
+from assets.reports.records import MetricSummary, TrustSummary
 from assets.thresholds.ratings import explain_rating_threshold, explain_simple_score_gain, load_rating_thresholds
 from assets.thresholds.shares import KEPT_SHARES
 from db.manifest.datasets import Dataset
 from db.manifest.rating_scales import load_turned_aspects
 from db.reports.judgements import LABELS_ASPECT, SPANS_ASPECT, Judgements
-from db.schema import keypoint_threshold, scorer
+from db.schema import keypoint_threshold
 from db.scores.keypoint_decisions import LABEL_METHOD
 from db.scores.score_arrays import ScoreArrays
+from db.scores.thresholds import list_thresholds
 from metrics_core.agreement.conclusions import CLAIMS
 from metrics_core.arrays import FloatArray, IntArray
-from metrics_core.selection.distribution import compute_distribution
+from metrics_core.calibration import find_share_thresholds
 from metrics_core.selection.strata import count_in_share
+
+# The numbers of a threshold by ratings that the page and its file of numbers show.
+_SHOWN = (
+    *("status", "reason", "least_rating", "n", "n_good", "n_videos", "at_least", "low", "high"),
+    *("kept_good", "kept_others", "held_out", "baselines"),
+)
+Row = dict[str, Any]
+"""A threshold as the page and `report.json` show it, by the names in docs/report.md."""
 
 
 def compute_share_threshold_rows(
     samples: Mapping[str, ScoreArrays],
     metrics: Sequence[MetricSummary],
     judgements: Mapping[str, Judgements],
-) -> tuple[ShareThresholdRow, ...]:
+) -> tuple[Row, ...]:
     """Compute the thresholds that keep the best half, quarter, eighth and sixteenth, by kind of samples and metric, how
     much they keep of every system, and the mean ratings of kept and dropped samples. samples, judgements: by kind;
     labels of keypoints and marks of wrong words are left out.
+
+    n_asked: the share as a number of samples; n_kept: how many reach the value, more where several samples share it.
+    n_at: how many have exactly the value. by_system: (kept, all) samples. ratings: by aspect, (kept, dropped).
     """
     return tuple(
         row
@@ -65,31 +71,36 @@ def _list_ratings(arrays: ScoreArrays, given: Judgements) -> dict[str, tuple[Int
 
 def _compute_share_rows(
     metric: str, kind: str, arrays: ScoreArrays, ratings: Mapping[str, tuple[IntArray, FloatArray]]
-) -> Iterator[ShareThresholdRow]:
+) -> Iterator[Row]:
     """Yield the thresholds of one metric for one kind of samples. ratings: by aspect, places of samples and values."""
     values = arrays.values[metric]
     known = np.isfinite(values)
-    made = compute_distribution(values[known], KEPT_SHARES)
     n_of_system = np.bincount(arrays.system_places[known], minlength=len(arrays.systems)).tolist()
-    for share, cut in made.thresholds.items():
-        n_kept = np.bincount(arrays.system_places[values >= cut], minlength=len(arrays.systems)).tolist()
+    for share, threshold in zip(KEPT_SHARES, find_share_thresholds(values[known], KEPT_SHARES), strict=True):
+        cut = threshold.at_least
+        assert cut is not None
+        passes = values >= cut
+        n_kept = np.bincount(arrays.system_places[passes], minlength=len(arrays.systems)).tolist()
         rows = sorted(zip(arrays.systems, n_kept, n_of_system, strict=True))
-        yield ShareThresholdRow(
-            metric=metric,
-            kind=kind,
-            share=share,
-            n_asked=count_in_share(share, made.n),
-            n_kept=made.n_kept[share],
-            n_at=int(np.count_nonzero(values == cut)),
-            n=made.n,
-            value=cut,
-            by_system={system: (kept, n) for system, kept, n in rows if n},
-            ratings={
-                aspect: (_compute_mean(given[values[places] >= cut]), _compute_mean(given[values[places] < cut]))
+        yield {
+            "metric": metric,
+            "kind": kind,
+            "share": share,
+            "n_asked": count_in_share(share, threshold.n),
+            "n_kept": threshold.n_kept,
+            "n_at": int(np.count_nonzero(values == cut)),
+            "n": threshold.n,
+            "value": cut,
+            "by_system": {system: (kept, n) for system, kept, n in rows if n},
+            "ratings": {
+                aspect: (
+                    _compute_mean(given[passes[places]]),
+                    _compute_mean(given[values[places] < cut]),
+                )
                 for aspect, (places, given) in ratings.items()
                 if known[places].any()
             },
-        )
+        }
 
 
 def _compute_mean(values: FloatArray) -> float | None:
@@ -102,7 +113,7 @@ def load_rating_threshold_rows(
     judged: JudgedSamples,
     metrics: Sequence[MetricSummary],
     trust: TrustSummary,
-) -> tuple[RatingThresholdRow, ...]:
+) -> tuple[Row, ...]:
     """Load the thresholds by ratings that asset `rating_threshold` stored, with sentences; a metric without one has the
     reason. judged: gives the metrics and aspects. trust: the conclusions on metrics; where none shows that a metric
     orders as people do, its threshold may be chance. Reads REELSIEVE_GOOD_RATINGS. Raises SettingsError where it is
@@ -116,12 +127,12 @@ def load_rating_threshold_rows(
         for name, threshold in aspect.verdicts.items()
     }
     return tuple(
-        RatingThresholdRow(
-            threshold.metric,
-            threshold.objective,
-            threshold.threshold,
-            explain_rating_threshold(threshold, labels[threshold.metric], knows=is_trusted, turned=turned),
-            explain_simple_score_gain(threshold.threshold, knows=is_trusted).lstrip(",; "),
+        dict(  # noqa: C408  # the names are those of report.json, one of which is no word for sentences
+            metric=threshold.metric,
+            objective=threshold.objective,
+            cut={name: getattr(threshold, name) for name in _SHOWN},
+            sentence=explain_rating_threshold(threshold, labels[threshold.metric], knows=is_trusted, turned=turned),
+            beside=explain_simple_score_gain(threshold, knows=is_trusted).lstrip(",; "),
         )
         for threshold in load_rating_thresholds(connection, dataset, judged, read_settings(RatingSettings).good_ratings)
         for is_trusted in [trusted.get((threshold.aspect, threshold.metric), False)]
@@ -129,16 +140,16 @@ def load_rating_threshold_rows(
     )
 
 
-def load_label_threshold_rows(connection: Connection, dataset: Dataset) -> tuple[LabelThresholdRow, ...]:
+def load_label_threshold_rows(connection: Connection, dataset: Dataset) -> tuple[Row, ...]:
     """Load the thresholds of active scorers that were chosen on labels of the dataset, sorted by metric and dimension.
-    Empty without any.
+    Empty without any. value: the probability from which a keypoint counts as covered.
     """
-    of = keypoint_threshold.c
-    query = (
-        sa.select(scorer.c.metric, of.dimension, of.threshold, of.objective, of.n, of.n_positive)
-        .join(scorer, scorer.c.scorer_id == of.scorer_id)
-        .where(of.dataset_id == dataset.dataset_id, of.scope == "dataset")
-        .where(of.method == LABEL_METHOD, scorer.c.status == "active")
-        .order_by(scorer.c.metric, of.dimension)
+    rows = list_thresholds(connection, keypoint_threshold, dataset.dataset_id, LABEL_METHOD)
+    return tuple(
+        {
+            **{name: row[name] for name in ("metric", "dimension")},
+            "value": row["threshold"],
+            **{name: row[name] for name in ("objective", "n", "n_positive")},
+        }
+        for row in sorted(rows, key=lambda row: (row["metric"], row["dimension"]))
     )
-    return tuple(LabelThresholdRow(*row) for row in connection.execute(query))

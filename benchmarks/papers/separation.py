@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from metrics_core.agreement import build_label_rows
 from metrics_core.arrays import BoolArray, FloatArray, IntArray, number_groups
-from metrics_core.calibration import CalibrationWarning, find_best_threshold
+from metrics_core.calibration import find_best_threshold
 from metrics_core.intervals import jackknife_estimate
 
 FOLDS = 10
@@ -63,13 +62,11 @@ def thresholds(scores: FloatArray, valid: BoolArray, groups: Sequence[str]) -> F
     levels = np.empty(scores.size)
     for number in range(FOLDS):
         others = fold != number
-        with warnings.catch_warnings():
-            # A metric that separates nothing has an odd threshold, and its accuracy says so.
-            warnings.simplefilter("ignore", CalibrationWarning)
-            threshold = find_best_threshold(scores[others], valid[others], "youden")
-        if threshold.value is None:
+        # A metric that separates nothing has an odd threshold, and its accuracy says so.
+        threshold = find_best_threshold(scores[others], valid[others], "youden")
+        if threshold.at_least is None:
             raise ValueError(f"fold {number} leaves texts of one kind only: give both valid and invalid ones.")
-        levels[~others] = threshold.value
+        levels[~others] = threshold.at_least
     return levels
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 
@@ -19,44 +19,41 @@ from db.schema.columns import (
 
 
 def _threshold(
-    name: str, comment: str, comments: Mapping[str, str], own_columns: Sequence[sa.schema.SchemaItem], *unique: str
+    name: str, comments: Sequence[str], own_columns: Sequence[sa.schema.SchemaItem], *unique: str
 ) -> sa.Table:
-    """Return a table of thresholds within a dataset or a shard. comments: those of columns that both tables have, by
-    their names; own_columns: columns and checks; unique: columns of its unique key.
+    """Return a table of thresholds in a dataset. comments: of the table and its columns method, objective, n and
+    details; own_columns: columns and checks; unique: columns of its unique key.
     """
+    comment, method, objective, n, details = comments
     return declare_table(
         name,
         comment,
         id_column(f"{name}_id", "Number of the threshold."),
         parent_column("scorer.scorer_id"),
         parent_column("dataset.dataset_id"),
-        text_column("scope", "dataset, or shard."),
-        column("shard", sa.Integer, comments["shard"], nullable=True),
         *own_columns,
-        text_column("method", comments["method"]),
-        text_column("objective", comments["objective"]),
-        column("n", sa.BigInteger, comments["n"]),
-        json_column("details", comments["details"], server_default="{}"),
+        text_column("method", method),
+        text_column("objective", objective),
+        column("n", sa.BigInteger, n),
+        json_column("details", details, server_default="{}"),
         time_column("created_at"),
         sa.UniqueConstraint(
-            *("scorer_id", "dataset_id", "scope", "shard", *unique, "method", "objective"),
+            *("scorer_id", "dataset_id", *unique, "method"),
             name=f"uq_{name}_scope",
             postgresql_nulls_not_distinct=True,
         ),
-        sa.CheckConstraint("scope IN ('dataset', 'shard')", name="scope"),
     )
 
 
 keypoint_threshold = _threshold(
     "keypoint_threshold",
-    "Probabilities from which a keypoint counts as covered; view threshold_in_force has those in use.",
-    {
-        "shard": "Shard whose labels it was computed from; NULL where the scope is the dataset.",
-        "method": "keypoint_labels (calibrated on labels).",
-        "objective": "Measure that the calibration made as good as possible: f1, youden, mcc or coverage.",
-        "n": "Number of labels that it was computed from.",
-        "details": "Further numbers, such as intervals and warnings.",
-    },
+    (
+        "Probabilities from which a keypoint counts as covered; view threshold_in_force has those in use.",
+        "keypoint_labels (calibrated on labels).",
+        "Measure that the calibration made as good as possible: f1, youden, mcc or coverage.",
+        "Number of labels that it was computed from.",
+        "Further numbers, such as intervals and warnings.",
+    ),
     [
         text_column("dimension", "Dimension of the keypoints that it decides."),
         column("threshold", sa.Double, "Probability from which a keypoint counts as covered."),
@@ -68,17 +65,17 @@ keypoint_threshold = _threshold(
 # Column at_least has another name than a score or a keypoint's threshold, so that a natural join is never by it.
 score_threshold = _threshold(
     "score_threshold",
-    "Thresholds on scores; views dataset_thresholds and shard_thresholds have those of active scorers, by names.",
-    {
-        "shard": "Shard whose scores it applies to; NULL where the scope is the dataset.",
-        "method": "quantile (of the scores), or ratings (captions that people find good).",
-        "objective": "Purpose, as recipes name it: keep 0.125 keeps the best eighth, good overall the captions that "
-        "people find good.",
-        "n": "Number of scores that it was computed from.",
-        "details": "Where method is ratings: aspect, least rating of a good sample (by goodness in current_rating), "
-        "shares of good and other samples that pass, Youden J on other videos with that of simple scores.",
-    },
+    (
+        "Thresholds on scores; views dataset_thresholds and shard_thresholds have those of active scorers, by names.",
+        "quantile (of the scores), or ratings (captions that people find good).",
+        "Purpose, as recipes name it: keep 0.125 keeps the best eighth, good overall the captions that people find "
+        "good.",
+        "Number of scores that it was computed from.",
+        "Where method is ratings: aspect, least rating of a good sample (by goodness in current_rating), shares of "
+        "good and other samples that pass, Youden J on other videos with that of simple scores.",
+    ),
     [
+        column("shard", sa.Integer, "Shard whose scores it applies to; NULL for the whole dataset.", nullable=True),
         text_column("kind", "Kind of samples whose scores it applies to: caption, or qa for question-answer pairs."),
         column("at_least", sa.Double, "The threshold: the lowest score that passes."),
         measure_column(
@@ -102,7 +99,7 @@ score_threshold = _threshold(
         ),
         sa.CheckConstraint("kind IN ('caption', 'qa')", name="kind"),
     ],
-    "kind",
+    *("shard", "kind", "objective"),
 )
 
 agreement = declare_table(

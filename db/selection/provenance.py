@@ -58,12 +58,13 @@ def load_thresholds(
     rows_by_table = {}
     for table, shown in _THRESHOLDS.items():
         columns = [table.c[name] for name in shown]
-        conditions = (
-            table.c.dataset_id == frozen.dataset_id,
-            table.c.scope == "dataset",
-            table.c.scorer_id.in_(scorer_ids),
+        query = (
+            sa.select(*columns)
+            .where(table.c.dataset_id == frozen.dataset_id, table.c.scorer_id.in_(scorer_ids))
+            .order_by(*columns[:4])
         )
-        query = sa.select(*columns).where(*conditions).order_by(*columns[:4])
+        if table is score_threshold:
+            query = query.where(table.c.shard.is_(None))
         rows_by_table[f"{table.name}s"] = [dict(row) for row in connection.execute(query).mappings()]
     return rows_by_table
 

@@ -19,7 +19,7 @@ SELECT d.name AS dataset,
 FROM score_threshold t
 JOIN scorer r ON r.scorer_id = t.scorer_id AND r.status = 'active'
 JOIN dataset d ON d.dataset_id = t.dataset_id
-WHERE t.scope = 'dataset';
+WHERE t.shard IS NULL;
 
 COMMENT ON VIEW dataset_thresholds IS 'One row per threshold on a metric''s scores over a whole dataset, such as that of the best eighth; joins sample_scores by dataset and kind.';
 COMMENT ON COLUMN dataset_thresholds.kind IS 'caption, or qa for question-answer pairs; every kind has its own thresholds.';

@@ -21,7 +21,7 @@ SELECT d.name AS dataset,
 FROM score_threshold t
 JOIN scorer r ON r.scorer_id = t.scorer_id AND r.status = 'active'
 JOIN dataset d ON d.dataset_id = t.dataset_id
-WHERE t.scope = 'shard';
+WHERE t.shard IS NOT NULL;
 
 COMMENT ON VIEW shard_thresholds IS 'One row per threshold on a metric''s scores within a shard; joins sample_scores by dataset, shard and kind.';
 COMMENT ON COLUMN shard_thresholds.kind IS 'caption, or qa for question-answer pairs; every kind has its own thresholds.';

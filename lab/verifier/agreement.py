@@ -90,7 +90,7 @@ def covered_elsewhere(news: Material, values: FloatArray) -> BoolArray:
     covered = np.zeros(len(values), dtype=np.bool_)
     for article in np.unique(news.groups):
         inside = news.groups == article
-        threshold = find_best_threshold(values[~inside], news.present[~inside], objective="coverage").value
+        threshold = find_best_threshold(values[~inside], news.present[~inside], objective="coverage").at_least
         covered[inside] = values[inside] >= (np.inf if threshold is None else threshold)
     return covered
 

@@ -75,7 +75,7 @@ def length_scores(statements: Sequence[Statement]) -> FloatArray:
 
 def threshold(statements: Sequence[Statement], scores: FloatArray) -> float:
     """Find the threshold with the best F1. Raises ValueError where no statement is present."""
-    value = find_best_threshold(scores, [statement.present for statement in statements]).value
+    value = find_best_threshold(scores, [statement.present for statement in statements]).at_least
     if value is None:
         raise ValueError("no statement of the part for choices is present, so that there is no threshold for it")
     return value

@@ -127,7 +127,7 @@ def fit(news: Material, pairs: Material) -> Fitted:
     settings = min(CHOICES, key=lambda each: held_out_loss(each, news, pairs))
     regression = fit_with(settings, news, pairs)
     found = probabilities(regression, news.columns(settings.features))
-    threshold = find_best_threshold(found, news.present, objective="coverage").value
+    threshold = find_best_threshold(found, news.present, objective="coverage").at_least
     if threshold is None:
         raise ValueError("there is no statement, so that there is no threshold for statements")
     return Fitted(settings, regression, threshold)

@@ -1,34 +1,22 @@
-"""Calibration: finds the threshold at which scores fit labels or ratings best, and how certain it is.
+"""Calibration: chooses the threshold at which scores fit labels or ratings best, or keep a share, and says how certain
+it is.
 
-docs/metrics/ecs.md explains the choices, and docs/selections.md those of `calibrate_rated_threshold`, on scores and
-ratings.
+docs/metrics/ecs.md explains the choices by labels, and docs/selections.md those by ratings and shares.
 """
 
 from metrics_core.calibration.labels import compute_split_position, mark_calibration_keys
-from metrics_core.calibration.rated_search import calibrate_rated_threshold, find_rated_threshold
-from metrics_core.calibration.rated_threshold import BaselineYouden, RatedThreshold, YoudenEstimate
-from metrics_core.calibration.result import CalibrationWarning, Confusion, Threshold, ThresholdInterval
-from metrics_core.calibration.threshold import (
-    DimensionThresholds,
-    compute_threshold_interval,
-    find_best_threshold,
-    find_dimension_thresholds,
-)
+from metrics_core.calibration.rated_search import find_rated_threshold
+from metrics_core.calibration.result import BaselineYouden, Confusion, Threshold
+from metrics_core.calibration.search import find_best_threshold, find_dimension_thresholds, find_share_thresholds
 
 __all__ = [
     "BaselineYouden",
-    "CalibrationWarning",
     "Confusion",
-    "DimensionThresholds",
-    "RatedThreshold",
     "Threshold",
-    "ThresholdInterval",
-    "YoudenEstimate",
-    "calibrate_rated_threshold",
     "compute_split_position",
-    "compute_threshold_interval",
     "find_best_threshold",
     "find_dimension_thresholds",
     "find_rated_threshold",
+    "find_share_thresholds",
     "mark_calibration_keys",
 ]

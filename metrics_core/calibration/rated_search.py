@@ -1,43 +1,40 @@
-"""Finds the threshold on scores that best separates samples that people rate as good from other ones, and its worth on
-other videos.
+"""Chooses the threshold on scores that best separates samples that people rate as good from other ones, and measures
+it on other videos.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from metrics_core.arrays import BoolArray, FloatArray, IntArray
-from metrics_core.calibration.labels import sort_labelled_scores
-from metrics_core.calibration.rated_threshold import BaselineYouden, RatedThreshold, YoudenEstimate
-from metrics_core.calibration.search import SearchParameters
-from metrics_core.calibration.threshold import compute_threshold_interval, search_threshold
-from metrics_core.intervals import jackknife_estimate
+from metrics_core.calibration.result import BaselineYouden, Status, Threshold
+from metrics_core.calibration.search import find_best_threshold
+from metrics_core.intervals import Estimate, jackknife_estimate
 
 FEWEST_SAMPLES, FEWEST_VIDEOS = 20, 10
 """The least numbers of samples and of videos for a threshold; with fewer it is chance."""
 FOLDS = 5
 
 
-def calibrate_rated_threshold(
+def find_rated_threshold(
     scores: npt.ArrayLike,
     ratings: npt.ArrayLike,
     videos: Sequence[object],
     baselines: Mapping[str, npt.ArrayLike] | None = None,
     *,
     least_rating: float | None = None,
-    n_resamples: int = 1000,
+    n_resamples: int = 0,
     seed: int = 0,
-) -> RatedThreshold:
+) -> Threshold:
     """Find the threshold t at which keeping scores >= t best separates samples that people rate as good from other
-    ones, by Youden's J. Return it with its interval and its J on other videos, next to that of simple scores; a status
-    and a reason where there is none. scores, ratings: (n,), NaN for none, where a rating is the mean over raters.
-    videos: (n,). baselines: simple scores, (n,) by name. least_rating: the least rating of a good sample, by default
-    the median.
+    ones, by Youden's J. With resamples it has its interval, and its J on other videos next to that of simple scores; a
+    status and a reason where there is none. scores, ratings: (n,), NaN for none, where a rating is the mean over
+    raters. videos: (n,). baselines: simple scores, (n,) by name. least_rating: the least rating of a good sample, by
+    default the median.
 
     Where the median of all ratings is the lowest rating, the default is the next one above it. The threshold is one of
     the scores; of equally good ones the highest counts.
@@ -48,8 +45,8 @@ def calibrate_rated_threshold(
     moves with the share of good samples, which `least_rating` sets.
 
     The interval of the threshold resamples videos. `held_out` is J over the samples of all videos, where every sample
-    is decided by a threshold that was found on other videos: videos are dealt into five parts, and the threshold for a
-    part is found on the other four. Its interval leaves out one video at a time. The baselines, (n,) by name, are
+    is decided by a threshold that was chosen on other videos: videos are dealt into five parts, and the threshold for a
+    part is chosen on the other four. Its interval leaves out one video at a time. The baselines, (n,) by name, are
     treated alike, except that they may select in either direction, and a baseline without a number for one of the
     samples is left out. Keeping everything is the baseline whose J is 0. Where four parts give no threshold with J
     above 0, the fifth is kept whole.
@@ -58,89 +55,50 @@ def calibrate_rated_threshold(
     do not fit, and for a least rating that is not finite.
 
     >>> scores, ratings = [0.9, 0.8, 0.7, 0.3, 0.2] * 4, [5, 4, 4, 2, 1] * 4
-    >>> threshold = calibrate_rated_threshold(scores, ratings, range(20), least_rating=3)
+    >>> threshold = find_rated_threshold(scores, ratings, range(20), least_rating=3, n_resamples=100)
     >>> threshold.at_least, threshold.n_good, threshold.youden, threshold.held_out.value
     (0.7, 12, 1.0, 1.0)
-    >>> calibrate_rated_threshold(scores, ratings, range(20), least_rating=6).reason
+    >>> find_rated_threshold(scores, ratings, range(20), least_rating=6).reason
     'no rating is at least 6: set a lower least rating'
-    """
-    threshold = find_rated_threshold(scores, ratings, videos, least_rating=least_rating)
-    if threshold.status != "ok":
-        return threshold
-    rated = _select_rated_scores(scores, ratings, videos, least_rating)
-    video = rated.video.tolist()
-    interval = compute_threshold_interval(
-        rated.scores, rated.good, "youden", groups=video, n_resamples=n_resamples, seed=seed
-    )
-    others = {name: np.asarray(numbers, dtype=np.float64)[rated.kept] for name, numbers in (baselines or {}).items()}
-    complete = {name: numbers for name, numbers in others.items() if np.isfinite(numbers).all()}
-    parameters = SearchParameters("youden", None, 0.95, n_resamples, seed)
-    held_out, baseline_results = _compute_held_out(rated.scores, rated.good, rated.video, complete, parameters)
-    return replace(threshold, low=interval.low, high=interval.high, held_out=held_out, baselines=baseline_results)
-
-
-def find_rated_threshold(
-    scores: npt.ArrayLike, ratings: npt.ArrayLike, videos: Sequence[object], *, least_rating: float | None = None
-) -> RatedThreshold:
-    """Find the threshold of `calibrate_rated_threshold` without its interval and its J on other videos, which take
-    resamples. Arguments and errors are the same. The result has a status and a reason where there is no threshold.
-
-    >>> threshold = find_rated_threshold([0.9, 0.8, 0.7, 0.3, 0.2] * 4, [5, 4, 4, 2, 1] * 4, range(20), least_rating=3)
-    >>> threshold.at_least, threshold.kept_good, threshold.held_out
-    (0.7, 1.0, None)
-    """
-    rated = _select_rated_scores(scores, ratings, videos, least_rating)
-    if rated.least is None:
-        return RatedThreshold("no_ratings", "no sample is rated", None, 0, 0, 0)
-    counts = (rated.least, rated.scores.size, int(rated.good.sum()), int(rated.video.max(initial=-1)) + 1)
-    if undefined := _explain_undefined(rated.scores, *counts):
-        return undefined
-    threshold = search_threshold(sort_labelled_scores(rated.scores, rated.good, None)[0], SearchParameters("youden"))
-    if threshold.value is None or threshold.counts is None or not (threshold.counts.youden or 0.0) > 0:
-        return RatedThreshold("no_better", "no threshold keeps more of the good samples than of the others", *counts)
-    return RatedThreshold(
-        "ok",
-        None,
-        *counts,
-        at_least=threshold.value,
-        kept_good=threshold.counts.true_positive / threshold.counts.n_positive,
-        kept_others=threshold.counts.false_positive / (threshold.counts.n - threshold.counts.n_positive),
-    )
-
-
-class _RatedScores(NamedTuple):
-    """The samples that have a score and a rating, which the mask `kept` selects; least: the least rating of a good one.
-
-    least is None, and nothing else is of use, where no sample is rated.
-    """
-
-    kept: BoolArray
-    scores: FloatArray
-    good: BoolArray
-    video: IntArray
-    least: float | None
-
-
-def _select_rated_scores(
-    scores: npt.ArrayLike, ratings: npt.ArrayLike, videos: Sequence[object], least_rating: float | None
-) -> _RatedScores:
-    """Check scores and ratings, and select the samples that have both. Raises ValueError as `calibrate_rated_threshold`
-    does.
     """
     values, means = _require_scores_and_ratings(scores, ratings, len(videos), least_rating)
     is_rated = np.isfinite(means)
     kept = is_rated & np.isfinite(values)
     video = np.unique(np.asarray(videos)[kept], return_inverse=True)[1].astype(np.int64)
     if not is_rated.any():
-        return _RatedScores(kept, values[kept], kept[kept], video, None)
+        return Threshold(
+            objective="youden", n=0, n_good=0, n_videos=0, status="no_ratings", reason="no sample is rated"
+        )
     least = _choose_least_good_rating(means[is_rated]) if least_rating is None else float(least_rating)
-    return _RatedScores(kept, values[kept], means[kept] >= least, video, least)
+    values, good = values[kept], means[kept] >= least
+    rated = Threshold(
+        objective="youden",
+        n=values.size,
+        n_good=int(good.sum()),
+        n_videos=int(video.max(initial=-1)) + 1,
+        least_rating=least,
+        is_least_set=least_rating is not None,
+    )
+    status, reason = _explain_undefined(values, rated)
+    if status != "ok":
+        return replace(rated, status=status, reason=reason)
+    threshold = find_best_threshold(values, good, "youden", video.tolist(), n_resamples=n_resamples, seed=seed)
+    if not (threshold.youden or 0.0) > 0:
+        reason = "no threshold keeps more of the good samples than of the others"
+        return replace(rated, status="no_better", reason=reason)
+    threshold = replace(threshold, least_rating=least, is_least_set=rated.is_least_set, warnings=())
+    if not n_resamples:
+        return threshold
+    others = {name: np.asarray(numbers, dtype=np.float64)[kept] for name, numbers in (baselines or {}).items()}
+    complete = {name: numbers for name, numbers in others.items() if np.isfinite(numbers).all()}
+    held_out, compared = _compute_held_out(values, good, video, complete, seed)
+    return replace(threshold, held_out=held_out, baselines=compared)
 
 
 def _require_scores_and_ratings(
     scores: npt.ArrayLike, ratings: npt.ArrayLike, n_videos: int, least_rating: float | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return scores and ratings as arrays (n,). Raises ValueError as `calibrate_rated_threshold` does."""
+    """Return scores and ratings as arrays (n,). Raises ValueError as `find_rated_threshold` does."""
     values, means = np.asarray(scores, dtype=np.float64), np.asarray(ratings, dtype=np.float64)
     if values.ndim != 1 or means.shape != values.shape or n_videos != values.size:
         raise ValueError(
@@ -158,23 +116,21 @@ def _choose_least_good_rating(ratings: FloatArray) -> float:
     return median if median > lowest else float(ratings[ratings > lowest].min(initial=ratings.max()))
 
 
-def _explain_undefined(scores: FloatArray, least: float, n: int, n_good: int, n_videos: int) -> RatedThreshold | None:
-    """Return the result without a threshold where no search is possible; None where it is."""
-    counts = (least, n, n_good, n_videos)
+def _explain_undefined(scores: FloatArray, rated: Threshold) -> tuple[Status, str | None]:
+    """Return the status and the reason where no search is possible; "ok" and None where it is."""
+    n, n_videos, least = rated.n, rated.n_videos or 0, rated.least_rating
     if n < FEWEST_SAMPLES or n_videos < FEWEST_VIDEOS:
         needed = f"a threshold needs {FEWEST_SAMPLES} samples of {FEWEST_VIDEOS} videos"
         samples, videos = f"{n} rated sample{'' if n == 1 else 's'}", f"{n_videos} video{'' if n_videos == 1 else 's'}"
         has = f"{samples} of {videos} {'has' if n == 1 else 'have'} a score, and {needed}"
-        return RatedThreshold("few_ratings", has if n else f"no rated sample has a score, and {needed}", *counts)
-    if n_good == n:
-        return RatedThreshold("all_good", f"every rating is at least {least:g}: set a higher least rating", *counts)
-    if n_good == 0:
-        return RatedThreshold("none_good", f"no rating is at least {least:g}: set a lower least rating", *counts)
+        return "few_ratings", has if n else f"no rated sample has a score, and {needed}"
+    if rated.n_good == n:
+        return "all_good", f"every rating is at least {least:g}: set a higher least rating"
+    if rated.n_good == 0:
+        return "none_good", f"no rating is at least {least:g}: set a lower least rating"
     if scores.min() == scores.max():
-        return RatedThreshold(
-            "constant_scores", f"all {n} scores are {scores[0]:g}: no threshold separates them", *counts
-        )
-    return None
+        return "constant_scores", f"all {n} scores are {scores[0]:g}: no threshold separates them"
+    return "ok", None
 
 
 def _compute_held_out(
@@ -182,11 +138,11 @@ def _compute_held_out(
     good: BoolArray,
     video_of: IntArray,
     baselines: Mapping[str, FloatArray],
-    parameters: SearchParameters,
-) -> tuple[YoudenEstimate, tuple[BaselineYouden, ...]]:
-    """Compute J, on videos that they were not found on, of thresholds on scores and on baselines."""
+    seed: int,
+) -> tuple[Estimate, tuple[BaselineYouden, ...]]:
+    """Compute J, on videos that they were not chosen on, of thresholds on scores and on baselines."""
     n_videos = int(video_of.max()) + 1
-    part_of_video = np.random.default_rng(parameters.seed).permutation(n_videos) % FOLDS
+    part_of_video = np.random.default_rng(seed).permutation(n_videos) % FOLDS
     part = part_of_video[video_of]
     rules = [
         _decide_held_out([scores], good, part),
@@ -212,12 +168,10 @@ def _decide_held_out(candidates: Sequence[FloatArray], good: BoolArray, part: In
     for number in range(FOLDS):
         inside, best = part == number, 0.0
         for numbers in candidates:
-            threshold = search_threshold(
-                sort_labelled_scores(numbers[~inside], good[~inside], None)[0], SearchParameters("youden")
-            )
+            threshold = find_best_threshold(numbers[~inside], good[~inside], "youden")
             reached = threshold.counts.youden if threshold.counts else None
-            if threshold.value is not None and reached is not None and reached > best:
-                best, stays[inside] = reached, numbers[inside] >= threshold.value
+            if threshold.at_least is not None and reached is not None and reached > best:
+                best, stays[inside] = reached, numbers[inside] >= threshold.at_least
     return stays
 
 
@@ -230,6 +184,5 @@ def _youden(sums: FloatArray) -> FloatArray:
     return youden
 
 
-def _build_estimate(value: float, jackknife_values: FloatArray, greatest: float = 1.0) -> YoudenEstimate:
-    estimate = jackknife_estimate(float(value), jackknife_values, bounds=(-greatest, greatest))
-    return YoudenEstimate(float(value), estimate.low, estimate.high)
+def _build_estimate(value: float, jackknife_values: FloatArray, greatest: float = 1.0) -> Estimate:
+    return jackknife_estimate(float(value), jackknife_values, bounds=(-greatest, greatest))

@@ -1,4 +1,4 @@
-"""The results of calibration: a threshold, its agreement with the labels, and its interval."""
+"""The result of calibration: a threshold with its interval, its counts, and how good it is on other videos."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from metrics_core.arithmetic import ratio
+from metrics_core.intervals import Estimate
 
 Objective = Literal["f1", "youden", "mcc", "coverage"]
-Status = Literal["ok", "no_labels", "no_positive", "no_negative"]
-
-
-class CalibrationWarning(UserWarning):
-    """Warning that a threshold is defined, but probably not useful to the caller. A call issues at most one, with all
-    its sentences.
-    """
+_LabelStatus = Literal["ok", "no_labels", "no_positive", "no_negative"]
+_RatedStatus = Literal["no_ratings", "few_ratings", "all_good", "none_good", "constant_scores", "no_better"]
+Status = _LabelStatus | _RatedStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,40 +98,89 @@ class Confusion:
 
 
 @dataclass(frozen=True, slots=True)
-class ThresholdInterval:
-    """The percentile bootstrap interval of a threshold: the limits of the middle `level` of the thresholds of resampled
-    label sets. n_groups: the number of groups (single labels, or the labels of a video) that a resample draws with
-    replacement. n_undefined of the n_resamples resamples had no threshold and are left out. low and high are None where
-    none had one, or with fewer than two groups.
+class BaselineYouden:
+    """How well thresholds on the simple score `name` separate good samples from other ones. held_out: Youden's J, in
+    [-1, 1], on videos that the thresholds were not chosen on. gain: how much higher J is for the metric, with an
+    interval that leaves out the same videos of both.
     """
 
-    low: float | None
-    high: float | None
-    level: float
-    n_groups: int
-    n_resamples: int
-    n_undefined: int
+    name: str
+    held_out: Estimate
+    gain: Estimate
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
-    """A threshold on scores, which predicts yes for score >= value, and its agreement (`counts`) with `n` labels, of
-    which `n_positive` say yes. value and counts are None where `status` is not "ok"; `reason` then says why in words.
-    pooled: whether a dimension got the threshold of all dimensions in place of its own. warnings: sentences on why the
-    threshold may mislead. interval: None where none was computed.
+    """A threshold on scores: n_kept of n scores are `at_least` this high and pass, n_kept_good of them are among the
+    n_good good ones. Good means a label of yes, or a rating of `least_rating` or higher; both counts are None for a
+    threshold that keeps a share. Where there is no threshold, `status` is not "ok" and `reason` says why. held_out,
+    baselines: Youden's J on videos that it was not chosen on, and that of simple scores.
 
-    A status other than "ok" means that there is no label at all ("no_labels"), no label that says yes ("no_positive")
-    or, for objectives that need both kinds, no label that says no ("no_negative"). Where `pooled` is true it is the
-    status of all dimensions' labels.
+    objective: what it is best for, such as f1, or the name by which recipes refer to it, such as "keep 0.125". low,
+    high: its 95 % interval over the n_videos videos (or other groups), None where none was computed or no resample had
+    a threshold; n_undefined resamples had none. pooled: whether a dimension got the threshold of all dimensions in
+    place of its own. warnings: sentences on why it may mislead. is_least_set: whether least_rating was given.
+
+    metric, kind: the scores that it is for, of captions or question-answer pairs. aspect: what people judged, an aspect
+    of ratings or a dimension of keypoints. shard: None for a whole dataset.
     """
 
-    value: float | None
-    objective: Objective
+    objective: str
     n: int
-    n_positive: int
-    counts: Confusion | None
+    at_least: float | None = None
+    n_kept: int | None = None
+    n_good: int | None = None
+    n_kept_good: int | None = None
+    n_videos: int | None = None
+    low: float | None = None
+    high: float | None = None
+    n_undefined: int = 0
     status: Status = "ok"
     reason: str | None = None
-    pooled: bool = False
     warnings: tuple[str, ...] = ()
-    interval: ThresholdInterval | None = None
+    pooled: bool = False
+    least_rating: float | None = None
+    is_least_set: bool = False
+    held_out: Estimate | None = None
+    baselines: tuple[BaselineYouden, ...] = ()
+    metric: str = ""
+    kind: str = "caption"
+    aspect: str = ""
+    shard: int | None = None
+
+    @property
+    def counts(self) -> Confusion | None:
+        """How passing agrees with being good, on the scores that the threshold was chosen on. None without a threshold,
+        and for one that keeps a share.
+        """
+        if self.n_kept is None or self.n_good is None or self.n_kept_good is None:
+            return None
+        n_missed, n_false = self.n_good - self.n_kept_good, self.n_kept - self.n_kept_good
+        return Confusion(self.n_kept_good, n_false, n_missed, self.n - self.n_kept - n_missed)
+
+    @property
+    def kept_good(self) -> float | None:
+        """The share of the good samples that pass, in [0, 1]; None where it has no value."""
+        return self.counts.recall if self.counts else None
+
+    @property
+    def kept_others(self) -> float | None:
+        """The share of the other samples that pass, in [0, 1]; None where it has no value."""
+        return ratio(self.counts.false_positive, self.n - self.counts.n_positive) if self.counts else None
+
+    @property
+    def youden(self) -> float | None:
+        """Youden's J on the samples that the threshold was chosen on, kept_good less kept_others. It is too favourable;
+        None where it has no value.
+        """
+        if self.kept_good is None or self.kept_others is None:
+            return None
+        return self.kept_good - self.kept_others
+
+    @property
+    def strongest_baseline(self) -> BaselineYouden | None:
+        """The simple score with the highest Youden's J on other videos. None without one above 0, which is the J of
+        keeping everything.
+        """
+        best = max(self.baselines, key=lambda baseline: baseline.held_out.value or 0.0, default=None)
+        return best if best is not None and (best.held_out.value or 0.0) > 0 else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -12,19 +11,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.metrics.ecs.calibrate import TOTAL_NAME, Calibration, NoLabels, calibrate_thresholds, compute_confusions
-from assets.metrics.ecs.calibration_tables import build_evaluation_rows, build_threshold_rows
+from assets.metrics.ecs.calibrate import TOTAL_NAME, NoLabels, calibrate_thresholds, compute_confusions
 from assets.metrics.ecs.scorer import ECSScorer
 from assets.scores.pending import store_scorer
-from db.evidence.verdicts import MANIFEST_LABEL_SOURCE, LabelledVerdict
+from db.evidence.verdicts import LabelledVerdict
 from db.scores.thresholds import load_label_thresholds
-from metrics_core.calibration import (
-    CalibrationWarning,
-    Confusion,
-    Threshold,
-    compute_split_position,
-    find_dimension_thresholds,
-)
+from metrics_core.calibration import Confusion, Threshold, compute_split_position, find_dimension_thresholds
 from metrics_core.calibration.result import Objective
 from tests.assets.manifests import Row, candidate, keypoint, label
 from tests.assets.verifying import Bench, ToldVerifier, ecs, no_model
@@ -36,6 +28,7 @@ VIDEOS = [f"v{i:02d}" for i in range(60)]
 CHOSEN_ON = [video for video in VIDEOS if compute_split_position(video) < 0.2]
 Labels = Literal["calibration", "all"]
 Item = tuple[str, str, float, bool]
+Calibrated = tuple[dict[str, Threshold], dict[str, Confusion]]
 
 
 def probability(_: str, hypothesis: str) -> float:
@@ -93,15 +86,15 @@ def idle() -> ECSScorer:
     return ecs(no_model())
 
 
-def calibrated(bench: Bench, objective: Objective = "f1", part: Labels = "calibration") -> Calibration:
+def calibrated(bench: Bench, objective: Objective = "f1", part: Labels = "calibration") -> Calibrated:
     return calibrate_thresholds(bench.engine, idle(), bench.dataset, objective, part)
 
 
 def stored(bench: Bench) -> list[Any]:
     """Rows of table keypoint_threshold of the dataset, but for their time."""
     query = sa.text(
-        "SELECT scope, shard, method, dimension, objective, threshold, n, n_positive, details FROM keypoint_threshold "
-        "WHERE dataset_id = :id ORDER BY scope, shard, dimension"
+        "SELECT method, dimension, objective, threshold, n, n_positive, details FROM keypoint_threshold "
+        "WHERE dataset_id = :id ORDER BY dimension"
     )
     with bench.engine.connect() as connection:
         return list(connection.execute(query, {"id": bench.dataset.dataset_id}))
@@ -119,10 +112,7 @@ def of(videos: Iterable[str]) -> list[Item]:
 def by_metric(items: Sequence[Item], objective: Objective = "f1") -> dict[str, Threshold]:
     """What metrics_core chooses on these labels."""
     videos, dimensions, probabilities, covered = zip(*items, strict=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrationWarning)
-        found = find_dimension_thresholds(probabilities, covered, dimensions, objective, groups=videos)
-    return dict(found.by_dimension)
+    return find_dimension_thresholds(probabilities, covered, dimensions, objective, videos)[1]
 
 
 def best_f1(items: Sequence[Item]) -> float:
@@ -147,97 +137,65 @@ def test_the_data_is_worth_something() -> None:
 
 
 def test_thresholds_are_those_of_the_metrics_own_calibration(bench: Bench) -> None:
-    found = calibrated(bench)
-    assert (found.objective, found.part) == ("f1", "calibration")
-    assert dict(found.threshold_by_dimension) == by_metric(of(CHOSEN_ON))
-    events, camera = found.threshold_by_dimension[EVENTS], found.threshold_by_dimension[CAMERA]
+    found, _ = calibrated(bench)
+    assert found == by_metric(of(CHOSEN_ON))
+    events, camera = found[EVENTS], found[CAMERA]
     assert (events.n, camera.n) == (4 * len(CHOSEN_ON), len(CHOSEN_ON))
-    assert events.value == best_f1([item for item in of(CHOSEN_ON) if item[1] == EVENTS])
+    assert events.at_least == best_f1([item for item in of(CHOSEN_ON) if item[1] == EVENTS])
     # Too few labels of its own.
     assert (events.pooled, camera.pooled) == (False, True)
-    assert camera.value == best_f1(of(CHOSEN_ON))
-    assert found.warnings == [
-        f"{name}: {text}" for name, each in found.threshold_by_dimension.items() for text in each.warnings
-    ]
-    assert any(text.startswith(f"{CAMERA}: The threshold of all dimensions") for text in found.warnings)
-    assert in_force(bench) == {EVENTS: events.value, CAMERA: camera.value}
+    assert camera.at_least == best_f1(of(CHOSEN_ON))
+    assert any(text.startswith("The threshold of all dimensions") for text in camera.warnings)
+    assert in_force(bench) == {EVENTS: events.at_least, CAMERA: camera.at_least}
+    assert {row.details["videos"] for row in stored(bench)} == {"calibration"}
 
 
-def test_all_labels_may_be_used(bench: Bench) -> None:
-    found = calibrated(bench, part="all")
-    assert dict(found.threshold_by_dimension) == by_metric(ITEMS)
+def test_all_labels_may_be_used_and_what_is_stored_says_so(bench: Bench) -> None:
+    found, confusions = calibrated(bench, part="all")
+    assert found == by_metric(ITEMS)
     camera = [item for item in ITEMS if item[1] == CAMERA]
-    assert (found.threshold_by_dimension[CAMERA].value, found.threshold_by_dimension[CAMERA].pooled) == (
-        best_f1(camera),
-        False,
-    )
+    assert (found[CAMERA].at_least, found[CAMERA].pooled) == (best_f1(camera), False)
     # Nothing is left that says how good they are.
-    assert found.confusion_by_dimension == {}
-    assert build_evaluation_rows(found) == []
-    assert {row.details["videos"] for row in stored(bench)} == {"all"}
-
-
-def test_what_is_stored_says_what_it_rests_on(bench: Bench) -> None:
-    found = calibrated(bench, part="all")
-    rows = stored(bench)
-    assert {row.method for row in rows} == {"keypoint_labels"}
-    assert {row.objective for row in rows} == {"f1"}
-    whole = {row.dimension: row for row in rows if row.scope == "dataset"}
-    assert set(whole) == {EVENTS, CAMERA}
-    for name, row in whole.items():
-        want = found.threshold_by_dimension[name]
+    assert confusions == {}
+    rows = {row.dimension: row for row in stored(bench)}
+    assert {(row.method, row.objective) for row in rows.values()} == {("keypoint_labels", "f1")}
+    assert set(rows) == {EVENTS, CAMERA}
+    for name, row in rows.items():
+        want = found[name]
         assert want.counts is not None
-        assert want.interval is not None
-        assert (row.shard, row.threshold, row.n, row.n_positive) == (None, want.value, want.n, want.n_positive)
-        interval = row.details.pop("interval")
-        assert (interval["low"], interval["high"]) == (want.interval.low, want.interval.high)
-        assert (interval["level"], interval["n_groups"], interval["n_resamples"]) == (0.95, len(VIDEOS), 1000)
+        assert want.low is not None
+        assert (row.threshold, row.n, row.n_positive) == (want.at_least, want.n, want.n_good)
         assert row.details == {
             "labels": "manifest",
             "videos": "all",
             "pooled": False,
+            "interval": {
+                "low": want.low,
+                "high": want.high,
+                "level": 0.95,
+                "n_groups": len(VIDEOS),
+                "n_resamples": 1000,
+                "n_undefined": 0,
+            },
             "f1": want.counts.f1,
             "mcc": want.counts.mcc,
             "warnings": list(want.warnings),
         }
 
 
-@pytest.mark.parametrize("part", ["calibration", "all"])
-def test_shards_with_labels_enough_have_thresholds_that_are_not_in_force(bench: Bench, part: Labels) -> None:
-    found = calibrated(bench, part=part)
-    of_shards = {(row.shard, row.dimension): row for row in stored(bench) if row.scope == "shard"}
-    items = {
-        (shard, name): [item for item in ITEMS if item[1] == name and bench.dataset.compute_shard(item[0]) == shard]
-        for shard in (0, 1)
-        for name in (EVENTS, CAMERA)
-    }
-    if part == "calibration":
-        items = {key: [item for item in each if item[0] in CHOSEN_ON] for key, each in items.items()}
-    wanted = {key for key, each in items.items() if len(each) >= 20}
-    assert {name for _, name in wanted} == ({EVENTS} if part == "calibration" else {EVENTS, CAMERA})
-    assert set(of_shards) == wanted
-    assert found.n_shard_thresholds == len(wanted)
-    for key, row in of_shards.items():
-        assert (row.threshold, row.n) == (best_f1(items[key]), len(items[key]))
-        assert row.n_positive == sum(covered for *_, covered in items[key])
-    assert in_force(bench) == {name: each.value for name, each in found.threshold_by_dimension.items()}
-
-
 def test_labels_of_other_videos_do_not_count(bench: Bench) -> None:
     """Turned round they move no threshold, and what is said of how good the thresholds are follows them."""
-    before = calibrated(bench)
+    before, agreed = calibrated(bench)
     rows = stored(bench)
     bench.execute(
         "UPDATE keypoint_label SET covered = NOT covered FROM sample s JOIN video v USING (video_id) "
         "WHERE s.sample_id = keypoint_label.sample_id AND NOT v.key = ANY(:videos)",
         videos=CHOSEN_ON,
     )
-    after = calibrated(bench)
-    assert after.threshold_by_dimension == before.threshold_by_dimension
+    after, turned = calibrated(bench)
+    assert after == before
     assert stored(bench) == rows
-    assert after.confusion_by_dimension[TOTAL_NAME].accuracy == pytest.approx(
-        1 - (before.confusion_by_dimension[TOTAL_NAME].accuracy or 0)
-    )
+    assert turned[TOTAL_NAME].accuracy == pytest.approx(1 - (agreed[TOTAL_NAME].accuracy or 0))
 
 
 def test_videos_of_one_group_belong_into_one_part(engine: Engine, tmp_path: Path) -> None:
@@ -248,12 +206,10 @@ def test_videos_of_one_group_belong_into_one_part(engine: Engine, tmp_path: Path
     videos: list[str | Row] = [{"video_id": video, "group_id": group} if video in others else video for video in VIDEOS]
     bench.ingest(videos, captions=captions(), keypoints=keypoints(), keypoint_labels=labels())
     bench.verify(scorer())
-    found = calibrated(bench)
+    found, _ = calibrated(bench)
     items = [(group if video in others else video, *rest) for video, *rest in of([*CHOSEN_ON, *others])]
-    assert found.threshold_by_dimension == by_metric(items)  # type: ignore[arg-type]  # a star in a tuple loses the types
-    interval = found.threshold_by_dimension[EVENTS].interval
-    assert interval is not None
-    assert interval.n_groups == len(CHOSEN_ON) + 1
+    assert found == by_metric(items)  # type: ignore[arg-type]  # a star in a tuple loses the types
+    assert found[EVENTS].n_videos == len(CHOSEN_ON) + 1
 
 
 # In force
@@ -269,7 +225,7 @@ def test_scores_follow_without_a_model(bench: Bench) -> None:
     default = {EVENTS: 0.5, CAMERA: 0.5}
     assert bench.values(idle()) == {f"{video} told": pytest.approx(by_hand(video, default)) for video in VIDEOS}
     assert bench.pending(idle()) == set()
-    found = calibrated(bench)
+    found, _ = calibrated(bench)
     thresholds = in_force(bench)
     assert bench.pending(idle()) == {f"{video} told" for video in VIDEOS}
     assert bench.unverified(idle()) == set()
@@ -280,7 +236,7 @@ def test_scores_follow_without_a_model(bench: Bench) -> None:
     }
     assert rows["v00 told"].components["thresholds"] == thresholds
     assert rows["v00 told"].components["calibrated"] == sorted(thresholds)
-    assert {name: each.value for name, each in found.threshold_by_dimension.items()} == thresholds
+    assert {name: each.at_least for name, each in found.items()} == thresholds
     # The same labels give the same thresholds, by which everything is scored already.
     calibrated(bench)
     assert bench.pending(idle()) == set()
@@ -292,11 +248,11 @@ def test_another_objective_takes_the_place_of_the_first(bench: Bench) -> None:
     bench.score(idle())
     objectives: list[Objective] = ["coverage", "youden", "mcc"]
     for objective in objectives:
-        found = calibrated(bench, objective)
-        assert dict(found.threshold_by_dimension) == by_metric(of(CHOSEN_ON), objective)
+        found, _ = calibrated(bench, objective)
+        assert found == by_metric(of(CHOSEN_ON), objective)
         assert {row.objective for row in stored(bench)} == {objective}
-        assert in_force(bench) == {name: each.value for name, each in found.threshold_by_dimension.items()}
-    assert len([row for row in stored(bench) if row.scope == "dataset"]) == 2
+        assert in_force(bench) == {name: each.at_least for name, each in found.items()}
+    assert len(stored(bench)) == 2
     calibrated(bench, "coverage")
     assert in_force(bench) != first
     assert bench.pending(idle()) == {f"{video} told" for video in VIDEOS}
@@ -393,7 +349,8 @@ def verdict(dimension: str, probability: float | None, covered: bool) -> Labelle
 
 def test_agreement_is_counted_by_hand() -> None:
     thresholds = {
-        name: Threshold(value, "f1", 9, 5, None) for name, value in ((EVENTS, 0.5), (CAMERA, 0.25), ("speech", None))
+        name: Threshold(objective="f1", n=9, at_least=value)
+        for name, value in ((EVENTS, 0.5), (CAMERA, 0.25), ("speech", None))
     }
     labelled = [
         verdict(EVENTS, 0.5, True),
@@ -413,48 +370,16 @@ def test_agreement_is_counted_by_hand() -> None:
     assert found == {EVENTS: Confusion(2, 1, 2, 1), CAMERA: Confusion(0, 1, 0, 1), TOTAL_NAME: Confusion(2, 2, 2, 2)}
     assert list(found)[-1] == TOTAL_NAME
     assert compute_confusions([], thresholds) == {}
-    events, camera, total = build_evaluation_rows(
-        Calibration("f1", "calibration", MANIFEST_LABEL_SOURCE, thresholds, found, 0)
-    )
-    assert events == {
-        "dimension": EVENTS,
-        "labels": 6,
-        "positive": 4,
-        "accuracy": 0.5,
-        "majority": pytest.approx(4 / 6),
-        "f1": pytest.approx(4 / 7),
-        "all_positive_f1": pytest.approx(0.8),
-        "mcc": pytest.approx(0.0),
-    }
-    assert (camera["positive"], camera["majority"], camera["all_positive_f1"]) == (0, 1.0, None)
-    assert (total["dimension"], total["accuracy"]) == (TOTAL_NAME, 0.5)
 
 
 def test_agreement_is_on_the_labels_of_the_other_videos(bench: Bench) -> None:
-    found = calibrated(bench)
+    _, confusions = calibrated(bench)
     thresholds = in_force(bench)
     others = [item for item in ITEMS if item[0] not in CHOSEN_ON]
     right = sum((p >= thresholds[dimension]) == covered for _, dimension, p, covered in others)
-    assert (found.confusion_by_dimension[TOTAL_NAME].n, found.confusion_by_dimension[TOTAL_NAME].accuracy) == (
-        len(others),
-        right / len(others),
-    )
-    assert {name: counts.n for name, counts in found.confusion_by_dimension.items()} == {
+    assert (confusions[TOTAL_NAME].n, confusions[TOTAL_NAME].accuracy) == (len(others), right / len(others))
+    assert {name: counts.n for name, counts in confusions.items()} == {
         EVENTS: 4 * (60 - len(CHOSEN_ON)),
         CAMERA: 60 - len(CHOSEN_ON),
         TOTAL_NAME: len(others),
     }
-    by_name = {row["dimension"]: row for row in build_threshold_rows(found)}
-    for name, each in found.threshold_by_dimension.items():
-        assert each.interval is not None
-        assert each.counts is not None
-        assert by_name[name] == {
-            "dimension": name,
-            "threshold": each.value,
-            "low": each.interval.low,
-            "high": each.interval.high,
-            "labels": each.n,
-            "positive": each.n_positive,
-            "f1": each.counts.f1,
-            "pooled": name == CAMERA,
-        }

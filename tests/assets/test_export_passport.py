@@ -24,11 +24,20 @@ from assets.selection.formats.hugging_face import format_dataset_card
 from assets.selection.select import make_selection
 from db import schema
 from db.scores.store import register_scorer
-from db.scores.thresholds import LabelThreshold, store_label_thresholds
 from db.selection.recipes import parse_recipe
 from metrics_core.frames import compute_content_sha256
 from tests.assets.exporting import TEXTS, Clips, make_clips
-from tests.db.builders import add_sample, add_video, change_text, make_dataset, remove, set_scores, store_threshold
+from tests.db.builders import (
+    add_sample,
+    add_video,
+    change_text,
+    keypoint_threshold_row,
+    make_dataset,
+    remove,
+    set_scores,
+    store_label_thresholds,
+    store_threshold,
+)
 from tests.db.freezing import freeze_recipe
 
 
@@ -173,7 +182,7 @@ def test_it_has_the_thresholds_of_its_scorers(engine: Engine, clips: Clips, tmp_
         store_threshold(connection, scorer_id=1, value=0.25, **common)
         other = register_scorer(connection, metric="ecs", models={}, params={}, code_version="1")
         store_threshold(connection, scorer_id=other, value=0.5, **common)
-        in_force = LabelThreshold("dataset", None, "events", "f1", 0.5, 40, 13, {})
+        in_force = keypoint_threshold_row("events", 0.5, 40, 13)
         store_label_thresholds(connection, 1, clips.dataset.dataset_id, [in_force])
     found = passport(engine, clips.selection_id, tmp_path)
     (cut,), (threshold,) = found["score_thresholds"], found["keypoint_thresholds"]

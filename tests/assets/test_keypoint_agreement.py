@@ -63,7 +63,7 @@ def test_default_thresholds_are_tested_on_all_labels(bench: Bench) -> None:
 
 
 def test_labels_that_chose_thresholds_are_left_out(bench: Bench) -> None:
-    values = {name: found.value for name, found in calibrated(bench).threshold_by_dimension.items()}
+    values = {name: found.at_least for name, found in calibrated(bench)[0].items()}
     bench.score(idle())
     right = [(p >= values[dimension]) == covered for video, dimension, p, covered in ITEMS if video in OTHERS]
     found = stored(bench)["ecs", KEYPOINTS_ASPECT, "accuracy"]

@@ -8,15 +8,24 @@ import pytest
 from sqlalchemy.engine import Engine
 
 from assets.selection.select import choose_samples, make_selection, preview_selection
+from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.sample_scores import list_scores
-from db.scores.thresholds import ScoreThreshold, store_score_thresholds
+from db.scores.thresholds import store_thresholds
 from db.selection.diff import compare_selections
 from db.selection.freeze import Selection
 from db.selection.recipes import SelectionError, convert_rule, parse_recipe
 from db.selection.stored_selections import load_selection_rows, require_selection
-from tests.db.builders import TWO_METRICS, activate, add_sample, add_video, make_dataset, set_scores
+from tests.db.builders import (
+    TWO_METRICS,
+    activate,
+    add_sample,
+    add_video,
+    make_dataset,
+    score_threshold_row,
+    set_scores,
+)
 from tests.db.freezing import never
 
 CAPTIONS = {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4}
@@ -41,10 +50,10 @@ def clips(module_engine: Engine) -> Dataset:
     )
     with engine.begin() as connection:
         cuts = [
-            ScoreThreshold(None, "caption", "keep 0.5", 0.3, 4, 2),
-            ScoreThreshold(None, "qa", "keep 0.5", 1.2, 4, 2),
+            score_threshold_row("keep 0.5", 0.3, 4, 2),
+            score_threshold_row("keep 0.5", 1.2, 4, 2, kind="qa"),
         ]
-        store_score_thresholds(connection, evqa, dataset.dataset_id, "quantile", cuts)
+        store_thresholds(connection, schema.score_threshold, evqa, dataset.dataset_id, "quantile", cuts)
     return dataset
 
 

@@ -20,17 +20,19 @@ from assets.home.settings import SettingsError, read_settings
 from assets.metrics.registry import METRIC_INPUTS, SCORERS
 from assets.selection.export import export_selection
 from assets.selection.select import make_selection
-from assets.thresholds.ratings import METHOD_RATINGS, RatingThreshold, explain_rating_threshold
+from assets.thresholds.ratings import explain_rating_threshold
 from assets.words.text import format_number
 from db import schema
 from db.manifest.datasets import Dataset
 from db.reports.judgements import LABELS_ASPECT
 from db.schema.views import create_views
+from db.scores.thresholds import METHOD_RATINGS
 from db.selection.freeze import Selection
 from db.selection.recipes import SelectionError, convert_rule, parse_recipe
 from db.selection.stored_selections import load_selection_rows, require_selection
 from metrics_core.agreement.raters import compute_mean_ratings
-from metrics_core.calibration import BaselineYouden, RatedThreshold, YoudenEstimate, calibrate_rated_threshold
+from metrics_core.calibration import BaselineYouden, Threshold, find_rated_threshold
+from metrics_core.intervals import Estimate
 from tests.assets.reporting import add_captions, rate, report_on
 from tests.db.builders import add_keypoint, add_label, change_text, make_dataset, set_scores
 
@@ -88,7 +90,7 @@ def test_the_asset_stores_the_cut_and_says_what_it_is_worth(
     for _ in range(2):
         shown = materialised(engine, clips, tmp_path)
     (row,) = stored(engine)
-    wanted = calibrate_rated_threshold(VALUES, MEANS, VIDEOS)
+    wanted = find_rated_threshold(VALUES, MEANS, VIDEOS, n_resamples=1000)
     assert wanted.held_out is not None
     assert (row.dataset, row.metric, row.objective, row.method) == ("clips", "vcs", "good coverage", METHOD_RATINGS)
     assert (row.at_least, row.low, row.high) == (wanted.at_least, wanted.low, wanted.high)
@@ -283,8 +285,12 @@ def test_a_shard_has_a_cut_of_its_own_by_what_is_good_in_the_whole_dataset(engin
     wanted = []
     for shard in (0, 1):
         rows = shards == shard
-        cut = calibrate_rated_threshold(
-            values[rows], means[rows], videos[rows].tolist(), least_rating=float(np.median(means))
+        cut = find_rated_threshold(
+            values[rows],
+            means[rows],
+            videos[rows].tolist(),
+            least_rating=float(np.median(means)),
+            n_resamples=1000,
         )
         wanted.append((shard, "good coverage", cut.at_least, cut.low, cut.high, cut.n, cut.n_good))
     assert found == wanted
@@ -296,7 +302,7 @@ def test_cuts_by_share_and_those_of_other_datasets_stay(
     engine: Engine, clips: Dataset, rated: list[int], tmp_path: Path
 ) -> None:
     other = make_dataset(engine, "other")
-    common = {"scope": "dataset", "kind": "caption", "n": 3, "n_kept": 2, "at_least": 0.5}
+    common = {"kind": "caption", "n": 3, "n_kept": 2, "at_least": 0.5}
     with engine.begin() as connection:
         scorer_id = connection.scalar(sa.select(schema.scorer.c.scorer_id))
         for dataset, method in ((other, METHOD_RATINGS), (clips, "quantile")):
@@ -323,19 +329,20 @@ def test_the_report_says_the_same(engine: Engine, clips: Dataset, rated: list[in
     assert "Thresholds by what people find good" in made.text
 
 
-def told(own: YoudenEstimate, *baselines: BaselineYouden, is_set: bool = False, **changed: Any) -> str:
-    counts = {"n": 100, "n_good": 40, "n_videos": 25, "kept_good": 0.75, "kept_others": 0.25}
+def told(own: Estimate, *baselines: BaselineYouden, is_set: bool = False, **changed: Any) -> str:
+    counts = {"n": 100, "n_good": 40, "n_videos": 25, "n_kept": 45, "n_kept_good": 30}
     known: dict[str, Any] = {**counts, "least_rating": 13 / 3, "at_least": 0.5, "low": 0.25, "high": 0.75}
-    cut = RatedThreshold("ok", None, **{**known, **changed}, held_out=own, baselines=baselines)
-    return explain_rating_threshold(RatingThreshold("vcs", "mood", is_set, cut), "VCS")
+    judged: dict[str, Any] = {"objective": "good mood", "metric": "vcs", "aspect": "mood", "is_least_set": is_set}
+    cut = Threshold(**{**known, **judged, **changed}, held_out=own, baselines=baselines)
+    return explain_rating_threshold(cut, "VCS")
 
 
 def beside(name: str, value: float, gain: tuple[float, float, float]) -> BaselineYouden:
-    return BaselineYouden(name, YoudenEstimate(value, value - 0.1, value + 0.1), YoudenEstimate(*gain))
+    return BaselineYouden(name, Estimate(value, value - 0.1, value + 0.1), Estimate(*gain))
 
 
 def test_the_sentence_claims_no_more_than_its_intervals() -> None:
-    own = YoudenEstimate(0.4, 0.3, 0.5)
+    own = Estimate(0.4, 0.3, 0.5)
     words, length = beside("words in common", 0.2, (0.2, 0.1, 0.3)), beside("length in words", 0.1, (0.3, 0.2, 0.4))
     assert told(own, length, words) == (
         "good mood: VCS of 0.5 (0.25 to 0.75) or more keeps 75% of the 40 samples rated 4.33333 (by default) or higher "
@@ -350,8 +357,8 @@ def test_the_sentence_claims_no_more_than_its_intervals() -> None:
         (0.0, (0.4, 0.3, 0.5), "; no simple score does better than keeping everything."),
     ):
         assert told(own, beside("w", value, gain)).endswith(end)
-    assert told(YoudenEstimate(0.1, -0.1, 0.3), words).endswith("is 0.10 (-0.10 to 0.30), which may be chance.")
-    assert told(YoudenEstimate(0.1, None, None), words).endswith("is 0.10, which may be chance.")
+    assert told(Estimate(0.1, -0.1, 0.3), words).endswith("is 0.10 (-0.10 to 0.30), which may be chance.")
+    assert told(Estimate(0.1, None, None), words).endswith("is 0.10, which may be chance.")
     assert "VCS of 0.5 or more keeps" in told(own, low=None, high=None)
 
 

@@ -18,7 +18,6 @@ from assets.selection.select import make_selection, preview_selection
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
-from db.scores.thresholds import LabelThreshold, store_label_thresholds
 from db.selection.candidates import NothingToSelect
 from db.selection.conditions import FilterError
 from db.selection.diff import compare_selections
@@ -26,7 +25,17 @@ from db.selection.freeze import Selection
 from db.selection.recipes import SelectionError, SizeMissing, convert_rule, parse_recipe
 from db.selection.stored_selections import load_selection_rows, require_selection
 from metrics_core.protocols import ModelIdentity
-from tests.db.builders import TWO_METRICS, activate, add_sample, add_video, make_dataset, set_scores, store_threshold
+from tests.db.builders import (
+    TWO_METRICS,
+    activate,
+    add_sample,
+    add_video,
+    keypoint_threshold_row,
+    make_dataset,
+    set_scores,
+    store_label_thresholds,
+    store_threshold,
+)
 from tests.db.freezing import never
 
 # key: system, VCS, EVQAScore, seconds of its video, year of its manifest row, the direction of its text's vector
@@ -142,7 +151,7 @@ def test_what_a_recipe_takes(module_engine: Engine, clips: Dataset, said: Mappin
         where = {"scorer_id": scorer_id, "dataset_id": clips.dataset_id}
         store_threshold(connection, **where, method="quantile", objective="keep 0.25", value=0.75, n=6)
         # A cut on probabilities of keypoints is none on scores.
-        store_label_thresholds(connection, **where, rows=[LabelThreshold("dataset", None, "x", "f1", 0.1, 6, 3, {})])
+        store_label_thresholds(connection, **where, rows=[keypoint_threshold_row("x", 0.1, 6, 3)])
     chosen = make(module_engine, clips, **said)
     assert keys(module_engine, chosen) == expected
     assert (chosen.n, chosen.is_new) == (len(expected), True)

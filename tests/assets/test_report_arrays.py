@@ -101,10 +101,10 @@ def test_thresholds_keep_the_best_of_every_system(rows: list[Row], given_ratings
     judgements = {"caption": judge([*ratings, *others])}
     found = compute_share_threshold_rows({"caption": build_arrays(rows)}, [summarise(rows)], judgements)
     best = sorted(list_values(rows), reverse=True)
-    assert [row.share for row in found] == (list(KEPT_SHARES) if best else [])
+    assert [row["share"] for row in found] == (list(KEPT_SHARES) if best else [])
     for row in found:
-        cut = best[count_in_share(row.share, len(best)) - 1]
-        assert (row.value, row.n, row.n_kept, row.n_at) == (
+        cut = best[count_in_share(row["share"], len(best)) - 1]
+        assert (row["value"], row["n"], row["n_kept"], row["n_at"]) == (
             cut,
             len(best),
             sum(v >= cut for v in best),
@@ -112,8 +112,8 @@ def test_thresholds_keep_the_best_of_every_system(rows: list[Row], given_ratings
         )
         for place, system in enumerate(SYSTEMS):
             own = [r.value for r in rows if r.system == place and r.value is not None]
-            assert row.by_system.get(system, (0, 0)) == (sum(value >= cut for value in own), len(own))
-        assert list(row.by_system) == sorted(row.by_system)
+            assert row["by_system"].get(system, (0, 0)) == (sum(value >= cut for value in own), len(own))
+        assert list(row["by_system"]) == sorted(row["by_system"])
         expected = {}
         for aspect in sorted({aspect for _, aspect, _ in ratings}):
             sides: tuple[list[float], list[float]] = ([], [])
@@ -123,7 +123,7 @@ def test_thresholds_keep_the_best_of_every_system(rows: list[Row], given_ratings
                     sides[value < cut].append(rating)
             if any(sides):
                 expected[aspect] = tuple(pytest.approx(sum(side) / len(side)) if side else None for side in sides)
-        assert row.ratings == expected
+        assert row["ratings"] == expected
 
 
 @given(ROWS, st.integers(1, 6), st.booleans())

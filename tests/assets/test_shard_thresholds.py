@@ -16,7 +16,8 @@ from assets.metrics.registry import METRIC_INPUTS, SCORERS
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.score_arrays import load_score_arrays
-from metrics_core.selection.distribution import compute_group_means, compute_group_thresholds
+from metrics_core.calibration import find_share_thresholds
+from metrics_core.selection.distribution import compute_group_means
 from metrics_core.selection.strata import count_in_share
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 
@@ -69,16 +70,16 @@ def test_the_cutoffs_of_shards_and_the_means_of_videos_are_those_by_hand(engine:
         (arrays,) = load_score_arrays(connection, clips, {"vcs": scorer_id}).values()
     known = np.isfinite(arrays.values["vcs"])
     values, of_shard = arrays.values["vcs"][known], arrays.shards[known]
-    found = compute_group_thresholds(values, of_shard, SHARES)
+    found = find_share_thresholds(values, SHARES, of_shard)
     means, positions = compute_group_means(values, arrays.video_ids[known])
     shards = of_shard[positions].tolist()
     expected = [
-        (shard, len(rows), share, cut, sum(value >= cut for _, value in rows))
+        (shard, len(rows), f"keep {share:g}", cut, sum(value >= cut for _, value in rows))
         for shard, rows in by_shard.items()
-        for share in sorted(SHARES)
+        for share in SHARES
         for cut in [sorted((value for _, value in rows), reverse=True)[count_in_share(share, len(rows)) - 1]]
     ]
-    assert [tuple(row) for row in found] == expected
+    assert [(one.shard, one.n, one.objective, one.at_least, one.n_kept) for one in found] == expected
     videos: dict[tuple[int, int], list[float]] = {}
     for shard, rows in by_shard.items():
         for video, value in rows:
@@ -106,5 +107,5 @@ def test_the_asset_stores_all_cutoffs_and_says_which_shard_is_other(
         )
         assert str(check.description).startswith(beginning)
     with engine.connect() as connection:
-        query = "SELECT scope, count(*) AS n FROM score_threshold WHERE method = 'quantile' GROUP BY 1 ORDER BY 1"
-        assert [tuple(row) for row in connection.execute(sa.text(query))] == [("dataset", 4), ("shard", 4 * N_SHARDS)]
+        query = "SELECT shard IS NULL, count(*) FROM score_threshold WHERE method = 'quantile' GROUP BY 1 ORDER BY 1"
+        assert [tuple(row) for row in connection.execute(sa.text(query))] == [(False, 4 * N_SHARDS), (True, 4)]

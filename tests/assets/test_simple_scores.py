@@ -427,7 +427,7 @@ def test_a_cut_by_ratings_on_a_simple_score_does_not_stand_beside_itself(
     with engine.connect() as connection:
         people = load_judged_samples(connection, clips, ["vcs"])
     found = store_rating_thresholds(engine, clips, people, {})
-    beside = {each.metric: {one.name for one in each.threshold.baselines} for each in found if each.shard is None}
+    beside = {each.metric: {one.name for one in each.baselines} for each in found if each.shard is None}
     # The scores lack a value for captions without a reference, and a number beside them must have all.
     assert COMMON_WORDS not in beside["words_in_common"]
     assert LENGTH in beside["words_in_common"]

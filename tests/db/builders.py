@@ -17,9 +17,10 @@ from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset, find_or_create_dataset
 from db.schema.inputs import Input
 from db.schema.views import create_views
+from db.scores.keypoint_decisions import LABEL_METHOD
 from db.scores.pending import load_samples
 from db.scores.store import ScoreRow, register_scorer, store_scores
-from db.scores.thresholds import LabelThreshold, ScoreThreshold, store_label_thresholds, store_score_thresholds
+from db.scores.thresholds import store_thresholds
 from db.server.bulk import UpsertCounts
 
 INPUT = hashlib.sha256(b"whatever the scorer looked at").digest()
@@ -206,14 +207,35 @@ def store_threshold(
     connection: sa.Connection, *, scorer_id: int, dataset_id: int, method: str, objective: str, value: float, n: int
 ) -> None:
     """Store one cut of a dataset in place of all others of the same method."""
-    store_score_thresholds(
-        connection, scorer_id, dataset_id, method, [ScoreThreshold(None, "caption", objective, value, n, n)]
-    )
+    row = score_threshold_row(objective, value, n, n)
+    store_thresholds(connection, schema.score_threshold, scorer_id, dataset_id, method, [row])
+
+
+def score_threshold_row(
+    objective: str, at_least: float, n: int, n_kept: int, *, shard: int | None = None, kind: str = "caption"
+) -> dict[str, Any]:
+    """A row of table score_threshold, without its scorer, dataset and method."""
+    return {"shard": shard, "kind": kind, "objective": objective, "at_least": at_least, "n": n, "n_kept": n_kept}
+
+
+def keypoint_threshold_row(
+    dimension: str, threshold: float, n: int = 9, n_positive: int = 3, objective: str = "f1", **details: Any
+) -> dict[str, Any]:
+    """A row of table keypoint_threshold, without its scorer, dataset and method."""
+    counts = {"n": n, "n_positive": n_positive}
+    return {"dimension": dimension, "objective": objective, "threshold": threshold, **counts, "details": details}
+
+
+def store_label_thresholds(
+    connection: sa.Connection, scorer_id: int, dataset_id: int, rows: Sequence[dict[str, Any]]
+) -> None:
+    """Store these rows of table keypoint_threshold in place of all others that were chosen on labels."""
+    store_thresholds(connection, schema.keypoint_threshold, scorer_id, dataset_id, LABEL_METHOD, rows)
 
 
 def put_label_thresholds(engine: Engine, scorer_id: int, dataset: Dataset, **cuts: float) -> None:
     """Store these cuts, by dimension, in place of all others that the scorer has on the dataset's keypoints."""
-    rows = [LabelThreshold("dataset", None, dimension, "f1", cut, 9, 3, {}) for dimension, cut in cuts.items()]
+    rows = [keypoint_threshold_row(dimension, cut) for dimension, cut in cuts.items()]
     with engine.begin() as connection:
         store_label_thresholds(connection, scorer_id, dataset.dataset_id, rows)
 

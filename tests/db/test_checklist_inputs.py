@@ -33,7 +33,6 @@ from db.schema.inputs import (
 from db.schema.views import create_views
 from db.scores.pending import PendingSample, list_pending_samples, load_samples
 from db.scores.quality import count_shard_scores
-from db.scores.thresholds import LabelThreshold, store_label_thresholds
 from tests.conftest import Template, filled_template
 from tests.db.builders import (
     activate,
@@ -44,10 +43,12 @@ from tests.db.builders import (
     change,
     change_text,
     empty,
+    keypoint_threshold_row,
     make_dataset,
     ok,
     put_label_thresholds,
     remove,
+    store_label_thresholds,
     store_threshold,
     write_fresh,
 )
@@ -317,16 +318,14 @@ def test_a_threshold_makes_stale_the_scores_of_its_scorer_and_dataset_and_no_oth
 def test_thresholds_that_are_not_in_force_make_nothing_stale(engine: Engine, clips: Checklists) -> None:
     clips.put_thresholds(events=0.5)
     clips.score()
-    in_force = LabelThreshold("dataset", None, "events", "f1", 0.5, 9, 3, {})
     found = {"scorer_id": clips.scorer_id, "dataset_id": clips.dataset.dataset_id}
     with engine.begin() as connection:
         store_threshold(connection, **found, method="fraction", objective="top 10 %", value=0.25, n=4)
-        of_hand = {**found, "scope": "dataset", "method": "by hand", "objective": "none"}
+        of_hand = {**found, "method": "by hand", "objective": "none"}
         row = {**of_hand, "dimension": "camera", "threshold": 0.25, "n": 0}
         connection.execute(schema.keypoint_threshold.insert().values(**row))
-        shard = LabelThreshold("shard", 0, "events", "f1", 0.75, 9, 3, {})
-        in_other_words = replace(in_force, objective="mcc", n=10, details={"mcc": 0.5})
-        store_label_thresholds(connection, clips.scorer_id, clips.dataset.dataset_id, [in_other_words, shard])
+        in_other_words = keypoint_threshold_row("events", 0.5, 10, objective="mcc", mcc=0.5)
+        store_label_thresholds(connection, clips.scorer_id, clips.dataset.dataset_id, [in_other_words])
     assert clips.stale() == []
     assert clips.load()[0][THRESHOLDS] == {"events": 0.5}
 

@@ -15,13 +15,8 @@ from sqlalchemy.engine import Engine
 from db.manifest.datasets import Dataset
 from db.scores.score_arrays import load_score_arrays
 from metrics_core.arrays import FloatArray, IntArray
-from metrics_core.selection.distribution import (
-    Distribution,
-    GroupThreshold,
-    compute_distribution,
-    compute_group_means,
-    compute_group_thresholds,
-)
+from metrics_core.calibration import Threshold, find_share_thresholds
+from metrics_core.selection.distribution import Distribution, compute_distribution, compute_group_means
 from metrics_core.selection.strata import count_in_share
 from tests.db.builders import (
     activate,
@@ -90,16 +85,22 @@ def test_any_values_are_counted_as_a_plain_query_counts_them(engine: Engine, val
     samples = [add_sample(engine, clips, videos[i % 3], f"s{i}") for i in range(len(values) + 1)]
     scorer_id = set_scores(engine, {**dict(zip(samples, values, strict=False)), samples[-1]: None})
     (scores,) = load(engine, scorer_id, clips).values()
-    made = compute_distribution(scores.values, SHARES, 4)
+    made = compute_distribution(scores.values, 4)
     best = sorted(values, reverse=True)
     assert (made.n, made.low, made.high) == (len(values), min(values), max(values))
-    assert made.thresholds == {share: best[count_in_share(share, len(best)) - 1] for share in SHARES}
-    assert made.n_kept == {share: sum(value >= cut for value in values) for share, cut in made.thresholds.items()}
+    found = find_share_thresholds(scores.values, SHARES)
+    cuts = [best[count_in_share(share, len(best)) - 1] for share in SHARES]
+    assert [(one.n, one.at_least, one.n_kept) for one in found] == [
+        (len(values), cut, sum(value >= cut for value in values)) for cut in cuts
+    ]
     ids = {"scorer_id": scorer_id, "dataset_id": clips.dataset_id}
     in_bins = dict(plain(engine, BINS, bins=4, **ids))
     assert list(made.counts) == [in_bins.get(place, 0) for place in range(1, 5)]
-    by_shard = compute_group_thresholds(scores.values, scores.shards, SHARES)
-    assert [tuple(row) for row in by_shard] == plain(engine, THRESHOLDS, shares=list(map(str, SHARES)), **ids)
+    by_shard = find_share_thresholds(scores.values, sorted(SHARES), scores.shards)
+    shares = [float(one.objective.removeprefix("keep ")) for one in by_shard]
+    assert [
+        (one.shard, one.n, share, one.at_least, one.n_kept) for one, share in zip(by_shard, shares, strict=True)
+    ] == plain(engine, THRESHOLDS, shares=list(map(str, SHARES)), **ids)
 
 
 def test_only_fresh_scores_of_the_dataset_count(engine: Engine) -> None:
@@ -109,13 +110,10 @@ def test_only_fresh_scores_of_the_dataset_count(engine: Engine) -> None:
     scorer_id = set_scores(engine, dict(zip([*samples, elsewhere], [0.1, 0.2, 0.3, 0.9, 0.7], strict=True)))
     change_text(engine, samples[3], "Another.")
     of_clips, of_other = (
-        compute_distribution(load(engine, scorer_id, dataset)["caption"].values, SHARES, 2)
-        for dataset in (clips, other)
+        compute_distribution(load(engine, scorer_id, dataset)["caption"].values, 2) for dataset in (clips, other)
     )
-    assert of_clips == Distribution(
-        3, 0.1, 0.3, (1, 2), {0.5: 0.3, 0.25: 0.3, 0.125: 0.3, 0.1: 0.3}, dict.fromkeys(SHARES, 1)
-    )
-    assert of_other == Distribution(1, 0.7, 0.7, (1, 0), dict.fromkeys(SHARES, 0.7), dict.fromkeys(SHARES, 1))
+    assert of_clips == Distribution(3, 0.1, 0.3, (1, 2))
+    assert of_other == Distribution(1, 0.7, 0.7, (1, 0))
 
 
 def test_scores_come_by_kind_with_shard_and_video(engine: Engine) -> None:
@@ -136,16 +134,15 @@ def test_scores_come_by_kind_with_shard_and_video(engine: Engine) -> None:
 
 def test_groups_have_their_own_thresholds_and_means() -> None:
     values, groups = np.array([0.5, 0.1, 0.9, 0.5, 0.5]), np.array([4, 2, 4, 4, 2])
-    assert compute_group_thresholds(values, groups, (0.5, 0.25)) == [
-        GroupThreshold(2, 2, 0.25, 0.5, 1),
-        GroupThreshold(2, 2, 0.5, 0.5, 1),
-        GroupThreshold(4, 3, 0.25, 0.9, 1),
-        GroupThreshold(4, 3, 0.5, 0.9, 1),
+    assert find_share_thresholds(values, (0.25, 0.5), groups) == [
+        Threshold(objective=objective, n=n, at_least=cut, n_kept=1, shard=group)
+        for group, n, cut in ((2, 2, 0.5), (4, 3, 0.9))
+        for objective in ("keep 0.25", "keep 0.5")
     ]
     means, positions = compute_group_means(values, groups)
     np.testing.assert_allclose(means, [0.3, 1.9 / 3])
     assert groups[positions].tolist() == [2, 4]
-    assert compute_group_thresholds(np.empty(0), np.empty(0, dtype=np.intp), (0.5,)) == []
+    assert find_share_thresholds(np.empty(0), (0.5,), np.empty(0, dtype=np.intp)) == []
 
 
 @pytest.mark.parametrize("n", [0, 1])

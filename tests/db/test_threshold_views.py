@@ -6,10 +6,19 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from db import schema
 from db.manifest.datasets import Dataset
-from db.scores.thresholds import ScoreThreshold, store_score_thresholds
+from db.scores.thresholds import store_thresholds
 from tests.conftest import Template, filled_template
-from tests.db.builders import activate, add_sample, add_video, make_dataset, put_label_thresholds, set_scores
+from tests.db.builders import (
+    activate,
+    add_sample,
+    add_video,
+    make_dataset,
+    put_label_thresholds,
+    score_threshold_row,
+    set_scores,
+)
 
 N_SHARDS = 2
 VALUES = {"clips": (0.1, 0.4, 0.6, 0.9), "other": (0.1, 0.4, 0.6, 0.9)}
@@ -28,13 +37,22 @@ def fill(engine: Engine) -> dict[str, Dataset]:
     scorers = {metric: set_scores(engine, samples, metric) for metric in ("vcs", "evqa")}
     with engine.begin() as connection:
         for name, dataset in datasets.items():
-            of_dataset = ScoreThreshold(None, "caption", "keep 0.5", CUTS[name], 4, 2)
-            of_shards = [ScoreThreshold(shard, "caption", "keep 0.5", 0.3 * shard, 2, 1) for shard in range(N_SHARDS)]
-            store_score_thresholds(connection, scorers["vcs"], dataset.dataset_id, "quantile", [of_dataset, *of_shards])
-            store_score_thresholds(connection, retired, dataset.dataset_id, "quantile", [of_dataset])
+            of_dataset = score_threshold_row("keep 0.5", CUTS[name], 4, 2)
+            of_shards = [score_threshold_row("keep 0.5", 0.3 * shard, 2, 1, shard=shard) for shard in range(N_SHARDS)]
+            store_thresholds(
+                connection,
+                schema.score_threshold,
+                scorers["vcs"],
+                dataset.dataset_id,
+                "quantile",
+                [of_dataset, *of_shards],
+            )
+            store_thresholds(connection, schema.score_threshold, retired, dataset.dataset_id, "quantile", [of_dataset])
             # A cut that equals a score, and a probability that equals a cut: a join by values would find them.
-            other = ScoreThreshold(None, "caption", "keep 0.25", 0.9, 4, 1)
-            store_score_thresholds(connection, scorers["evqa"], dataset.dataset_id, "quantile", [of_dataset, other])
+            other = score_threshold_row("keep 0.25", 0.9, 4, 1)
+            store_thresholds(
+                connection, schema.score_threshold, scorers["evqa"], dataset.dataset_id, "quantile", [of_dataset, other]
+            )
     for dataset in datasets.values():
         put_label_thresholds(engine, scorers["vcs"], dataset, events=0.5)
     return datasets

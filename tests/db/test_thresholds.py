@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,12 +12,18 @@ from sqlalchemy.engine import Engine
 from db import schema
 from db.manifest.datasets import Dataset
 from db.scores.keypoint_decisions import LABEL_METHOD
-from db.scores.thresholds import LabelThreshold, load_label_thresholds, store_label_thresholds
-from tests.db.builders import activate, make_dataset, store_threshold, wait_for_lock
+from db.scores.thresholds import list_thresholds, load_label_thresholds
+from tests.db.builders import (
+    activate,
+    keypoint_threshold_row,
+    make_dataset,
+    store_label_thresholds,
+    store_threshold,
+    wait_for_lock,
+)
 
-EVENTS = LabelThreshold("dataset", None, "events", "f1", 0.1 + 0.2, 40, 13, {"f1": 0.75, "warnings": ["few"]})
-CAMERA = LabelThreshold("dataset", None, "camera", "f1", 0.9, 20, 0, {})
-SHARD = LabelThreshold("shard", 1, "events", "f1", 0.5, 10, 4, {"ci": [0.25, None]})
+EVENTS = keypoint_threshold_row("events", 0.1 + 0.2, 40, 13, f1=0.75, warnings=["few"])
+CAMERA = keypoint_threshold_row("camera", 0.9, 20, 0)
 
 
 @pytest.fixture
@@ -26,7 +31,7 @@ def scorer_id(engine: Engine) -> int:
     return activate(engine, "ecs")
 
 
-def put(engine: Engine, scorer_id: int, dataset: Dataset, *rows: LabelThreshold) -> None:
+def put(engine: Engine, scorer_id: int, dataset: Dataset, *rows: dict[str, Any]) -> None:
     with engine.begin() as connection:
         store_label_thresholds(connection, scorer_id, dataset.dataset_id, rows)
 
@@ -48,20 +53,17 @@ def stored_cuts(engine: Engine) -> list[Any]:
 
 def test_thresholds_come_back_with_what_they_rest_on(engine: Engine, clips: Dataset, scorer_id: int) -> None:
     assert in_force(engine, scorer_id, clips) == {}
-    put(engine, scorer_id, clips, EVENTS, CAMERA, SHARD)
+    put(engine, scorer_id, clips, EVENTS, CAMERA)
     assert in_force(engine, scorer_id, clips) == {"camera": 0.9, "events": 0.1 + 0.2}
-    rows = stored(engine)
-    assert {row.method for row in rows} == {LABEL_METHOD}
-    found = [
-        LabelThreshold(r.scope, r.shard, r.dimension, r.objective, r.threshold, r.n, r.n_positive, r.details)
-        for r in rows
-    ]
-    assert found == [EVENTS, CAMERA, SHARD]
+    with engine.connect() as connection:
+        rows = list_thresholds(connection, schema.keypoint_threshold, clips.dataset_id, LABEL_METHOD)
+    assert [{name: row[name] for name in EVENTS} for row in rows] == [EVENTS, CAMERA]
+    assert {row["metric"] for row in rows} == {"ecs"}
 
 
 def test_new_thresholds_take_the_place_of_all_old_ones(engine: Engine, clips: Dataset, scorer_id: int) -> None:
-    put(engine, scorer_id, clips, EVENTS, CAMERA, SHARD)
-    put(engine, scorer_id, clips, replace(CAMERA, value=0.5, objective="mcc"))
+    put(engine, scorer_id, clips, EVENTS, CAMERA)
+    put(engine, scorer_id, clips, {**CAMERA, "threshold": 0.5, "objective": "mcc"})
     assert in_force(engine, scorer_id, clips) == {"camera": 0.5}
     assert len(stored(engine)) == 1
     put(engine, scorer_id, clips)
@@ -83,27 +85,27 @@ def test_other_methods_scorers_and_datasets_are_left_alone(engine: Engine, clips
     put(engine, other_scorer, clips, EVENTS)
     put(engine, scorer_id, other, CAMERA)
     before, cuts = stored(engine), stored_cuts(engine)
-    put(engine, scorer_id, clips, SHARD)
-    assert in_force(engine, scorer_id, clips) == {}
+    put(engine, scorer_id, clips, EVENTS)
+    assert in_force(engine, scorer_id, clips) == {"events": EVENTS["threshold"]}
     put(engine, scorer_id, clips)
     assert stored(engine) == before
     assert stored_cuts(engine) == cuts
     assert [(cut.at_least, cut.low, cut.n_good, cut.details) for cut in cuts] == [(0.125, None, None, {})]
-    assert in_force(engine, other_scorer, clips) == {"events": EVENTS.value}
+    assert in_force(engine, other_scorer, clips) == {"events": EVENTS["threshold"]}
 
 
 def test_two_thresholds_of_one_dimension_are_refused(engine: Engine, clips: Dataset, scorer_id: int) -> None:
     put(engine, scorer_id, clips, CAMERA)
-    with pytest.raises(ValueError, match="dimension 'events' has several thresholds in scope 'dataset'"):
-        put(engine, scorer_id, clips, EVENTS, replace(EVENTS, objective="mcc"))
+    with pytest.raises(sa.exc.IntegrityError, match="uq_keypoint_threshold_scope"):
+        put(engine, scorer_id, clips, EVENTS, {**EVENTS, "objective": "mcc"})
     assert in_force(engine, scorer_id, clips) == {"camera": 0.9}
 
 
 def test_of_two_that_replace_at_once_the_later_one_stays_whole(engine: Engine, clips: Dataset, scorer_id: int) -> None:
     with ThreadPoolExecutor(1) as pool:
         with engine.begin() as first:
-            store_label_thresholds(first, scorer_id, clips.dataset_id, [EVENTS, SHARD])
-            later = pool.submit(put, engine, scorer_id, clips, replace(EVENTS, value=0.75), CAMERA)
+            store_label_thresholds(first, scorer_id, clips.dataset_id, [EVENTS])
+            later = pool.submit(put, engine, scorer_id, clips, {**EVENTS, "threshold": 0.75}, CAMERA)
             wait_for_lock(engine, later)
             assert not later.done()
         later.result()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,20 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import metrics_core.calibration
-import metrics_core.calibration.threshold
+import metrics_core.calibration.search
 from metrics_core.calibration import (
-    CalibrationWarning,
     Confusion,
     compute_split_position,
-    compute_threshold_interval,
     find_best_threshold,
     find_dimension_thresholds,
     mark_calibration_keys,
 )
-from metrics_core.calibration.search import SearchParameters
-from metrics_core.calibration.threshold import draw_resamples
-
-pytestmark = pytest.mark.filterwarnings("ignore::metrics_core.calibration.CalibrationWarning")
+from metrics_core.calibration.search import draw_resamples
 
 SCORES_H = [0.95, 0.90, 0.80, 0.60, 0.55, 0.30, 0.20, 0.05]
 LABELS_H = [1, 1, 0, 1, 0, 0, 1, 0]
@@ -108,10 +103,10 @@ def test_case_h() -> None:
     }
     assert {tau: f1_of(*confusion(SCORES_H, LABELS_H, tau)) for tau in SCORES_H} == by_tau
     found = find_best_threshold(SCORES_H, LABELS_H)
-    assert (found.value, found.objective, found.n, found.n_positive, found.status) == (0.60, "f1", 8, 4, "ok")
+    assert (found.at_least, found.objective, found.n, found.n_good, found.status) == (0.60, "f1", 8, 4, "ok")
     assert found.counts == Confusion(3, 1, 1, 3)
     assert found.counts.f1 == 0.75
-    assert (found.warnings, found.pooled, found.interval) == ((), False, None)
+    assert (found.warnings, found.pooled, found.low, found.high) == ((), False, None, None)
 
 
 labelled = st.lists(
@@ -126,30 +121,17 @@ def test_the_best_of_all_cuts(pairs: list[tuple[float, int]], objective: Any) ->
     scores, labels = [score for score, _ in pairs], [label for _, label in pairs]
     found = find_best_threshold(scores, labels, objective)
     expected = by_brute_force(scores, labels, objective, all_cuts(scores))
-    assert found.value == expected
-    assert (found.n, found.n_positive) == (len(labels), sum(labels))
+    assert found.at_least == expected
+    assert (found.n, found.n_good) == (len(labels), sum(labels))
     assert (found.status == "ok") == (expected is not None) == (found.counts is not None) == (found.reason is None)
     if found.counts and expected is not None:
         assert found.counts == Confusion(*confusion(scores, labels, expected))
 
 
-@given(labelled, st.sampled_from(OBJECTIVES), st.sampled_from([0.05, 0.1, 0.25, 1.0]))
-def test_the_best_of_a_grid(pairs: list[tuple[float, int]], objective: Any, step: float) -> None:
-    scores, labels = [score for score, _ in pairs], [label for _, label in pairs]
-    candidates = [float(f"{k * step:.2f}") for k in range(round(1 / step) + 1)]
-    found = find_best_threshold(scores, labels, objective, grid_step=step)
-    assert found.value == by_brute_force(scores, labels, objective, candidates)
-
-
-def test_a_score_on_the_grid_counts_as_reaching_it() -> None:
-    """0.95 is the nineteenth step, though 19 * 0.05 is a little more in floats."""
-    assert find_best_threshold([0.95, 0.9], [True, False], grid_step=0.05).value == 0.95
-
-
 @given(labelled, st.sampled_from(OBJECTIVES), st.randoms(use_true_random=False))
 def test_order_and_copies_of_the_labels_do_not_matter(pairs: list[Any], objective: Any, shuffle: Any) -> None:
     def value(of: list[Any]) -> float | None:
-        return find_best_threshold([score for score, _ in of], [label for _, label in of], objective).value
+        return find_best_threshold([score for score, _ in of], [label for _, label in of], objective).at_least
 
     shuffled = list(pairs)
     shuffle.shuffle(shuffled)
@@ -186,10 +168,10 @@ def test_the_value_above_all_scores_predicts_nothing() -> None:
     above = math.nextafter(0.9, 1.0)
     for objective in ("youden", "mcc"):
         found = find_best_threshold(scores, labels, objective)
-        assert found.value == above
+        assert found.at_least == above
         assert found.counts == Confusion(0, 0, 2, 2)
-    assert find_best_threshold(scores, [False] * 4, "coverage").value == above
-    assert find_best_threshold(scores, [True] * 4, "coverage").value == 0.1
+    assert find_best_threshold(scores, [False] * 4, "coverage").at_least == above
+    assert find_best_threshold(scores, [True] * 4, "coverage").at_least == 0.1
 
 
 # What has no threshold, and what to be warned of
@@ -208,27 +190,21 @@ def test_the_value_above_all_scores_predicts_nothing() -> None:
     ],
 )
 def test_what_has_no_threshold_has_a_status(labels: list[bool], objective: Any, status: str) -> None:
-    found = find_best_threshold([0.4, 0.6][: len(labels)], labels, objective)
-    assert (found.value, found.counts, found.status, found.warnings) == (None, None, status, ())
+    found = find_best_threshold([0.4, 0.6][: len(labels)], labels, objective, n_resamples=20)
+    assert (found.at_least, found.counts, found.status, found.warnings) == (None, None, status, ())
     assert found.reason
-    interval = compute_threshold_interval([0.4, 0.6][: len(labels)], labels, objective, n_resamples=20)
-    assert (interval.low, interval.high) == (None, None)
-    assert interval.n_undefined == (20 if labels else 0)
+    assert (found.low, found.high) == (None, None)
+    assert found.n_undefined == (20 if labels else 0)
 
 
-@pytest.mark.filterwarnings("default::metrics_core.calibration.CalibrationWarning")
 def test_doubtful_thresholds_are_warned_of() -> None:
-    with pytest.warns(CalibrationWarning, match="All 4 scores are 0.5") as caught:
-        found = find_best_threshold([0.5] * 4, [True, False, False, False])
-    assert len(caught) == 1
     always = (
         "The threshold predicts yes for 100.0% of the labels, while 25.0% of them are yes: "
         "F1 is 0.400, and 0.400 for always predicting yes."
     )
-    assert found.warnings == (CONSTANT, always)
-    with pytest.warns(CalibrationWarning, match=r"predicts yes for 4\.0% of the labels") as caught:
-        found = find_best_threshold(np.arange(25) / 25, [False] * 24 + [True])
-    assert len(caught) == len(found.warnings) == 1
+    assert find_best_threshold([0.5] * 4, [True, False, False, False]).warnings == (CONSTANT, always)
+    (warning,) = find_best_threshold(np.arange(25) / 25, [False] * 24 + [True]).warnings
+    assert "predicts yes for 4.0% of the labels" in warning
 
 
 @pytest.mark.parametrize(("n_positive", "warned"), [(19, False), (20, True), (1, False), (0, True)])
@@ -252,9 +228,7 @@ def test_where_nearly_all_and_nearly_nothing_begin(n_positive: int, warned: bool
         ({"scores": [0.1, 0.2], "labels": [None, True]}, "label 0 is None"),
         ({"scores": [0.1, 0.2], "labels": ["no", "yes"]}, "label 0 is no"),
         ({"objective": "accuracy"}, "objective is 'accuracy': give one of f1, youden, mcc, coverage"),
-        ({"grid_step": 0.3}, "grid_step is 0.3: give a step that divides 1"),
-        ({"grid_step": 0.0}, "grid_step is 0.0"),
-        ({"grid_step": float("nan")}, "grid_step is nan"),
+        ({"groups": ["a"]}, "There are 1 groups for 8 labels"),
     ],
 )
 def test_bad_input_is_refused(arguments: dict[str, Any], message: str) -> None:
@@ -262,20 +236,10 @@ def test_bad_input_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         find_best_threshold(**arguments)
     with pytest.raises(ValueError, match=message):
-        compute_threshold_interval(**arguments)
-    with pytest.raises(ValueError, match=message):
         find_dimension_thresholds(**arguments, dimensions=["events"] * len(arguments["scores"]))
 
 
-def test_bad_settings_of_the_bootstrap_are_refused() -> None:
-    wrong: list[tuple[dict[str, Any], str]] = [
-        ({"level": 1.0}, "level is 1.0"),
-        ({"n_resamples": 0}, "n_resamples is 0"),
-        ({"groups": ["a"]}, "There are 1 groups for 8 labels"),
-    ]
-    for arguments, message in wrong:
-        with pytest.raises(ValueError, match=message):
-            compute_threshold_interval(SCORES_H, LABELS_H, **arguments)
+def test_every_label_has_a_dimension() -> None:
     with pytest.raises(ValueError, match="There are 7 dimensions for 8 labels"):
         find_dimension_thresholds(SCORES_H, LABELS_H, ["events"] * 7)
 
@@ -290,37 +254,32 @@ def test_bad_settings_of_the_bootstrap_are_refused() -> None:
         max_size=9,
     ),
     st.sampled_from(OBJECTIVES),
-    st.sampled_from([None, 0.1]),
 )
 def test_an_interval_equals_thresholds_of_resamples_written_out(
-    rows: list[tuple[float, int, str]], objective: Any, step: float | None
+    rows: list[tuple[float, int, str]], objective: Any
 ) -> None:
     rows = sorted(rows, key=lambda row: -row[0])
     scores, labels, videos = (list(column) for column in zip(*rows, strict=True))
-    parameters = SearchParameters(objective, step, 0.8, 25, seed=3)
-    found = compute_threshold_interval(
-        scores, labels, objective, groups=videos, grid_step=step, level=0.8, n_resamples=25, seed=3
-    )
+    found = find_best_threshold(scores, labels, objective, videos, n_resamples=25, seed=3)
     numbers = {video: i for i, video in enumerate(dict.fromkeys(videos))}
-    assert found.n_groups == len(numbers)
+    assert found.n_videos == len(numbers)
     if len(numbers) < 2:
         assert (found.low, found.high, found.n_undefined) == (None, None, 0)
         return
     group_of = np.array([numbers[video] for video in videos])
     values = []
-    for weights in np.concatenate(list(draw_resamples(group_of, len(numbers), parameters))):
+    for weights in np.concatenate(list(draw_resamples(group_of, len(numbers), 25, 3))):
         assert all(len(set(weights[group_of == group])) == 1 for group in numbers.values())  # a video is drawn whole
         assert sum(weights[group_of == group][0] for group in numbers.values()) == len(numbers)
         drawn, drawn_labels = np.repeat(scores, weights).tolist(), np.repeat(labels, weights).tolist()
-        above = [math.nextafter(max(scores), math.inf)]  # above all scores, drawn or not
-        candidates = [*set(drawn), *above] if step is None else [k / 10 for k in range(11)]
-        values.append(by_brute_force(drawn, drawn_labels, objective, candidates))
+        above = math.nextafter(max(scores), math.inf)  # above all scores, drawn or not
+        values.append(by_brute_force(drawn, drawn_labels, objective, [*set(drawn), above]))
     defined = sorted(value for value in values if value is not None)
     assert found.n_undefined == 25 - len(defined)
     if not defined:
         assert (found.low, found.high) == (None, None)
         return
-    low, high = (defined[max(math.ceil(len(defined) * Fraction(share, 10)), 1) - 1] for share in (1, 9))
+    low, high = (defined[max(math.ceil(len(defined) * Fraction(share, 1000)), 1) - 1] for share in (25, 975))
     assert (found.low, found.high) == (low, high)
 
 
@@ -333,31 +292,28 @@ def noisy(n: int) -> tuple[list[float], list[int]]:
 def test_copies_of_a_label_in_its_video_are_no_evidence() -> None:
     scores, labels = noisy(40)
     videos = list(range(40))
-    once = compute_threshold_interval(scores, labels, groups=videos)
-    assert once == compute_threshold_interval(scores, labels)
-    assert compute_threshold_interval(scores * 5, labels * 5, groups=videos * 5) == once
-    one_by_one = compute_threshold_interval(scores * 5, labels * 5)
+    once = find_best_threshold(scores, labels, groups=videos, n_resamples=1000)
+    assert once == find_best_threshold(scores, labels, n_resamples=1000)
+    copied = find_best_threshold(scores * 5, labels * 5, groups=videos * 5, n_resamples=1000)
+    assert (copied.low, copied.high, copied.n_videos) == (once.low, once.high, once.n_videos)
+    one_by_one = find_best_threshold(scores * 5, labels * 5, n_resamples=1000)
     assert once.low is not None
     assert once.high is not None
     assert one_by_one.low is not None
     assert one_by_one.high is not None
     assert one_by_one.high - one_by_one.low < once.high - once.low
-    value = find_best_threshold(scores, labels).value
-    assert value is not None
-    assert once.low <= value <= once.high
+    assert once.at_least is not None
+    assert once.low <= once.at_least <= once.high
 
 
 def test_intervals_repeat_themselves_and_do_not_depend_on_the_size_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     scores, labels = noisy(30)
-    whole = compute_threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50)
-    assert compute_threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50) == whole
-    assert (
-        len({compute_threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50, seed=i) for i in range(5)})
-        > 1
-    )
+    whole = find_best_threshold(scores, labels, "mcc", n_resamples=50)
+    assert find_best_threshold(scores, labels, "mcc", n_resamples=50) == whole
+    assert len({find_best_threshold(scores, labels, "mcc", n_resamples=50, seed=i) for i in range(5)}) > 1
     for cells in (1, 95):
-        monkeypatch.setattr(metrics_core.calibration.threshold, "CELLS", cells)
-        assert compute_threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50) == whole
+        monkeypatch.setattr(metrics_core.calibration.search, "CELLS", cells)
+        assert find_best_threshold(scores, labels, "mcc", n_resamples=50) == whole
 
 
 # By dimension
@@ -374,77 +330,57 @@ def checklist() -> tuple[list[float], list[int], list[str], list[str]]:
 
 def test_thresholds_by_dimension() -> None:
     scores, labels, dimensions, videos = checklist()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        found = find_dimension_thresholds(
-            scores, labels, dimensions, names=["camera", "lighting"], groups=videos, n_resamples=30
-        )
-    assert list(found.by_dimension)[:2] == ["camera", "lighting"]
-    assert found.by_dimension.keys() == {"camera", "lighting", "events", "speech"}
-    everything = find_best_threshold(scores, labels)
-    assert (found.pooled.value, found.pooled.counts, found.pooled.pooled) == (
-        everything.value,
-        everything.counts,
-        False,
-    )
-    assert found.pooled.interval == compute_threshold_interval(scores, labels, groups=videos, n_resamples=30)
+    pooled, by_dimension = find_dimension_thresholds(scores, labels, dimensions, groups=videos, n_resamples=30)
+    assert list(by_dimension) == list(dict.fromkeys(dimensions))
+    assert pooled == find_best_threshold(scores, labels, groups=videos, n_resamples=30)
 
     rows = [i for i, dimension in enumerate(dimensions) if dimension == "events"]
     own_scores, own_labels, own_videos = ([column[i] for i in rows] for column in (scores, labels, videos))
-    events, alone = found.by_dimension["events"], find_best_threshold(own_scores, own_labels)
-    assert (events.value, events.counts, events.pooled, events.warnings) == (alone.value, alone.counts, False, ())
-    assert events.interval == compute_threshold_interval(own_scores, own_labels, groups=own_videos, n_resamples=30)
+    alone = find_best_threshold(own_scores, own_labels, groups=own_videos, n_resamples=30)
+    assert by_dimension["events"] == replace(alone, aspect="events")
 
     applies = "The threshold of all dimensions together applies, because"
     reasons = {
         "camera": f"{applies} the dimension has 19 labels, fewer than 20.",
-        "lighting": f"{applies} the dimension has 0 labels, fewer than 20.",
         "speech": f"{applies} no label says yes.",
     }
     for name, reason in reasons.items():
-        fallen_back = found.by_dimension[name]
-        assert (fallen_back.value, fallen_back.pooled, fallen_back.status) == (found.pooled.value, True, "ok")
-        assert (fallen_back.warnings, fallen_back.interval) == ((reason,), found.pooled.interval)
-        of_dimension = [label for label, dimension in zip(labels, dimensions, strict=True) if dimension == name]
-        assert (fallen_back.n, fallen_back.n_positive) == (len(of_dimension), sum(of_dimension))
-        assert fallen_back.counts is not None
-        assert (fallen_back.counts.n, fallen_back.counts.n_positive) == (fallen_back.n, fallen_back.n_positive)
-    expected = [f"{name}: {reason}" for name, reason in reasons.items()]
-    assert [sorted(str(warning.message).split("\n")) for warning in caught] == [expected]
-
-
-def test_the_number_of_labels_that_suffices_can_be_set() -> None:
-    scores, labels, dimensions, _ = checklist()
-    found = find_dimension_thresholds(scores, labels, dimensions, min_labels=19, n_resamples=1)
-    assert not found.by_dimension["camera"].pooled
-    assert found.by_dimension["speech"].pooled  # without a yes, however many labels suffice
+        fallen_back = by_dimension[name]
+        assert (fallen_back.at_least, fallen_back.pooled, fallen_back.status) == (pooled.at_least, True, "ok")
+        assert (fallen_back.warnings, fallen_back.low, fallen_back.high) == ((reason,), pooled.low, pooled.high)
+        own = [(score, label) for score, label, of in zip(scores, labels, dimensions, strict=True) if of == name]
+        assert pooled.at_least is not None
+        assert (fallen_back.n, fallen_back.n_good) == (len(own), sum(label for _, label in own))
+        assert fallen_back.counts == Confusion(
+            *confusion([score for score, _ in own], [label for _, label in own], pooled.at_least)
+        )
 
 
 def test_a_dimension_without_a_no_falls_back_where_the_objective_needs_one() -> None:
     scores, labels = [0.8, 0.6, 0.4, 0.2] * 10, [1, 1, 0, 0] * 5 + [1] * 20
     dimensions = ["events"] * 20 + ["camera"] * 20
-    youden = find_dimension_thresholds(scores, labels, dimensions, "youden", n_resamples=5).by_dimension["camera"]
+    youden = find_dimension_thresholds(scores, labels, dimensions, "youden", n_resamples=5)[1]["camera"]
     assert (youden.pooled, "no label says no" in youden.warnings[0]) == (True, True)
-    f1 = find_dimension_thresholds(scores, labels, dimensions, "f1", n_resamples=5).by_dimension["camera"]
-    assert (f1.pooled, f1.value) == (False, 0.2)
+    f1 = find_dimension_thresholds(scores, labels, dimensions, "f1", n_resamples=5)[1]["camera"]
+    assert (f1.pooled, f1.at_least) == (False, 0.2)
 
 
 def test_a_dimension_without_a_yes_falls_back_even_where_the_objective_is_defined() -> None:
     scores, labels = [0.8, 0.6, 0.4, 0.2] * 10, [1, 1, 0, 0] * 5 + [0] * 20
     dimensions = ["events"] * 20 + ["camera"] * 20
-    found = find_dimension_thresholds(scores, labels, dimensions, "coverage", n_resamples=5).by_dimension
+    found = find_dimension_thresholds(scores, labels, dimensions, "coverage", n_resamples=5)[1]
     assert (found["events"].pooled, found["camera"].pooled) == (False, True)
 
 
 def test_without_a_pooled_threshold_nothing_is_made_up() -> None:
-    found = find_dimension_thresholds([0.2, 0.3], [0, 0], ["events", "camera"], names=["speech"])
-    assert {name: (each.value, each.status, each.n, each.counts) for name, each in found.by_dimension.items()} == {
-        "speech": (None, "no_positive", 0, None),
+    pooled, found = find_dimension_thresholds([0.2, 0.3], [0, 0], ["events", "camera"])
+    assert {name: (each.at_least, each.status, each.n, each.counts) for name, each in found.items()} == {
         "events": (None, "no_positive", 1, None),
         "camera": (None, "no_positive", 1, None),
     }
-    empty = find_dimension_thresholds([], [], [], names=["speech"])
-    assert (empty.pooled.status, empty.by_dimension["speech"].status) == ("no_labels", "no_labels")
+    assert (pooled.status, pooled.n) == ("no_positive", 2)
+    empty, of_none = find_dimension_thresholds([], [], [])
+    assert (empty.status, of_none) == ("no_labels", {})
 
 
 # The split

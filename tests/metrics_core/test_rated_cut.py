@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from metrics_core.calibration.rated_search import FEWEST_SAMPLES, FEWEST_VIDEOS, FOLDS, calibrate_rated_threshold
+from metrics_core.calibration.rated_search import FEWEST_SAMPLES, FEWEST_VIDEOS, FOLDS, find_rated_threshold
 
 FEW: dict[str, Any] = {"n_resamples": 50}
 # Ten videos of two samples. The good ones are rated 4 or 5.
@@ -25,7 +25,7 @@ def test_the_worked_example() -> None:
     From .7 on seven of ten good ones stay and no other, from .6 on eight and one, from .4 on nine and two: J is .7 for
     each of these cuts, and the highest counts.
     """
-    found = calibrate_rated_threshold(SCORES, RATINGS, VIDEOS, least_rating=4)
+    found = find_rated_threshold(SCORES, RATINGS, VIDEOS, least_rating=4, n_resamples=1000)
     assert (found.status, found.reason) == ("ok", None)
     assert (found.n, found.n_good, found.n_videos, found.least_rating) == (20, 10, 10, 4.0)
     assert (found.at_least, found.kept_good, found.kept_others) == (0.7, 0.7, 0.0)
@@ -37,18 +37,18 @@ def test_the_worked_example() -> None:
 
 def test_good_is_the_upper_half_unless_it_is_said() -> None:
     """The median of the ratings, here of ten above 3 and ten below, lies between 2 and 4."""
-    found = calibrate_rated_threshold(SCORES, RATINGS, VIDEOS, **FEW)
+    found = find_rated_threshold(SCORES, RATINGS, VIDEOS, **FEW)
     assert (found.least_rating, found.n_good) == (3.0, 10)
-    assert calibrate_rated_threshold(SCORES, RATINGS, VIDEOS, least_rating=5, **FEW).n_good == 4
+    assert find_rated_threshold(SCORES, RATINGS, VIDEOS, least_rating=5, **FEW).n_good == 4
     # Most have the lowest rating: the next one is good, or everything would be.
     few_good = [1 if rating < 5 else rating for rating in RATINGS]
-    found = calibrate_rated_threshold(SCORES, few_good, VIDEOS, **FEW)
+    found = find_rated_threshold(SCORES, few_good, VIDEOS, **FEW)
     assert (found.least_rating, found.n_good) == (5.0, 4)
 
 
 def test_samples_without_a_score_or_a_rating_do_not_count_but_their_ratings_say_what_is_good() -> None:
     scores, ratings = [*SCORES, np.nan, np.nan, 0.9], [*RATINGS, 9, 9, np.nan]
-    found = calibrate_rated_threshold(scores, ratings, [*VIDEOS, "w", "w", "w"], **FEW)
+    found = find_rated_threshold(scores, ratings, [*VIDEOS, "w", "w", "w"], **FEW)
     assert (found.n, found.n_videos, found.least_rating) == (20, 10, 4.0)
 
 
@@ -104,7 +104,7 @@ def test_cut_and_figures_on_other_videos_equal_those_of_trying_everything(
 ) -> None:
     scores, ratings, videos = drawn
     words = np.roll(scores, 1) * 4
-    found = calibrate_rated_threshold(
+    found = find_rated_threshold(
         scores, ratings, videos, {"words": words}, least_rating=least, n_resamples=20, seed=seed
     )
     limit = float(np.median(ratings)) if least is None else least
@@ -140,8 +140,8 @@ def test_cut_and_figures_on_other_videos_equal_those_of_trying_everything(
 def test_neither_the_order_of_samples_nor_a_rising_scale_matters(drawn: tuple[Any, Any, Any], seed: int) -> None:
     scores, ratings, videos = drawn
     mixed = np.random.default_rng(seed).permutation(scores.size)
-    found = calibrate_rated_threshold(scores, ratings, videos, n_resamples=20)
-    again = calibrate_rated_threshold(np.exp(scores[mixed]), ratings[mixed], videos[mixed], n_resamples=20)
+    found = find_rated_threshold(scores, ratings, videos, n_resamples=20)
+    again = find_rated_threshold(np.exp(scores[mixed]), ratings[mixed], videos[mixed], n_resamples=20)
     assert (again.status, again.kept_good, again.kept_others) == (found.status, found.kept_good, found.kept_others)
     if found.at_least is not None:
         assert again.at_least == np.exp(found.at_least)
@@ -161,7 +161,7 @@ def drawn_scores(n_videos: int, signal: float, seed: int) -> tuple[Any, Any, Any
 
 def test_scores_that_say_nothing_reach_nothing_on_other_videos() -> None:
     """On the samples that the cut was found on they always reach something; elsewhere they do not."""
-    found = [calibrate_rated_threshold(*drawn_scores(40, 0.0, seed), n_resamples=20) for seed in range(30)]
+    found = [find_rated_threshold(*drawn_scores(40, 0.0, seed), n_resamples=20) for seed in range(30)]
     flattering = [each.youden for each in found if each.youden is not None]
     honest = [each.held_out.value for each in found if each.held_out is not None]
     assert min(flattering) > 0
@@ -174,7 +174,7 @@ def test_the_interval_holds_the_cut_of_all_videos_and_narrows_with_videos() -> N
 
     def jump(n_videos: int) -> tuple[float, float]:
         scores, noise, videos = drawn_scores(n_videos, 0.0, 3)
-        found = calibrate_rated_threshold(scores, 2 * (scores > 0) + noise, videos, least_rating=1, n_resamples=200)
+        found = find_rated_threshold(scores, 2 * (scores > 0) + noise, videos, least_rating=1, n_resamples=200)
         assert found.low is not None
         assert found.high is not None
         return found.low, found.high
@@ -193,7 +193,7 @@ def test_the_strongest_baseline_stands_beside_it_whichever_way_it_cuts() -> None
         "turned round": -nearly,
         "gaps": np.where(videos == 3, np.nan, nearly),
     }
-    found = calibrate_rated_threshold(scores, ratings, videos, baselines, **FEW)
+    found = find_rated_threshold(scores, ratings, videos, baselines, **FEW)
     assert [each.name for each in found.baselines] == ["chance", "turned round"], "one has no number for a sample"
     assert found.baselines[0].held_out.value == 0
     strongest = found.strongest_baseline
@@ -203,14 +203,14 @@ def test_the_strongest_baseline_stands_beside_it_whichever_way_it_cuts() -> None
     assert strongest.gain.high is not None
     assert strongest.gain.high < 0
     assert (
-        calibrate_rated_threshold(scores, ratings, videos, {"chance": np.zeros(scores.size)}, **FEW).strongest_baseline
+        find_rated_threshold(scores, ratings, videos, {"chance": np.zeros(scores.size)}, **FEW).strongest_baseline
         is None
     )
 
 
 def test_equal_arguments_give_equal_results() -> None:
     drawn = drawn_scores(30, 1.0, 5)
-    assert calibrate_rated_threshold(*drawn, seed=4, **FEW) == calibrate_rated_threshold(*drawn, seed=4, **FEW)
+    assert find_rated_threshold(*drawn, seed=4, **FEW) == find_rated_threshold(*drawn, seed=4, **FEW)
 
 
 # None
@@ -237,7 +237,7 @@ def test_equal_arguments_give_equal_results() -> None:
 def test_where_there_is_no_cut_words_say_why(
     scores: list[float], ratings: list[float], least: float | None, status: str, reason: str
 ) -> None:
-    found = calibrate_rated_threshold(scores, ratings, VIDEOS, least_rating=least)
+    found = find_rated_threshold(scores, ratings, VIDEOS, least_rating=least)
     assert found.status == status
     assert found.reason is not None
     assert found.reason.startswith(reason)
@@ -248,13 +248,13 @@ def test_where_there_is_no_cut_words_say_why(
 
 def test_as_few_as_it_takes() -> None:
     assert (len(SCORES), len(set(VIDEOS))) == (FEWEST_SAMPLES, FEWEST_VIDEOS)
-    assert calibrate_rated_threshold(SCORES, RATINGS, VIDEOS, **FEW).status == "ok"
-    assert calibrate_rated_threshold(SCORES[1:], RATINGS[1:], VIDEOS[1:], **FEW).status == "few_ratings"
-    assert calibrate_rated_threshold(SCORES, RATINGS, ["v1", "v1", *VIDEOS[2:]], **FEW).status == "few_ratings"
+    assert find_rated_threshold(SCORES, RATINGS, VIDEOS, **FEW).status == "ok"
+    assert find_rated_threshold(SCORES[1:], RATINGS[1:], VIDEOS[1:], **FEW).status == "few_ratings"
+    assert find_rated_threshold(SCORES, RATINGS, ["v1", "v1", *VIDEOS[2:]], **FEW).status == "few_ratings"
 
 
 def test_arguments_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match=r"ratings \(19,\), and there are 20 videos: give a score"):
-        calibrate_rated_threshold(SCORES, RATINGS[1:], VIDEOS)
+        find_rated_threshold(SCORES, RATINGS[1:], VIDEOS)
     with pytest.raises(ValueError, match="least_rating is nan"):
-        calibrate_rated_threshold(SCORES, RATINGS, VIDEOS, least_rating=float("nan"))
+        find_rated_threshold(SCORES, RATINGS, VIDEOS, least_rating=float("nan"))

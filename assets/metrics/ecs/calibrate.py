@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from sqlalchemy.engine import Engine
@@ -14,17 +12,14 @@ from assets.scores.pending import store_scorer
 from assets.words.text import format_count
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE, LabelledVerdict, load_labelled_verdicts
 from db.manifest.datasets import Dataset
-from db.scores.thresholds import LabelThreshold, store_label_thresholds
+from db.schema import keypoint_threshold
+from db.scores.keypoint_decisions import LABEL_METHOD
+from db.scores.thresholds import store_thresholds
 from metrics_core.agreement import count_confusion
-from metrics_core.calibration import (
-    CalibrationWarning,
-    Confusion,
-    DimensionThresholds,
-    Threshold,
-    find_dimension_thresholds,
-    mark_calibration_keys,
-)
+from metrics_core.calibration import Confusion, Threshold, find_dimension_thresholds, mark_calibration_keys
 from metrics_core.calibration.result import Objective
+from metrics_core.calibration.search import RESAMPLES
+from metrics_core.intervals import LEVEL
 
 LabelPart = Literal["calibration", "all"]
 TOTAL_NAME = "all dimensions"
@@ -36,32 +31,6 @@ class NoLabels(ValueError):
     plain = True
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """The thresholds that were chosen for a dataset's dimensions, and how well they agree with the other labels. part:
-    the labels they were chosen on, "calibration" for those of a fifth of the videos or "all". source: where the labels
-    are from, the manifest or a judge. confusion_by_dimension: agreement with the labels of the other videos, also in
-    total; empty if there are none.
-
-    objective: what the thresholds are best for. threshold_by_dimension: the thresholds, with intervals and counts on
-    the labels that they were chosen on. n_shard_thresholds: the number of thresholds stored for single shards.
-    """
-
-    objective: Objective
-    part: LabelPart
-    source: str
-    threshold_by_dimension: Mapping[str, Threshold]
-    confusion_by_dimension: Mapping[str, Confusion]
-    n_shard_thresholds: int
-
-    @property
-    def warnings(self) -> list[str]:
-        """The warnings about all thresholds, as sentences that begin with the dimension; [] if there are none."""
-        return [
-            f"{name}: {text}" for name, threshold in self.threshold_by_dimension.items() for text in threshold.warnings
-        ]
-
-
 def calibrate_thresholds(
     engine: Engine,
     scorer: Scorer,
@@ -69,42 +38,34 @@ def calibrate_thresholds(
     objective: Objective,
     part: LabelPart,
     source: str = MANIFEST_LABEL_SOURCE,
-) -> Calibration:
+) -> tuple[dict[str, Threshold], dict[str, Confusion]]:
     """Choose the threshold of ECS for every dimension that is best for the objective on a dataset's labels; store the
-    thresholds, and return them. They replace the thresholds chosen on labels before, so scores may become stale. part:
+    thresholds, and return them by dimension, with their agreement with the labels of the other videos, as from
+    `compute_confusions`. They replace the thresholds chosen on labels before, so scores may become stale. part:
     "calibration" for the labels of a fifth of the videos, "all" for all. source: only labels of this source count,
     those of the manifest or of one judge. Raises NoLabels, and then stores no threshold.
 
-    A shard with enough labels also gets its own thresholds, which show whether shards differ; no score uses them. The
-    scorer is stored if it is new.
+    The scorer is stored if it is new.
     """
     scorer_id = store_scorer(engine, scorer)
     with engine.connect() as connection:
         labelled = load_labelled_verdicts(connection, scorer_id, dataset.dataset_id, source)
     chosen, others = _split_labels(labelled, part)
-    thresholds = _choose_thresholds(chosen, objective)
-    if thresholds.pooled.value is None:
-        raise NoLabels(_explain_no_threshold(dataset.name, labelled, thresholds.pooled, source))
-    by_shard = {
-        shard: _choose_thresholds([verdict for verdict in chosen if verdict.shard == shard], objective)
-        for shard in sorted({verdict.shard for verdict in chosen})
-    }
-    origin = {"labels": source, "videos": part}
-    rows = [
-        *_build_rows(thresholds, "dataset", None, objective, origin),
-        *(
-            row
-            for shard, shard_thresholds in by_shard.items()
-            for row in _build_rows(shard_thresholds, "shard", shard, objective, origin)
-        ),
-    ]
-    with engine.begin() as connection:
-        store_label_thresholds(connection, scorer_id, dataset.dataset_id, rows)
-    n_shard_thresholds = sum(row.scope == "shard" for row in rows)
-    by_dimension = thresholds.by_dimension
-    return Calibration(
-        objective, part, source, by_dimension, compute_confusions(others, by_dimension), n_shard_thresholds
+    # Captions without a sentence cover nothing at any threshold.
+    judged = [(v, v.probability) for v in chosen if v.probability is not None]
+    pooled, thresholds = find_dimension_thresholds(
+        [probability for _, probability in judged],
+        [verdict.covered for verdict, _ in judged],
+        [verdict.dimension for verdict, _ in judged],
+        objective,
+        [verdict.group for verdict, _ in judged],
     )
+    if pooled.at_least is None:
+        raise NoLabels(_explain_no_threshold(dataset.name, labelled, pooled, source))
+    rows = [_build_row(threshold, {"labels": source, "videos": part}) for threshold in thresholds.values()]
+    with engine.begin() as connection:
+        store_thresholds(connection, keypoint_threshold, scorer_id, dataset.dataset_id, LABEL_METHOD, rows)
+    return thresholds, compute_confusions(others, thresholds)
 
 
 def compute_confusions(
@@ -117,8 +78,8 @@ def compute_confusions(
     decided: dict[str, list[tuple[bool, bool]]] = {}
     for verdict in labelled:
         threshold = thresholds.get(verdict.dimension)
-        if threshold is not None and threshold.value is not None:
-            covered = verdict.probability is not None and verdict.probability >= threshold.value
+        if threshold is not None and threshold.at_least is not None:
+            covered = verdict.probability is not None and verdict.probability >= threshold.at_least
             decided.setdefault(verdict.dimension, []).append((covered, verdict.covered))
     if not decided:
         return {}
@@ -140,47 +101,31 @@ def _split_labels(
     return [verdict for verdict, chosen in pairs if chosen], [verdict for verdict, chosen in pairs if not chosen]
 
 
-def _choose_thresholds(labelled: Sequence[LabelledVerdict], objective: Objective) -> DimensionThresholds:
-    # Captions without a sentence cover nothing at any threshold.
-    judged = [(v, v.probability) for v in labelled if v.probability is not None]
-    with warnings.catch_warnings():
-        # Every threshold keeps its warnings, and the report shows them.
-        warnings.simplefilter("ignore", CalibrationWarning)
-        return find_dimension_thresholds(
-            [probability for _, probability in judged],
-            [verdict.covered for verdict, _ in judged],
-            [verdict.dimension for verdict, _ in judged],
-            objective,
-            groups=[verdict.group for verdict, _ in judged],
-        )
-
-
-def _build_rows(
-    thresholds: DimensionThresholds,
-    scope: Literal["dataset", "shard"],
-    shard: int | None,
-    objective: str,
-    origin: Mapping[str, str],
-) -> list[LabelThreshold]:
-    """Return the thresholds as rows to store; of a shard only those chosen on the dimension's own labels."""
-    return [
-        LabelThreshold(
-            scope, shard, name, objective, chosen.value, chosen.n, chosen.n_positive, _build_details(chosen, origin)
-        )
-        for name, chosen in thresholds.by_dimension.items()
-        if chosen.value is not None and not (scope == "shard" and chosen.pooled)
-    ]
-
-
-def _build_details(threshold: Threshold, origin: Mapping[str, str]) -> dict[str, Any]:
-    interval, counts = threshold.interval, threshold.counts
+def _build_row(threshold: Threshold, origin: Mapping[str, str]) -> dict[str, Any]:
+    """Return a threshold as a row of table `keypoint_threshold`. origin: the labels that it was chosen on."""
+    counts = threshold.counts
+    interval = {
+        "low": threshold.low,
+        "high": threshold.high,
+        "level": LEVEL,
+        "n_groups": threshold.n_videos,
+        "n_resamples": RESAMPLES,
+        "n_undefined": threshold.n_undefined,
+    }
     return {
-        **origin,
-        "pooled": threshold.pooled,
-        "interval": asdict(interval) if interval else None,
-        "f1": counts.f1 if counts else None,
-        "mcc": counts.mcc if counts else None,
-        "warnings": list(threshold.warnings),
+        "dimension": threshold.aspect,
+        "objective": threshold.objective,
+        "threshold": threshold.at_least,
+        "n": threshold.n,
+        "n_positive": threshold.n_good,
+        "details": {
+            **origin,
+            "pooled": threshold.pooled,
+            "interval": interval,
+            "f1": counts.f1 if counts else None,
+            "mcc": counts.mcc if counts else None,
+            "warnings": list(threshold.warnings),
+        },
     }
 
 
