@@ -24,12 +24,10 @@ from assets.media.address import (
     parse_address,
     parse_member_address,
 )
-from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable, UnavailableKind
-from assets.media.file_state import FileState, has_content
-from assets.media.files import fetch_copy, is_same_object, resolve_address
-from assets.media.members import ContainerPlace, fetch_container_state, hold_member, is_same_container
+from assets.media.errors import MediaUnavailable, UnavailableKind
+from assets.media.file_state import FileState
+from assets.media.files import MediaPlace, fetch_state, hold_file, is_unchanged, resolve_address
 from assets.media.settings import MediaSettings
-from assets.media.store import ObjectStore
 from metrics_core.frames import NotAVideo, probe_video
 
 PLACE_COLUMNS = ("uri", "size_bytes", "mtime_ns", "ctime_ns", "inode", "etag", "member_offset")
@@ -50,21 +48,19 @@ _CODES: Mapping[UnavailableKind, Code] = {
 
 
 class MediaAccess:
-    """The settings of media, and the states of the containers that were asked for: tar files with an etag, and Lance
-    tables. A container is asked for once: whatever is read afterwards must have its etag or version.
+    """The settings of media, and the states with an etag of the tar files, Lance tables and objects that were asked
+    for. Each is asked for once: whatever is read afterwards must have its etag or version.
     """
 
     def __init__(self) -> None:
         self.settings = read_settings(MediaSettings)
-        self._states: dict[ContainerPlace, FileState] = {}
+        self._states: dict[Path | Address, FileState] = {}
 
-    def fetch_container_state(self, address: MemberAddress, place: ContainerPlace) -> FileState:
-        """Return the state of a tar file or Lance table, which may be that of an earlier call. Raises like the function
-        of this name.
-        """
-        state = self._states.get(place) or fetch_container_state(address, place, self.settings)
+    def fetch_state(self, place: MediaPlace) -> FileState:
+        """Return the state of a place, which may be that of an earlier call. Raises like the function of this name."""
+        state = self._states.get(place.holder) or fetch_state(place, self.settings)
         if state.etag is not None:
-            self._states[place] = state
+            self._states[place.holder] = state
         return state
 
 
@@ -111,13 +107,10 @@ def inspect_video(
         empty = dict.fromkeys((*PLACE_COLUMNS, *PROBED_COLUMNS))
         return {**empty, "duration_s": row.duration_s, "status": "text_only"}
     subject = f"field 'path' is {format_value(hide_address_credentials(row.path))}"
+    access = access or MediaAccess()
     try:
-        if is_member_address(row.path):
-            return _inspect_member(folder, parse_member_address(row.path), stored, access or MediaAccess())
-        if is_address(row.path):
-            return _inspect_address(parse_address(row.path), stored, (access or MediaAccess()).settings)
-        path = resolve_inside(folder, row.path)
-        return _inspect_file(str(path), path, stored)
+        uri, place = _find_place(folder, row.path, access.settings)
+        return _inspect_place(uri, place, stored, access)
     except PathRejected as refused:
         return Reject(refused.code, refused.reason)
     except AddressRefused as refused:
@@ -136,29 +129,21 @@ def _is_elsewhere(path: str) -> bool:
     return is_address(path.partition("://")[2] if is_member_address(path) else path)
 
 
-def _inspect_member(folder: Path, address: MemberAddress, stored: Any | None, access: MediaAccess) -> dict[str, Any]:
-    settings = access.settings
-    if is_address(address.container):
-        uri, place = str(address), resolve_address(parse_address(address.container), settings)
-    else:
-        place = resolve_container(folder, address, settings)
-        if not can_name_members(address.scheme, str(place)):
-            raise MediaUnavailable("unusable", _UNNAMEABLE.format(address.scheme))
-        uri = str(replace(address, container=str(place)))
-    now = access.fetch_container_state(address, place)
-    is_stored = stored is not None and stored.uri == uri
-    if is_stored and is_same_container(place, now, FileState.build_from_video_row(stored)):
-        return {name: getattr(stored, name) for name in (*PLACE_COLUMNS, *PROBED_COLUMNS)}
-    with hold_member(address, place, settings, now) as copy:
-        # A store has sent the bytes of this etag, or an error.
-        is_certain = address.scheme == "tar" and now.etag is not None
-        if not is_certain and fetch_container_state(address, place, settings) != now:
-            raise MediaUnavailable("trouble", CHANGED_MEANWHILE)
-        state = asdict(replace(now, size_bytes=copy.size_bytes))
-        columns = {"uri": uri, **state, "member_offset": copy.member_offset}
-        if stored is not None and stored.status != "undecodable" and stored.content_sha256 == copy.sha256:
-            return {**columns, **_copy_probed_columns(stored)}
-        return {**columns, **_probe_file(copy.path)}
+def _find_place(folder: Path, path: str, settings: MediaSettings) -> tuple[str, MediaPlace]:
+    """Return the address to be stored for a row's path, and the place that it leads to."""
+    if not is_member_address(path):
+        if is_address(path):
+            address = parse_address(path)
+            return str(address), MediaPlace(resolve_address(address, settings))
+        file = resolve_inside(folder, path)
+        return str(file), MediaPlace(file)
+    member = parse_member_address(path)
+    if is_address(member.container):
+        return str(member), MediaPlace(resolve_address(parse_address(member.container), settings), member)
+    container = resolve_container(folder, member, settings)
+    if not can_name_members(member.scheme, str(container)):
+        raise MediaUnavailable("unusable", _UNNAMEABLE.format(member.scheme))
+    return str(replace(member, container=str(container))), MediaPlace(container, member)
 
 
 def resolve_container(folder: Path, address: MemberAddress, settings: MediaSettings) -> Path:
@@ -173,48 +158,14 @@ def resolve_container(folder: Path, address: MemberAddress, settings: MediaSetti
     return resolve_inside(folder, path, may_be_folder=is_table)
 
 
-def _inspect_address(address: Address, stored: Any | None, settings: MediaSettings) -> dict[str, Any]:
-    place = resolve_address(address, settings)
-    if isinstance(place, Path):
-        return _inspect_file(str(address), place, stored)
-    return _inspect_object(str(address), place, stored, settings)
-
-
-def _inspect_file(uri: str, path: Path, stored: Any | None) -> dict[str, Any]:
-    state = FileState.build_from_stat(path.stat())
-    place = {"uri": uri, **asdict(state), "member_offset": None}
-    if stored is not None and _is_known(uri, path, state, stored):
-        return {**place, **_copy_probed_columns(stored)}
-    return {**place, **_probe_file(path)}
-
-
-def _is_known(uri: str, path: Path, state: FileState, stored: Any) -> bool:
-    """Return whether the file is the one that was probed for the stored video."""
-    if stored.uri is None:
-        return False
-    stored_state = FileState.build_from_video_row(stored)
-    if stored.uri == uri and state.matches(stored_state):
-        return True
-    # A file that could not be decoded is probed again: perhaps the machine was busy.
-    return stored.status != "undecodable" and has_content(path, state, stored_state, bytes(stored.content_sha256))
-
-
-def _inspect_object(uri: str, address: Address, stored: Any | None, settings: MediaSettings) -> dict[str, Any]:
-    now = ObjectStore(settings).fetch_state(address)
-    if stored is not None and stored.uri == uri and is_same_object(now, FileState.build_from_video_row(stored)):
+def _inspect_place(uri: str, place: MediaPlace, stored: Any | None, access: MediaAccess) -> dict[str, Any]:
+    now = access.fetch_state(place)
+    if stored is not None and stored.uri == uri and is_unchanged(place, now, stored):
         return {name: getattr(stored, name) for name in (*PLACE_COLUMNS, *PROBED_COLUMNS)}
-    with fetch_copy(address, now, settings) as copy:
-        place = {"uri": uri, **asdict(FileState(copy.size_bytes, None, None, None, now.etag)), "member_offset": None}
-        if stored is not None and stored.status != "undecodable" and stored.content_sha256 == copy.sha256:
-            return {**place, **_copy_probed_columns(stored)}
-        return {**place, **_probe_file(copy.path)}
-
-
-def _copy_probed_columns(stored: Any) -> dict[str, Any]:
-    return {name: getattr(stored, name) for name in PROBED_COLUMNS}
-
-
-def _probe_file(path: Path) -> dict[str, Any]:
-    probe = asdict(probe_video(path))
-    probe["content_sha256"] = bytes.fromhex(probe["content_sha256"])
-    return {name: probe[name] for name in PROBED_COLUMNS}
+    with hold_file(place, access.settings, now) as held:
+        state = asdict(replace(now, size_bytes=held.size_bytes))
+        columns = {"uri": uri, **state, "member_offset": held.member_offset}
+        # A file that could not be decoded is probed again: perhaps the machine was busy.
+        if stored is not None and stored.status != "undecodable" and stored.content_sha256 == held.sha256:
+            return {**columns, **{name: getattr(stored, name) for name in PROBED_COLUMNS}}
+        return {**columns, **asdict(probe_video(held.path)), "content_sha256": held.sha256}

@@ -1,11 +1,22 @@
-"""Every video as a file of this machine: where its address leads, and whether the ingested file is unchanged."""
+"""Every video as a file of this machine: where its address leads, in what state its file is, and its bytes.
+
+Remote files are copied into the media cache. Members of tar files and rows of Lance tables are neither unpacked nor
+copied to a disk: decoders, browsers and exports get the path of a file that only exists in memory, and open it like any
+other.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from assets.home.settings import read_settings
 from assets.media.address import (
@@ -16,28 +27,34 @@ from assets.media.address import (
     parse_address,
     parse_member_address,
 )
-from assets.media.cache import CachedCopy, MediaCache
+from assets.media.cache import ByteSource, MediaCache
 from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable
-from assets.media.file_state import FileState, IngestedFileChanged, require_ingested_file, require_regular_file
-from assets.media.lance_tables import TABLE_SUFFIX
-from assets.media.members import (
-    ContainerPlace,
-    MemoryFile,
-    fetch_container_state,
-    hold_member,
-    hold_range,
-    is_same_container,
-    read_range,
-)
+from assets.media.file_state import FileState, HeldFile
+from assets.media.lance_tables import TABLE_SUFFIX, fetch_table_state, read_row
+from assets.media.members import find_member, read_range
 from assets.media.settings import MediaSettings
-from assets.media.store import ObjectState, ObjectStore
+from assets.media.store import ObjectStore
 from assets.media.tar_index import Member
-
-_CHANGED = "the file has changed since it was ingested"
+from metrics_core.frames import compute_content_sha256
 
 
 class IngestedFileUnreadable(Exception):
     """Raised when the file of a video cannot be read, or is not the ingested one; the message has the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class MediaPlace:
+    """Where the bytes of a video are: `holder` is its file or object, or the tar file or Lance table that holds it;
+    `member` is the address inside that, None for a file or object of its own.
+    """
+
+    holder: Path | Address
+    member: MemberAddress | None = None
+
+    @property
+    def is_table_row(self) -> bool:
+        """Whether it is a row of a Lance table."""
+        return self.member is not None and self.member.scheme == "lance"
 
 
 def resolve_address(address: Address, settings: MediaSettings) -> Path | Address:
@@ -58,24 +75,52 @@ def resolve_address(address: Address, settings: MediaSettings) -> Path | Address
     return _require_file_in_root(Path(place), address.path)
 
 
-@contextmanager
-def fetch_copy(address: Address, expected: ObjectState, settings: MediaSettings) -> Iterator[CachedCopy]:
-    """Fetch an object of a store into the media cache and yield its copy, which stays during the block. expected: the
-    state of the object a moment ago. Raises MediaUnavailable, also where the object's state is another one after the
-    fetch.
+def fetch_state(place: MediaPlace, settings: MediaSettings) -> FileState:
+    """Return the present state of a video's file, or of the tar file or Lance table that holds it. Raises
+    MediaUnavailable, and OSError for a file of this machine.
     """
-    store = ObjectStore(settings)
-    cache = MediaCache(settings.cache_folder, settings.cache_bytes)
-    size = expected.size_bytes
-    with cache.add_copy(lambda write: store.fetch_bytes(address, size, write), _suffix(address), size) as copy:
-        if store.fetch_state(address) != expected:
-            raise MediaUnavailable("trouble", CHANGED_MEANWHILE)
-        yield copy
+    if place.is_table_row:
+        return fetch_table_state(place.holder, settings)
+    if isinstance(place.holder, Path):
+        return FileState.build_from_stat(place.holder.stat())
+    return ObjectStore(settings).fetch_state(place.holder)
 
 
-def is_same_object(now: ObjectState, stored: FileState) -> bool:
-    """Return whether an object has the size and etag that ingest stored; False where the store gives no etag."""
-    return now.etag is not None and (now.size_bytes, now.etag) == (stored.size_bytes, stored.etag)
+def is_unchanged(place: MediaPlace, now: FileState, video: Any) -> bool:
+    """Return whether the present state of a place shows that its bytes are those that ingest read there; False where a
+    server gives no etag. video: a row of table `video`, which has the state.
+    """
+    # The size of a tar file is not stored.
+    compared = now if place.member is None else replace(now, size_bytes=video.size_bytes)
+    return compared.matches(FileState.build_from_video_row(video))
+
+
+@contextmanager
+def hold_file(
+    place: MediaPlace, settings: MediaSettings, now: FileState | None = None, video: Any | None = None
+) -> Iterator[HeldFile]:
+    """Yield a video as a file of this machine, which others may be removing after the block. An object is fetched where
+    the media cache has no copy, and a member is read into memory.
+
+    now: the present state of the place, which the bytes must have; None where their hash decides. video: a row of table
+    `video` that the place is for, so that bytes known by their state are not read again. Raises MediaUnavailable, and
+    OSError for a file of this machine.
+    """
+    if place.member is not None:
+        with _hold_member(place, place.member, settings, now, video) as held:
+            yield held
+        return
+    now = now or fetch_state(place, settings)
+    known = bytes(video.content_sha256) if video is not None and is_unchanged(place, now, video) else None
+    if isinstance(place.holder, Path):
+        sha256 = known or bytes.fromhex(compute_content_sha256(place.holder))
+        yield HeldFile(place.holder, sha256, now.size_bytes or 0)
+        return
+    cache, suffix = MediaCache(settings.cache_folder, settings.cache_bytes), PurePosixPath(place.holder.path).suffix
+    with ExitStack() as stack:
+        copy = None if known is None else stack.enter_context(cache.hold_copy(known, suffix))
+        read = partial(ObjectStore(settings).fetch, place.holder, expected=now)
+        yield copy or stack.enter_context(cache.add_copy(read, suffix, now.size_bytes))
 
 
 @contextmanager
@@ -88,14 +133,26 @@ def hold_ingested_file(video: Any) -> Iterator[Path]:
     Raises:
         IngestedFileUnreadable: the file is gone, out of reach, or another one.
     """
-    try:
-        with _hold_file(video) as path:
-            yield path
-    except IngestedFileChanged as other:
-        raise IngestedFileUnreadable(_with_remedy(str(other), video)) from None
-    except MediaUnavailable as error:
-        reason = str(error) if error.kind == "trouble" else _with_remedy(str(error), video)
-        raise IngestedFileUnreadable(reason) from None
+    with ExitStack() as stack:
+        try:
+            settings = read_settings(MediaSettings)
+            place = _find_ingested_place(video.uri, settings)
+            is_local = place.member is None and isinstance(place.holder, Path)
+            now = fetch_state(place, settings) if is_local else None
+            held = stack.enter_context(hold_file(place, settings, now, video))
+            if held.sha256 != bytes(video.content_sha256):
+                raise MediaUnavailable("unusable", "the file has changed since it was ingested")
+        except (MediaUnavailable, OSError) as error:
+            raise _explain_unreadable(error, video) from None
+        yield held.path
+        # Minutes may have passed: what was read must not come from a file changed meanwhile.
+        if is_local:
+            try:
+                is_still = FileState.build_from_stat(held.path.lstat()) == now
+            except OSError:
+                is_still = False  # gone, or out of reach: what was read cannot be trusted either
+            if not is_still:
+                raise _explain_unreadable(MediaUnavailable("unusable", "the file changed while it was read"), video)
 
 
 def read_ingested_part(video: Any, start: int, size_bytes: int) -> bytes | None:
@@ -105,114 +162,51 @@ def read_ingested_part(video: Any, start: int, size_bytes: int) -> bytes | None:
     """
     if video.member_offset is None:
         return None
-    settings, blocks, address = read_settings(MediaSettings), list[bytes](), parse_member_address(video.uri)
+    settings, blocks = read_settings(MediaSettings), list[bytes]()
     try:
-        place = _resolve_container(address, settings)
-        read_range(place, Member(video.member_offset + start, size_bytes), settings, blocks.append)
+        place = _find_ingested_place(video.uri, settings)
+        read_range(place.holder, Member(video.member_offset + start, size_bytes), settings, blocks.append)
         # Asked afterwards, so that it holds for the bytes.
-        now = fetch_container_state(address, place, settings)
-        is_same = is_same_container(place, now, FileState.build_from_video_row(video))
-    except (MediaUnavailable, IngestedFileChanged, OSError):
+        is_same = is_unchanged(place, fetch_state(place, settings), video)
+    except (MediaUnavailable, OSError):
         return None
     return b"".join(blocks) if is_same else None
 
 
-def _with_remedy(reason: str, video: Any) -> str:
-    return f"{reason}: put the file back or ingest the folder of video {video.key} again"
+def _explain_unreadable(error: MediaUnavailable | OSError, video: Any) -> IngestedFileUnreadable:
+    if isinstance(error, MediaUnavailable) and error.kind == "trouble":
+        return IngestedFileUnreadable(str(error))
+    reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+    return IngestedFileUnreadable(f"{reason}: put the file back or ingest the folder of video {video.key} again")
 
 
-@contextmanager
-def _hold_file(video: Any) -> Iterator[Path]:
-    stored, content = FileState.build_from_video_row(video), bytes(video.content_sha256)
-    if not is_address(video.uri):
-        with _hold_unchanged_file(Path(video.uri), stored, content) as path:
-            yield path
-        return
-    settings = read_settings(MediaSettings)
-    if is_member_address(video.uri):
-        with _hold_ingested_member(parse_member_address(video.uri), video, content, settings) as copy:
-            yield copy.path
-        return
-    place = resolve_address(parse_address(video.uri), settings)
-    opened = (
-        _hold_unchanged_file(place, stored, content)
-        if isinstance(place, Path)
-        else _hold_copy(place, stored, content, settings)
-    )
-    with opened as path:
-        yield path
-
-
-@contextmanager
-def _hold_unchanged_file(path: Path, stored: FileState, content: bytes) -> Iterator[Path]:
-    state = require_ingested_file(str(path), stored, content)
-    yield path
-    # Minutes may have passed: what was read must not come from a file changed meanwhile.
-    try:
-        is_still = FileState.build_from_stat(path.lstat()) == state
-    except OSError:
-        is_still = False  # gone, or out of reach: what was read cannot be trusted either
-    if not is_still:
-        raise IngestedFileChanged("the file changed while it was read")
-
-
-@contextmanager
-def _hold_copy(address: Address, stored: FileState, content: bytes, settings: MediaSettings) -> Iterator[Path]:
-    now = ObjectStore(settings).fetch_state(address)
-    if is_same_object(now, stored):
-        cache = MediaCache(settings.cache_folder, settings.cache_bytes)
-        with cache.hold_copy(content, _suffix(address)) as path:
-            if path is not None:
-                yield path
-                return
-    with fetch_copy(address, now, settings) as copy:
-        if copy.sha256 != content:
-            raise IngestedFileChanged(_CHANGED)
-        yield copy.path
-
-
-@contextmanager
-def _hold_ingested_member(
-    address: MemberAddress, video: Any, content: bytes, settings: MediaSettings
-) -> Iterator[MemoryFile]:
-    """Yield the member with the ingested content. A rewritten tar file may have it at another place."""
-    place = _resolve_container(address, settings)
-    with ExitStack() as stack:
-        try:
-            copy = _find_ingested_copy(place, video, content, settings, stack)
-            if copy is None:
-                copy = stack.enter_context(hold_member(address, place, settings))
-        except OSError as error:
-            raise IngestedFileChanged((error.strerror or str(error)).lower()) from error
-        if copy.sha256 != content:
-            raise IngestedFileChanged(_CHANGED)
-        yield copy
-
-
-def _resolve_container(address: MemberAddress, settings: MediaSettings) -> ContainerPlace:
-    container = address.container
-    place = resolve_address(parse_address(container), settings) if is_address(container) else Path(container)
-    if isinstance(place, Path) and address.scheme == "tar":
-        # Reading a pipe would never end.
-        require_regular_file(place)
+def _find_ingested_place(uri: str, settings: MediaSettings) -> MediaPlace:
+    """Return where the stored address of a video leads. Raises MediaUnavailable for a path that is not that of a
+    regular file any more, and OSError.
+    """
+    member = parse_member_address(uri) if is_member_address(uri) else None
+    text = uri if member is None else member.container
+    place = MediaPlace(resolve_address(parse_address(text), settings) if is_address(text) else Path(text), member)
+    if isinstance(place.holder, Path) and not place.is_table_row:
+        _require_regular_file(place.holder)
     return place
 
 
-def _find_ingested_copy(
-    place: ContainerPlace, video: Any, content: bytes, settings: MediaSettings, stack: ExitStack
-) -> MemoryFile | None:
-    """Return what lies where ingest read the member, held by the stack, if it is the content; else None."""
-    if video.member_offset is None:
-        return None
-    with ExitStack() as attempt:
-        try:
-            copy = attempt.enter_context(hold_range(place, Member(video.member_offset, video.size_bytes), settings))
-        except MediaUnavailable:
-            return None  # the tar file is shorter now, or out of reach, which its headers will show
-        if copy.sha256 != content:
-            return None
-        stack.push(attempt.pop_all())
-        return copy
+def _require_regular_file(path: Path) -> None:
+    """Raise MediaUnavailable where a path that ingest stored leads elsewhere now, or to no regular file: reading a pipe
+    would never end.
+    """
+    try:
+        # Ingest stores paths without links, so a link on this path was made later and may lead anywhere.
+        target = path.resolve(strict=True)
+    except RuntimeError:  # how pathlib before Python 3.13 reports links in a circle
+        raise MediaUnavailable(
+            "unusable", "the path leads nowhere, through a link made since it was ingested"
+        ) from None
+    if target != path:
+        raise MediaUnavailable("unusable", f"the path leads to {target} through a link made since it was ingested")
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise MediaUnavailable("unusable", "it is not a regular file any more")
 
 
 def _require_file_in_root(root: Path, relative: str) -> Path:
@@ -230,5 +224,72 @@ def _require_file_in_root(root: Path, relative: str) -> Path:
     raise MediaUnavailable("missing", "there is no such file below the media root")
 
 
-def _suffix(address: Address) -> str:
-    return PurePosixPath(address.path).suffix
+@contextmanager
+def _hold_member(
+    place: MediaPlace, address: MemberAddress, settings: MediaSettings, now: FileState | None, video: Any | None
+) -> Iterator[HeldFile]:
+    with ExitStack() as stack:
+        held = None if video is None else _hold_known_member(place, settings, video, stack)
+        if held is None and place.is_table_row:
+
+            def read_blocks(write: Any) -> None:
+                for block in read_row(place.holder, address.name, settings):
+                    write(block)
+
+            held = stack.enter_context(_hold_bytes(read_blocks, None))
+        elif held is None:
+            state = now or fetch_state(place, settings)
+            member = find_member(place.holder, state, address.name, settings)
+            read = partial(read_range, place.holder, member, settings, etag=state.etag)
+            held = stack.enter_context(_hold_bytes(read, member.offset))
+        # A store has sent the bytes of an etag, or an error.
+        if now is not None and (place.is_table_row or now.etag is None) and fetch_state(place, settings) != now:
+            raise MediaUnavailable("trouble", CHANGED_MEANWHILE)
+        yield held
+
+
+def _hold_known_member(place: MediaPlace, settings: MediaSettings, video: Any, stack: ExitStack) -> HeldFile | None:
+    """Return what lies where ingest read a member of a tar file, held by the stack, if it is the content; else None. A
+    rewritten tar file may have it at another place.
+    """
+    if video.member_offset is None:
+        return None
+    member = Member(video.member_offset, video.size_bytes)
+    with ExitStack() as attempt:
+        try:
+            read = partial(read_range, place.holder, member, settings)
+            held = attempt.enter_context(_hold_bytes(read, member.offset))
+        except MediaUnavailable:
+            return None  # the tar file is shorter now, or out of reach, which its headers will show
+        if held.sha256 != bytes(video.content_sha256):
+            return None
+        stack.push(attempt.pop_all())
+        return held
+
+
+@contextmanager
+def _hold_bytes(read: ByteSource, member_offset: int | None) -> Iterator[HeldFile]:
+    """Yield the bytes that `read` hands over, as a file in memory that is gone after the block."""
+    digest = hashlib.sha256()
+    with _open_memory_file() as (path, file):
+
+        def write(block: bytes) -> None:
+            digest.update(block)
+            file.write(block)
+
+        read(write)
+        file.flush()
+        yield HeldFile(path, digest.digest(), file.tell(), member_offset)
+
+
+@contextmanager
+def _open_memory_file() -> Iterator[tuple[Path, BinaryIO]]:
+    """Yield a new file without a name in any folder, and a path that leads to it."""
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("reelsieve"), "wb") as file:
+            # Of this process, since the decoding worker and others open it too.
+            yield Path(f"/proc/{os.getpid()}/fd/{file.fileno()}"), file
+        return
+    # Systems other than Linux have no such files.
+    with tempfile.NamedTemporaryFile() as named:
+        yield Path(named.name), cast(BinaryIO, named.file)

@@ -53,7 +53,7 @@ def fetch_table_state(place: Path | Address, settings: MediaSettings) -> FileSta
     """Return the present version of a Lance table, as the etag of a state without times. Raises MediaUnavailable where
     the table cannot be opened.
     """
-    return FileState(0, None, None, None, _format_version(open_table(place, settings)))
+    return FileState(None, etag=_format_version(open_table(place, settings)))
 
 
 def read_row(place: Path | Address, name: str, settings: MediaSettings) -> Iterator[bytes]:

@@ -10,14 +10,15 @@ import math
 import os
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from assets.media.address import Address
 from assets.media.errors import CHANGED_MEANWHILE, MediaUnavailable, explain_store_error
+from assets.media.file_state import FileState
 from assets.media.private_networks import Networks, make_socket_factory
 from assets.media.settings import MediaSettings
+from assets.media.tar_index import Member
 
 # Bytes that must arrive within `media_patience_s`; except for web servers also the bytes of one request.
 BLOCK_BYTES = 1 << 20
@@ -32,16 +33,6 @@ _OTHER_BYTES = "the server sent other bytes than it was asked for: try again lat
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectState:
-    """The size and etag of an object in a store. The etag is the store's mark of the object's bytes. Either is None
-    where the store does not give it; an etag that does not change with every byte is None too.
-    """
-
-    size_bytes: int | None
-    etag: str | None
-
-
 class ObjectStore:
     """The client for objects behind URLs of S3, Google and HTTP servers, on public machines and in the private networks
     that the settings allow. A store may take `media_patience_s` seconds to answer a request, and as long for each MiB
@@ -51,9 +42,10 @@ class ObjectStore:
     def __init__(self, settings: MediaSettings) -> None:
         self._allowed, self._patience = settings.media_private_networks, settings.media_patience_s
 
-    def fetch_state(self, address: Address) -> ObjectState:
-        """Ask the store for the present size and etag of an object. Raises MediaUnavailable, also for a folder and for
-        a store that is too slow.
+    def fetch_state(self, address: Address) -> FileState:
+        """Ask the store for the present size and etag of an object. Either is None where the store does not give it; an
+        etag that does not change with every byte is None too. Raises MediaUnavailable, also for a folder and for a
+        store that is too slow.
         """
         system = self._open_file_system(address)
         info = self._wait_for_answer(
@@ -63,38 +55,31 @@ class ObjectStore:
             raise MediaUnavailable("missing", "there is no object of this name, only a folder")
         # Google's etag also changes with an object's metadata; its MD5 is that of the bytes.
         etag = info.get("md5Hash") or info.get("ETag") or info.get("etag")
-        return ObjectState(info.get("size"), _drop_weak(etag))
+        return FileState(info.get("size"), etag=_drop_weak(etag))
 
-    def fetch_bytes(self, address: Address, size_bytes: int | None, write: Callable[[bytes], object]) -> None:
-        """Fetch the object and pass its bytes to `write` in order, in blocks. size_bytes: as `fetch_state` gave it; a
-        web server may give None. Raises MediaUnavailable, also for a store that is too slow, and the errors of `write`.
-        The time that `write` takes does not count.
-        """
-        ends = math.inf if size_bytes is not None else time.monotonic() + LONGEST_UNANNOUNCED_S
-        self._pass_blocks(address, _read_blocks(self._open_file_system(address), address, size_bytes), write, ends)
-
-    def fetch_range(
-        self,
-        address: Address,
-        start: int,
-        size_bytes: int,
-        write: Callable[[bytes], object],
-        etag: str | None = None,
+    def fetch(
+        self, address: Address, write: Callable[[bytes], object], expected: FileState, part: Member | None = None
     ) -> None:
-        """Fetch `size_bytes` bytes of the object from byte `start` on, and pass them to `write` in order, in blocks.
-        etag: that of the object that is meant; None for the present one. Raises MediaUnavailable, also for another
-        etag, for a store that is too slow, that ignores ranges, or that sends other bytes than it was asked for; and
-        the errors of `write`.
+        """Fetch an object, or only a part of it, and pass the bytes to `write` in order, in blocks. The time that
+        `write` takes does not count.
+
+        expected: the state that `fetch_state` gave; of a part only the etag counts, where there is one. Raises
+        MediaUnavailable, also for another state than expected, for a store that is too slow, that ignores ranges, or
+        that sends other bytes than it was asked for; and the errors of `write`.
         """
-        if size_bytes == 0:
+        if part is not None and part.size_bytes == 0:
             return  # no range has no bytes
         seen: set[str | None] = set()
-        blocks = _read_range(self._open_file_system(address), address, start, size_bytes, seen)
-        self._pass_blocks(address, blocks, write, math.inf)
-        if etag is None or seen == {etag}:
+        blocks = _read_blocks(self._open_file_system(address), address, expected.size_bytes, part, seen)
+        is_bounded = part is not None or expected.size_bytes is not None
+        self._pass_blocks(address, blocks, write, math.inf if is_bounded else time.monotonic() + LONGEST_UNANNOUNCED_S)
+        is_any_meant = part is not None and expected.etag is None
+        if is_any_meant or (expected.etag is not None and seen == {expected.etag}):
             return
         # An answer without an etag shows nothing, so the store is asked again.
-        if seen - {etag, None} or self.fetch_state(address).etag != etag:
+        now = self.fetch_state(address)
+        is_other = expected.etag is not None and seen - {expected.etag, None}
+        if is_other or now.etag != expected.etag or (part is None and now.size_bytes != expected.size_bytes):
             raise MediaUnavailable("trouble", CHANGED_MEANWHILE)
 
     def _pass_blocks(
@@ -151,29 +136,6 @@ class ObjectStore:
             raise explain_store_error(address, error) from None
 
 
-async def _read_blocks(system: Any, address: Address, size_bytes: int | None) -> AsyncGenerator[bytes, None]:
-    """Yield the object's bytes as they come. A web server is asked once, since not every one knows ranges."""
-    if address.scheme not in _WEB:
-        for start in range(0, size_bytes or 0, BLOCK_BYTES):
-            yield await system._cat_file(
-                _format_name(address), start=start, end=min(start + BLOCK_BYTES, size_bytes or 0)
-            )
-        return
-    from aiohttp import ClientResponseError
-
-    file = await system.open_async(_format_name(address), size=size_bytes or 0)
-    try:
-        block = await file.read(BLOCK_BYTES)
-        # Other good statuses come with a part of the file, or with none of it.
-        if file.r.status != 200:
-            raise ClientResponseError(file.r.request_info, (), status=file.r.status)
-        while block:
-            yield block
-            block = await file.read(BLOCK_BYTES)
-    finally:
-        await file.close()
-
-
 def _drop_weak(etag: str | None) -> str | None:
     """Return an etag; None for a weak one, which stays the same where the bytes change and the meaning does not."""
     return None if not etag or etag.startswith("W/") else etag
@@ -200,42 +162,51 @@ async def _read_google_range(system: Any, address: Address, begin: int, stop: in
     return block
 
 
-async def _read_range(
-    system: Any, address: Address, start: int, size_bytes: int, seen: set[str | None]
+async def _read_blocks(
+    system: Any, address: Address, size_bytes: int | None, part: Member | None, seen: set[str | None]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield `size_bytes` bytes of an object from byte `start` on; no more are read, whatever the server sends. seen:
-    gets the etags of the answers, None for an answer without one.
+    """Yield the bytes of an object of this size, or of a part of it, as they come. Of a part no more are read than it
+    has, whatever the server sends. seen: gets the etags of the answers, None for an answer without one.
     """
-    end = start + size_bytes
-    if address.scheme not in _WEB:
-        for begin in range(start, end, BLOCK_BYTES):
-            stop = min(begin + BLOCK_BYTES, end)
-            read = _read_s3_range if address.scheme == "s3" else _read_google_range
-            block = await read(system, address, begin, stop, seen)
-            if len(block) != stop - begin:
-                raise MediaUnavailable("trouble", _OTHER_BYTES)
+    if address.scheme in _WEB:
+        async for block in _read_web_blocks(system, address, part, seen):
             yield block
         return
+    start, length = part or (0, size_bytes or 0)
+    read = _read_s3_range if address.scheme == "s3" else _read_google_range
+    for begin in range(start, start + length, BLOCK_BYTES):
+        stop = min(begin + BLOCK_BYTES, start + length)
+        block = await read(system, address, begin, stop, seen)
+        if len(block) != stop - begin:
+            raise MediaUnavailable("trouble", _OTHER_BYTES)
+        yield block
+
+
+async def _read_web_blocks(
+    system: Any, address: Address, part: Member | None, seen: set[str | None]
+) -> AsyncGenerator[bytes, None]:
+    """Yield the same from one request. For a whole file no range is asked for, since not every server knows them."""
     from aiohttp import ClientResponseError
 
+    asked = f"bytes {part.offset}-{part.offset + part.size_bytes - 1}" if part else ""
     session = await system.set_session()
-    async with session.get(
-        system.encode_url(_format_name(address)), headers={"Range": f"bytes={start}-{end - 1}"}
-    ) as answer:
-        if answer.status == 200:
+    headers = {"Range": asked.replace(" ", "=")} if part else {}
+    async with session.get(system.encode_url(str(address)), headers=headers) as answer:
+        if part and answer.status == 200:
             raise MediaUnavailable("trouble", _NO_RANGES)
-        if answer.status != 206:
+        # Other good statuses come with another part of the file, or with none of it.
+        if answer.status != (206 if part else 200):
             raise ClientResponseError(answer.request_info, (), status=answer.status)
-        if not answer.headers.get("Content-Range", "").startswith(f"bytes {start}-{end - 1}/"):
+        if part and not answer.headers.get("Content-Range", "").startswith(f"{asked}/"):
             raise MediaUnavailable("trouble", _OTHER_BYTES)
         seen.add(_drop_weak(answer.headers.get("ETag")))
         n_read = 0
         while block := await answer.content.read(BLOCK_BYTES):
             n_read += len(block)
-            if n_read > size_bytes:
+            if part and n_read > part.size_bytes:
                 break
             yield block
-        if n_read != size_bytes:
+        if part and n_read != part.size_bytes:
             raise MediaUnavailable("trouble", _OTHER_BYTES)
 
 

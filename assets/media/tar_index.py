@@ -6,7 +6,7 @@ import re
 import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import IO, NamedTuple, Protocol, cast
+from typing import IO, NamedTuple, cast
 
 from assets.media.errors import MediaUnavailable
 
@@ -27,19 +27,6 @@ _TOO_LARGE = f"the member is larger than {MAX_MEMBER_BYTES / 2**30:g} GiB: give 
 
 # What Python raises for a damaged tar file.
 TAR_ERRORS = (tarfile.TarError, EOFError, IndexError, ValueError, OverflowError, RecursionError)
-
-
-class SeekableFile(Protocol):
-    """A file that is read at any place."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return the next bytes, at most `size`; b"" at the end."""
-
-    def seek(self, place: int, /) -> int:
-        """Go to a place, counted in bytes from the beginning, and return it."""
-
-    def tell(self) -> int:
-        """Return the present place."""
 
 
 class Member(NamedTuple):
@@ -77,7 +64,7 @@ class TarIndex:
         raise MediaUnavailable("missing", "the tar file has no member of this name: correct the name, or pack the file")
 
 
-def read_tar_index(file: SeekableFile, size_bytes: int) -> TarIndex:
+def read_tar_index(file: IO[bytes], size_bytes: int) -> TarIndex:
     """Read the headers of a tar file of `size_bytes` bytes, without the contents of its members, and return what it
     holds. Damage is no error: the members before it are returned. Raises the errors of `file`.
     """
@@ -157,7 +144,7 @@ def _find_broken_header(file: _BoundedFile, place: int) -> str | None:
 class _BoundedFile:
     """A file of which no more than the headers of a member are read, whatever they state."""
 
-    def __init__(self, file: SeekableFile) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self.seek, self.tell = file.seek, file.tell
         self.allow_next_header()

@@ -22,7 +22,8 @@ from assets.ingest.rows import DIMENSIONS, CaptionRow, KeypointRow, QARow, RawRo
 from assets.ingest.validate import validate_row
 from assets.ingest.video_columns import resolve_container
 from assets.media.address import AddressRefused, MemberAddress, is_address, is_member_address, parse_member_address
-from assets.media.members import fetch_tar_state, load_tar_index
+from assets.media.file_state import FileState
+from assets.media.members import load_tar_index
 from assets.media.settings import MediaSettings
 from assets.planning.unstored_samples import build_unstored_inputs
 from db.manifest.datasets import Dataset
@@ -241,5 +242,5 @@ def _measure_member_size(folder: Path, address: MemberAddress) -> int:
         return 0
     settings = read_settings(MediaSettings)
     tar = resolve_container(folder, address, settings)
-    members = load_tar_index(tar, fetch_tar_state(tar, settings), settings).members
+    members = load_tar_index(tar, FileState.build_from_stat(tar.stat()), settings).members
     return members[address.name].size_bytes if address.name in members else 0

@@ -112,7 +112,7 @@ class DecodingWorker:
             if "not_a_video" in answer:
                 raise NotAVideo(path, answer["not_a_video"])
             facts = answer.get("facts") or {**UNKNOWN_FIELDS, "status": "undecodable", "error": answer["unexpected"]}
-        return VideoProbe(**facts, content_sha256=compute_content_sha256(path))
+        return VideoProbe(**facts)
 
     def measure_video(self, path: Path, *, with_models: bool = False, timeout_s: float = 60.0) -> VideoMeasurement:
         """Return the facts about a video, measured in the child process on all frames that decode. with_models: whether

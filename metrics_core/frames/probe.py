@@ -40,9 +40,8 @@ UNKNOWN_FIELDS: dict[str, object] = dict.fromkeys(("duration_s", "fps", "n_frame
 
 
 def collect_probe_fields(path: Path) -> dict[str, object]:
-    """Check a video file, and return facts, status and error by name: the fields of `VideoProbe` except
-    `content_sha256`. A file that cannot be decoded has the status "undecodable"; one without a video stream raises
-    NotAVideo.
+    """Check a video file, and return facts, status and error by name: the fields of `VideoProbe`. A file that cannot
+    be decoded has the status "undecodable"; one without a video stream raises NotAVideo.
 
     An unknown fact is None. Every packet is read, so counts and duration are exact. The first 300 packets are decoded,
     and of the rest at most one key frame per second. ``damaged`` means: a packet does not decode, a picture is broken,
@@ -220,7 +219,7 @@ class _PacketScan:
         return self.stream.codec_context.codec.canonical_name
 
     def build_fields(self) -> dict[str, object]:
-        """Return the fields of `VideoProbe` by name, without `content_sha256`."""
+        """Return the fields of `VideoProbe` by name."""
         if not self.shown_s:
             return {
                 **UNKNOWN_FIELDS,

@@ -85,7 +85,6 @@ class VideoProbe:
         n_frames: number of frames to show, without frames of the fully decoded part that fail to decode.
         width, height: in stored pixels after rotation.
         codec: name of the codec, such as ``h264`` or ``av1``.
-        content_sha256: hash of the file's bytes, in hexadecimal.
         status: ``ok``; ``damaged``: some frames are missing or broken, or the file breaks off; ``undecodable``: the
             first frame cannot be decoded, or the decoder crashed or ran out of time.
         error: the fault and its place in seconds; None when ok.
@@ -97,6 +96,5 @@ class VideoProbe:
     width: int | None
     height: int | None
     codec: str | None
-    content_sha256: str
     status: Literal["ok", "damaged", "undecodable"]
     error: str | None

@@ -37,8 +37,8 @@ def giving(content: bytes) -> Callable[[Callable[[bytes], object]], None]:
 
 
 def has(cache: MediaCache, content: bytes) -> bool:
-    with cache.hold_copy(hashlib.sha256(content).digest(), ".mp4") as path:
-        return path is not None
+    with cache.hold_copy(hashlib.sha256(content).digest(), ".mp4") as copy:
+        return copy is not None
 
 
 def aged(path: Path, seconds: int) -> None:
@@ -50,7 +50,7 @@ def blocks(n: int) -> list[bytes]:
 
 
 def names(cache: MediaCache) -> set[str]:
-    return {path.name for path in cache.folder.iterdir()} - {"lock"}
+    return {path.name for path in cache.folder.iterdir()}
 
 
 @pytest.mark.parametrize("size", [None, 10 * KB])
@@ -70,12 +70,13 @@ def test_a_copy_in_use_stays(tmp_path: Path) -> None:
     cache = MediaCache(tmp_path, 20 * KB)
     first, second, third, _ = blocks(4)
     aged(fill(cache, first, size=10 * KB), 50)
-    with cache.hold_copy(hashlib.sha256(first).digest(), ".mp4") as path:
-        assert path is not None
-        aged(path, 100)
+    with cache.hold_copy(hashlib.sha256(first).digest(), ".mp4") as copy:
+        assert copy is not None
+        assert copy.size_bytes == 10 * KB
+        aged(copy.path, 100)
         aged(fill(cache, second, size=10 * KB), 10)
         fill(cache, third, size=10 * KB)
-        assert path.read_bytes() == first
+        assert copy.path.read_bytes() == first
         assert not has(cache, second)
 
 
@@ -184,15 +185,14 @@ cache, seed = MediaCache(Path(sys.argv[1]), 40_000), int(sys.argv[2])
 numbers = random.Random(seed)
 for _ in range(150):
     content = bytes([numbers.randrange(12)]) * 10_000
-    with cache.hold_copy(hashlib.sha256(content).digest(), ".mp4") as path:
-        if path is not None:
-            assert path.read_bytes() == content
+    with cache.hold_copy(hashlib.sha256(content).digest(), ".mp4") as copy:
+        if copy is not None:
+            assert copy.path.read_bytes() == content
             continue
     with cache.add_copy(lambda write: (write(content[:3_000]), write(content[3_000:])), ".mp4", 10_000) as copy:
         assert copy.path.read_bytes() == content
-    files = [path for path in cache.folder.iterdir() if path.name != "lock"]
     total = 0
-    for path in files:
+    for path in cache.folder.iterdir():
         try:
             total += path.stat().st_size
         except FileNotFoundError:

@@ -7,15 +7,17 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import VideoRow
 from assets.ingest.video_columns import inspect_video
-from assets.media.file_state import FileState, IngestedFileChanged, require_ingested_file
+from assets.media.file_state import FileState
+from assets.media.files import IngestedFileUnreadable, hold_ingested_file
 
 CONTENT = b"as it was ingested"
 
@@ -28,8 +30,15 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def check(path: Path, stored: FileState) -> FileState:
-    return require_ingested_file(str(path), stored, hashlib.sha256(CONTENT).digest())
+def stored(path: Path, sha256: bytes = hashlib.sha256(CONTENT).digest()) -> SimpleNamespace:
+    """The row of the file as it is now."""
+    state = FileState.build_from_stat(path.stat())
+    return SimpleNamespace(key="v", uri=str(path), content_sha256=sha256, member_offset=None, **asdict(state))
+
+
+def check(video: SimpleNamespace) -> None:
+    with hold_ingested_file(video) as path:
+        assert path == Path(video.uri)
 
 
 def with_times_of(path: Path, stat: os.stat_result) -> None:
@@ -37,10 +46,14 @@ def with_times_of(path: Path, stat: os.stat_result) -> None:
 
 
 def test_an_untouched_file_is_not_read(file: Path) -> None:
-    state = FileState.build_from_stat(file.stat())
-    assert require_ingested_file(str(file), state, b"another hash") == state
-    unknown = replace(state, ctime_ns=None, inode=None)
-    assert require_ingested_file(str(file), unknown, b"another hash") == state
+    check(stored(file, b"another hash"))
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(file: Path) -> None:
+    for change in (touched, Path.unlink):
+        changed = pytest.raises(IngestedFileUnreadable, match="the file changed while it was read: put the file back")
+        with changed, hold_ingested_file(stored(file)) as path:
+            change(path)
 
 
 def copied(path: Path) -> None:
@@ -57,9 +70,10 @@ def touched(path: Path) -> None:
 
 @pytest.mark.parametrize("change", [copied, linked_twice, touched])
 def test_the_content_decides_where_only_the_state_differs(file: Path, change: Callable[[Path], None]) -> None:
-    before = FileState.build_from_stat(file.stat())
+    video = stored(file)
     change(file)
-    assert check(file, before) == FileState.build_from_stat(file.stat()) != before
+    assert vars(stored(file)) != vars(video)
+    check(video)
 
 
 def written_over(path: Path) -> None:
@@ -81,10 +95,10 @@ def longer(path: Path) -> None:
 
 @pytest.mark.parametrize("change", [written_over, replaced, longer])
 def test_another_content_is_noticed(file: Path, change: Callable[[Path], None]) -> None:
-    before = FileState.build_from_stat(file.stat())
+    video = stored(file)
     change(file)
-    with pytest.raises(IngestedFileChanged, match="the file has changed since it was ingested"):
-        check(file, before)
+    with pytest.raises(IngestedFileUnreadable, match="the file has changed since it was ingested"):
+        check(video)
 
 
 def moved_behind_a_link(path: Path) -> None:
@@ -120,10 +134,10 @@ def pipe(path: Path) -> None:
 def test_what_is_no_file_of_the_folder_any_more_is_refused(
     file: Path, change: Callable[[Path], None], reason: str
 ) -> None:
-    before = FileState.build_from_stat(file.stat())
+    video = stored(file)
     change(file)
-    with pytest.raises(IngestedFileChanged, match=reason):
-        check(file, before)
+    with pytest.raises(IngestedFileUnreadable, match=reason):
+        check(video)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a regular file that nobody can read from its beginning")

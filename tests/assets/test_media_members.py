@@ -30,6 +30,7 @@ from assets.media.address import (
 )
 from assets.media.errors import MediaUnavailable
 from assets.media.files import IngestedFileUnreadable, hold_ingested_file, read_ingested_part
+from assets.media.members import read_range
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectStore
 from assets.media.tar_index import Member, TarIndex, read_tar_index
@@ -566,7 +567,7 @@ def test_an_empty_member_is_no_video_wherever_it_is(server: WebServer, tmp_path:
     rejects = [look(tmp_path, f"tar://{tar}#0.avi") for tar in ("s.tar", f"{server.url}/s.tar")]
     assert [reject.code for reject in rejects if isinstance(reject, Reject)] == ["not_a_video"] * 2
     asked = len(server.asked)
-    ObjectStore(read_settings(MediaSettings)).fetch_range(parse_address(f"{server.url}/s.tar"), 512, 0, pytest.fail)
+    read_range(parse_address(f"{server.url}/s.tar"), Member(512, 0), read_settings(MediaSettings), pytest.fail)
     assert len(server.asked) == asked
 
 
@@ -580,7 +581,7 @@ def test_tar_files_are_forgotten_by_number_and_members(
     for name in ("a", "b", "a", "b", "c"):
         server.pages[f"/{name}.tar"] = Page(body, headers={"ETag": '"one"'}, ranges="honest")
         address = parse_address(f"{server.url}/{name}.tar")
-        state = members.fetch_tar_state(address, settings)
+        state = ObjectStore(settings).fetch_state(address)
         asked = len(server.asked)
         assert list(members.load_tar_index(address, state, settings).members) == ["0.avi", "1.avi"]
         read.append(len(server.asked) - asked)
@@ -667,14 +668,14 @@ def test_bytes_of_another_object_than_was_asked_for_are_refused(
     server: WebServer, packed: Path, stated: str | None
 ) -> None:
     server.pages["/s.tar"] = Page(packed.read_bytes(), headers={"ETag": stated} if stated else {}, ranges="honest")
-    whole, address = ObjectStore(read_settings(MediaSettings)), parse_address(f"{server.url}/s.tar")
+    settings, address = read_settings(MediaSettings), parse_address(f"{server.url}/s.tar")
     blocks: list[bytes] = []
     if stated == '"one"':
-        whole.fetch_range(address, 512, 100, blocks.append, '"one"')
+        read_range(address, Member(512, 100), settings, blocks.append, '"one"')
         assert (b"".join(blocks), len(server.asked)) == (packed.read_bytes()[512:612], 1), "the answer has the etag"
         return
     with pytest.raises(MediaUnavailable, match="changed"):
-        whole.fetch_range(address, 512, 100, blocks.append, '"one"')
+        read_range(address, Member(512, 100), settings, blocks.append, '"one"')
 
 
 def test_a_store_is_asked_once_for_a_tar_file_and_once_for_each_member(
@@ -710,12 +711,12 @@ def test_no_more_is_read_of_an_s3_server_that_ignores_ranges(
     store._make_file_system.cache_clear()
     # A client that reads all of it sees that it breaks off.
     server.pages["/bucket/s.tar"] = Page(packed.read_bytes() + bytes(1 << 20), announced=1 << 40)
-    whole = ObjectStore(read_settings(MediaSettings))
+    settings, address = read_settings(MediaSettings), parse_address("s3://bucket/s.tar")
     with pytest.raises(MediaUnavailable, match="the server sent other bytes than it was asked for"):
-        whole.fetch_range(parse_address("s3://bucket/s.tar"), 512, 1000, pytest.fail)
+        read_range(address, Member(512, 1000), settings, pytest.fail)
     server.pages["/bucket/s.tar"] = Page(packed.read_bytes(), ranges="honest")
     blocks: list[bytes] = []
-    whole.fetch_range(parse_address("s3://bucket/s.tar"), 512, 1000, blocks.append)
+    read_range(address, Member(512, 1000), settings, blocks.append)
     assert b"".join(blocks) == packed.read_bytes()[512:1512]
     store._make_file_system.cache_clear()
 
