@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import replace
 from pathlib import Path
 
 from assets.ingest.manifest import Manifest
-from assets.media.address import find_local_path
+from assets.media.address import is_address, is_member_address, parse_member_address
 from assets.media.file_state import FileState
 from db.manifest.store import IngestedTable, IngestStore
 
@@ -67,15 +66,13 @@ class KnownTables:
         with self._store.open_transaction():
             for video in self._store.load_video_files():
                 # A store, or a root that may lead elsewhere now, is always asked.
-                if (path := find_local_path(video.uri)) is None:
+                path = parse_member_address(video.uri).container if is_member_address(video.uri) else video.uri
+                if video.status == "undecodable" or is_address(path):
                     return False
                 try:
-                    now = FileState.build_from_stat(os.stat(path))
+                    if not FileState.build_from_stat(os.stat(path)).matches(video):
+                        return False
                 except OSError:
-                    return False
-                if video.member_offset is not None:
-                    now = replace(now, size_bytes=video.size_bytes)  # the size of a tar file is not stored
-                if video.status == "undecodable" or not now.matches(FileState.build_from_video_row(video)):
                     return False
         return True
 

@@ -26,7 +26,7 @@ from assets.media.address import (
 )
 from assets.media.errors import MediaUnavailable, UnavailableKind
 from assets.media.file_state import FileState
-from assets.media.files import MediaPlace, fetch_state, hold_file, is_unchanged, resolve_address
+from assets.media.files import MediaPlace, fetch_state, hold_file, resolve_address
 from assets.media.settings import MediaSettings
 from metrics_core.frames import NotAVideo, probe_video
 
@@ -160,7 +160,7 @@ def resolve_container(folder: Path, address: MemberAddress, settings: MediaSetti
 
 def _inspect_place(uri: str, place: MediaPlace, stored: Any | None, access: MediaAccess) -> dict[str, Any]:
     now = access.fetch_state(place)
-    if stored is not None and stored.uri == uri and is_unchanged(place, now, stored):
+    if stored is not None and stored.uri == uri and now.matches(stored):
         return {name: getattr(stored, name) for name in (*PLACE_COLUMNS, *PROBED_COLUMNS)}
     with hold_file(place, access.settings, now) as held:
         state = asdict(replace(now, size_bytes=held.size_bytes))
@@ -168,4 +168,4 @@ def _inspect_place(uri: str, place: MediaPlace, stored: Any | None, access: Medi
         # A file that could not be decoded is probed again: perhaps the machine was busy.
         if stored is not None and stored.status != "undecodable" and stored.content_sha256 == held.sha256:
             return {**columns, **{name: getattr(stored, name) for name in PROBED_COLUMNS}}
-        return {**columns, **asdict(probe_video(held.path)), "content_sha256": held.sha256}
+        return {**columns, "content_sha256": held.sha256, **asdict(probe_video(held.path))}

@@ -158,17 +158,6 @@ def can_name_members(scheme: str, container: str) -> bool:
         return False
 
 
-def find_local_path(uri: str) -> str | None:
-    """Return the path on this machine that a stored address names itself: that of the file, or of the tar file or Lance
-    table that holds it. None for a store's object and for a file below a named root.
-
-    >>> find_local_path("/data/a.mp4"), find_local_path("tar:///data/0.tar#a.mp4"), find_local_path("s3://clips/a.mp4")
-    ('/data/a.mp4', '/data/0.tar', None)
-    """
-    path = parse_member_address(uri).container if is_member_address(uri) else uri
-    return None if is_address(path) else path
-
-
 def hide_address_credentials(address: str) -> str:
     """Return an address with `***` in place of user and password, and in place of the whole query. A text that is no
     address comes back unchanged.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Literal
 
 from assets.media.address import Address
-from assets.media.private_networks import find_refused_address, list_causes
 
 # missing: there is no such object; escape: it lies outside its root; unusable: it is there, and no file to be read;
 # trouble: nothing is known about it.
@@ -17,6 +18,7 @@ _CREDENTIALS = {
     "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE or a role that may read it",
     "gs": "set GOOGLE_APPLICATION_CREDENTIALS to an account that may read it",
 }
+_PRIVATE = re.compile(r"refused private address ([0-9a-fA-F:.]+)")
 _NO_SIGN_IN = "put a copy where it can be read without signing in"
 _SIGN_IN = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "PermissionError")
 _ASTRAY = ("InvalidURL", "TooManyRedirects", "RedirectClientError")
@@ -38,16 +40,17 @@ def explain_store_error(address: Address, error: BaseException) -> MediaUnavaila
     """Turn an error of the S3, Google or HTTP client into a MediaUnavailable, which is returned and not raised. Its
     message names the cause and a remedy, and repeats no text of the client.
     """
-    if (private := find_refused_address(error)) is not None:
+    chain = list(_list_causes(error))
+    # A client may have put the text of a PrivateAddressRefused into an error of its own.
+    if private := next(filter(None, (_PRIVATE.search(str(cause)) for cause in chain)), None):
         return MediaUnavailable(
             "trouble",
-            f"the address leads to {private} in a private network: to allow that, name the network in "
+            f"the address leads to {private[1]} in a private network: to allow that, name the network in "
             "REELSIEVE_MEDIA_PRIVATE_NETWORKS",
         )
     if isinstance(error, ImportError):
         remedy = f"pip install 'reelsieve[{_EXTRAS.get(address.scheme, address.scheme)}]'"
         return MediaUnavailable("trouble", f"no driver for {address.scheme}:// is installed: {remedy}")
-    chain = list(list_causes(error))
     names = {kind.__name__ for cause in chain for kind in type(cause).__mro__}
     status = next((code for cause in chain if (code := _find_status(cause)) is not None), None)
     # The HTTP client wraps all its errors in a FileNotFoundError; the one of a 404 has no cause.
@@ -65,6 +68,17 @@ def explain_store_error(address: Address, error: BaseException) -> MediaUnavaila
         return MediaUnavailable("trouble", f"the server answers with status {status}: try again later")
     why = type(chain[1] if _is_cause_hidden(error) else error).__name__
     return MediaUnavailable("trouble", f"the store cannot be reached ({why}): check the network, or try again later")
+
+
+def _list_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield the error, then its cause, the cause of that, and so on. An error without a cause is followed by the one
+    that was being handled when it was raised.
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _find_status(error: BaseException) -> int | None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from assets.media.address import is_member_address
+
 # Some file systems number their files up to 2^64, but a bigint of Postgres ends at 2^63.
 _INODE_BITS = (1 << 63) - 1
 
@@ -33,17 +35,13 @@ class FileState:
         """Build the state from what `os.stat` returns for a file; of the inode the lowest 63 bits are kept."""
         return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino & _INODE_BITS)
 
-    @classmethod
-    def build_from_video_row(cls, video: Any) -> FileState:
-        """Build the state that a file had when it was ingested, from a row of table `video` with its columns as
-        attributes.
+    def matches(self, video: Any) -> bool:
+        """Return whether the state shows that a video's bytes are those that ingest read: all values are equal, and
+        there are times or an etag among them. video: a row of table `video`, with the state of then as attributes. That
+        of a tar file or Lance table has no size, since the row has the size of the video in it.
         """
-        return cls(video.size_bytes, video.mtime_ns, video.ctime_ns, video.inode, video.etag)
-
-    def matches(self, stored: FileState) -> bool:
-        """Return whether the file counts as unchanged since a stored state: all values are equal, and there are times
-        or an etag among them.
-        """
+        size_bytes = self.size_bytes if is_member_address(video.uri) else video.size_bytes
+        stored = FileState(size_bytes, video.mtime_ns, video.ctime_ns, video.inode, video.etag)
         return self == stored and (self.mtime_ns, self.etag) != (None, None)
 
 

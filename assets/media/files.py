@@ -13,7 +13,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
@@ -86,15 +86,6 @@ def fetch_state(place: MediaPlace, settings: MediaSettings) -> FileState:
     return ObjectStore(settings).fetch_state(place.holder)
 
 
-def is_unchanged(place: MediaPlace, now: FileState, video: Any) -> bool:
-    """Return whether the present state of a place shows that its bytes are those that ingest read there; False where a
-    server gives no etag. video: a row of table `video`, which has the state.
-    """
-    # The size of a tar file is not stored.
-    compared = now if place.member is None else replace(now, size_bytes=video.size_bytes)
-    return compared.matches(FileState.build_from_video_row(video))
-
-
 @contextmanager
 def hold_file(
     place: MediaPlace, settings: MediaSettings, now: FileState | None = None, video: Any | None = None
@@ -111,7 +102,7 @@ def hold_file(
             yield held
         return
     now = now or fetch_state(place, settings)
-    known = bytes(video.content_sha256) if video is not None and is_unchanged(place, now, video) else None
+    known = bytes(video.content_sha256) if video is not None and now.matches(video) else None
     if isinstance(place.holder, Path):
         sha256 = known or bytes.fromhex(compute_content_sha256(place.holder))
         yield HeldFile(place.holder, sha256, now.size_bytes or 0)
@@ -167,7 +158,7 @@ def read_ingested_part(video: Any, start: int, size_bytes: int) -> bytes | None:
         place = _find_ingested_place(video.uri, settings)
         read_range(place.holder, Member(video.member_offset + start, size_bytes), settings, blocks.append)
         # Asked afterwards, so that it holds for the bytes.
-        is_same = is_unchanged(place, fetch_state(place, settings), video)
+        is_same = fetch_state(place, settings).matches(video)
     except (MediaUnavailable, OSError):
         return None
     return b"".join(blocks) if is_same else None

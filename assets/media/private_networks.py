@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 from collections.abc import Callable, Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -13,7 +12,6 @@ Networks = tuple[IPv4Network | IPv6Network, ...]
 AddressInfo = tuple[Any, Any, int, str, tuple[Any, ...]]
 # NAT64 puts an IPv4 address into the last four bytes of these.
 _NAT64 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
-_REFUSED = re.compile(r"refused private address ([0-9a-fA-F:.]+)")
 
 
 class PrivateAddressRefused(OSError):
@@ -52,27 +50,6 @@ def make_socket_factory(allowed: Networks) -> Callable[[AddressInfo], socket.soc
         return socket.socket(family, kind, protocol)
 
     return make
-
-
-def find_refused_address(error: BaseException) -> str | None:
-    """Return the private IP address because of which an error was raised, or None. The error may wrap
-    PrivateAddressRefused, or quote its text.
-    """
-    for cause in list_causes(error):
-        if matched := _REFUSED.search(str(cause)):
-            return matched[1]
-    return None
-
-
-def list_causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield the error, then its cause, the cause of that, and so on. An error without a cause is followed by the one
-    that was being handled when it was raised.
-    """
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 def _list_meant_addresses(address: IPv4Address | IPv6Address) -> Iterator[IPv4Address | IPv6Address]:

@@ -47,10 +47,10 @@ class ObjectStore:
         etag that does not change with every byte is None too. Raises MediaUnavailable, also for a folder and for a
         store that is too slow.
         """
-        system = self._open_file_system(address)
-        info = self._wait_for_answer(
-            address, system._info(_format_name(address), **_choose_look_options(address)), self._patience
-        )
+        # The S3 client may remember listings.
+        options = {"refresh": True} if address.scheme == "s3" else {}
+        asked = self._open_file_system(address)._info(_format_name(address), **options)
+        info = self._wait_for_answer(address, asked, self._patience)
         if info.get("type") == "directory":
             raise MediaUnavailable("missing", "there is no object of this name, only a folder")
         # Google's etag also changes with an object's metadata; its MD5 is that of the bytes.
@@ -212,11 +212,6 @@ async def _read_web_blocks(
 
 def _format_name(address: Address) -> str:
     return str(address) if address.scheme in _WEB else f"{address.host}/{address.path}"
-
-
-def _choose_look_options(address: Address) -> dict[str, bool]:
-    # The S3 client may remember listings.
-    return {"refresh": True} if address.scheme == "s3" else {}
 
 
 @lru_cache(maxsize=8)
