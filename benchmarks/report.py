@@ -64,7 +64,8 @@ def fill(engine: Any, name: str, n_samples: int, clip: Path) -> None:
     from db.manifest.datasets import find_or_create_dataset
     from db.schema.inputs import build_digest_sql
     from db.scores.store import activate_scorer, register_scorer
-    from metrics_core.frames import compute_content_sha256, probe_video
+    from metrics_core.file_hash import compute_file_sha256
+    from metrics_core.frames import probe_video
 
     state, facts = FileState.build_from_stat(clip.stat()), probe_video(clip)
     n_videos = n_samples // SYSTEMS
@@ -74,7 +75,7 @@ def fill(engine: Any, name: str, n_samples: int, clip: Path) -> None:
             "dataset_id": dataset.dataset_id,
             "shards": n_samples // 4000,
             "uri": str(clip),
-            "content": bytes.fromhex(compute_content_sha256(clip)),
+            "content": compute_file_sha256(clip),
             "size": state.size_bytes,
             "mtime": state.mtime_ns,
             "ctime": state.ctime_ns,

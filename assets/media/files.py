@@ -35,11 +35,7 @@ from assets.media.members import find_member, read_range
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectStore
 from assets.media.tar_index import Member
-from metrics_core.frames import compute_content_sha256
-
-
-class IngestedFileUnreadable(Exception):
-    """Raised when the file of a video cannot be read, or is not the ingested one; the message has the remedy."""
+from metrics_core.file_hash import compute_file_sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +100,7 @@ def hold_file(
     now = now or fetch_state(place, settings)
     known = bytes(video.content_sha256) if video is not None and now.matches(video) else None
     if isinstance(place.holder, Path):
-        sha256 = known or bytes.fromhex(compute_content_sha256(place.holder))
+        sha256 = known or compute_file_sha256(place.holder)
         yield HeldFile(place.holder, sha256, now.size_bytes or 0)
         return
     cache, suffix = MediaCache(settings.cache_folder, settings.cache_bytes), PurePosixPath(place.holder.path).suffix
@@ -118,11 +114,11 @@ def hold_file(
 def hold_ingested_file(video: Any) -> Iterator[Path]:
     """Yield the path of a video's file on this machine; a remote file is fetched where the media cache has no copy, and
     a member of a tar file or Lance table is read into memory. video: a row of table `video`. Raises
-    IngestedFileUnreadable unless it is the file that was ingested; a local file is checked again at the end of the
+    MediaUnavailable unless it is the file that was ingested; a local file is checked again at the end of the
     block.
 
     Raises:
-        IngestedFileUnreadable: the file is gone, out of reach, or another one.
+        MediaUnavailable: the file is gone, out of reach, or another one.
     """
     with ExitStack() as stack:
         try:
@@ -164,11 +160,11 @@ def read_ingested_part(video: Any, start: int, size_bytes: int) -> bytes | None:
     return b"".join(blocks) if is_same else None
 
 
-def _explain_unreadable(error: MediaUnavailable | OSError, video: Any) -> IngestedFileUnreadable:
+def _explain_unreadable(error: MediaUnavailable | OSError, video: Any) -> MediaUnavailable:
     if isinstance(error, MediaUnavailable) and error.kind == "trouble":
-        return IngestedFileUnreadable(str(error))
+        return error
     reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
-    return IngestedFileUnreadable(f"{reason}: put the file back or ingest the folder of video {video.key} again")
+    return MediaUnavailable("unusable", f"{reason}: put the file back or ingest the folder of video {video.key} again")
 
 
 def _find_ingested_place(uri: str, settings: MediaSettings) -> MediaPlace:

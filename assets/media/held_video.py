@@ -10,7 +10,7 @@ from pathlib import Path
 from assets.media.address import AddressRefused, is_address, is_member_address, parse_member_address
 from assets.media.settings import MediaSettings
 from db.selection.holders import HeldVideo
-from metrics_core.frames import compute_content_sha256
+from metrics_core.file_hash import compute_file_sha256
 
 
 def find_held_video(name: str, settings: MediaSettings) -> HeldVideo:
@@ -29,7 +29,7 @@ def find_held_video(name: str, settings: MediaSettings) -> HeldVideo:
         return HeldVideo(name)
     path = Path(os.path.realpath(container))
     # Not Path.is_file, which raises for a name that is too long for a file.
-    sha256 = bytes.fromhex(compute_content_sha256(path)) if member is None and os.path.isfile(path) else None
+    sha256 = compute_file_sha256(path) if member is None and os.path.isfile(path) else None
     files = _list_addresses(path, settings)
     uris = files if member is None else (str(replace(member, container=file)) for file in files)
     return HeldVideo(name, tuple(uris), sha256)

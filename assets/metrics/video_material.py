@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.media.files import IngestedFileUnreadable, hold_ingested_file
+from assets.media.errors import MediaUnavailable
+from assets.media.files import hold_ingested_file
 from assets.models.settings import HUMAN_NOTES
 from assets.scores.base import Outcome
 from assets.sources.base import MissingEvidence
@@ -210,7 +211,7 @@ class FramesMaterial(VideoMaterial):
         try:
             with hold_ingested_file(video) as path:
                 read = read_frames(path, every=EVERY, cap=self._recipe["frames"], fit=self._choose_fit(video))
-        except IngestedFileUnreadable as error:
+        except MediaUnavailable as error:
             return UnreadableVideo(f"{video.uri}: {error}", False)
         except FrameReadError as error:
             return UnreadableVideo(f"{video.uri}: {error.reason}", not isinstance(error, DecoderFailed))

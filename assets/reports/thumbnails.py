@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.media.files import IngestedFileUnreadable, hold_ingested_file
+from assets.media.errors import MediaUnavailable
+from assets.media.files import hold_ingested_file
 from metrics_core.frames.decoding import read_frames
 from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.records import FrameReadError
@@ -40,7 +41,7 @@ def read_thumbnails(video: Mapping[str, Any], height: int = HEIGHT) -> Thumbnail
     try:
         with hold_ingested_file(SimpleNamespace(**{**video, "key": video["video"]})) as path:
             frames = read_frames(path, every=every, cap=N_FRAMES, fit=_compute_fit(video, height), timeout_s=TIMEOUT_S)
-    except IngestedFileUnreadable as error:
+    except MediaUnavailable as error:
         return (), f"the file cannot be shown: {error}"
     except FrameReadError as error:
         return (), f"the file cannot be shown: {error.reason}"

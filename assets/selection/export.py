@@ -38,7 +38,7 @@ from assets.selection.partial_folder import PARTIAL_SUFFIX, open_partial_folder
 from assets.selection.passport import format_passport
 from db.selection.exports import ExportColumn, load_export_batches, load_media_in_tars
 from db.selection.recipes import SelectionError
-from metrics_core.frames import compute_content_sha256
+from metrics_core.file_hash import compute_file_sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _write_with_passport(target: Path, write: _Writer, source: ExportInput, batc
         file.flush()
         # On the disk before the passport has its name, so that only the file's name can still fail.
         os.fsync(file.fileno())
-        file_record = {"name": target.name, "bytes": file.tell(), "sha256": compute_content_sha256(Path(file.name))}
+        file_record = {"name": target.name, "bytes": file.tell(), "sha256": compute_file_sha256(Path(file.name)).hex()}
         with open_partial_file(target.with_name(target.name + PASSPORT_SUFFIX)) as passport_file:
             passport_file.write(format_passport({**source.passport, "files": [file_record]}).encode())
 

@@ -14,7 +14,8 @@ from typing import IO, Any
 from sqlalchemy.engine import Engine
 
 from assets.media.address import is_address, is_member_address, parse_member_address
-from assets.media.files import IngestedFileUnreadable, hold_ingested_file
+from assets.media.errors import MediaUnavailable
+from assets.media.files import hold_ingested_file
 from assets.progress import LineWriter
 from assets.selection.export_input import Batch, ExportInput, check_batches
 from assets.selection.formats.json_lines import build_row_objects
@@ -74,10 +75,10 @@ class MediaRows:
             with hold_ingested_file(self._find_video(row)) as path, _open_hashed(path) as file:
                 yield file
                 if file.digest.hexdigest() != row["content_sha256"]:
-                    raise IngestedFileUnreadable(
-                        "it has changed since the selection was made: restore the original file"
+                    raise MediaUnavailable(
+                        "unusable", "it has changed since the selection was made: restore the original file"
                     )
-        except IngestedFileUnreadable as error:
+        except MediaUnavailable as error:
             described_row = f"row {row['rank']}, sample {row['sample']!r}, video {row['video']!r}"
             raise MediaGone(f"{described_row}: its file cannot be exported: {error}") from None
 
@@ -120,12 +121,12 @@ class MediaRows:
 
 @contextmanager
 def _open_hashed(path: Path) -> Iterator[HashedFile]:
-    """Open a file to be hashed while it is read. Raises IngestedFileUnreadable."""
+    """Open a file to be hashed while it is read. Raises MediaUnavailable."""
     try:
         file = path.open("rb")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise IngestedFileUnreadable(f"{reason}: make it readable") from None
+        raise MediaUnavailable("unusable", f"{reason}: make it readable") from None
     with file:
         yield HashedFile(file)
 

@@ -19,7 +19,8 @@ from assets.media.decoders import (
     count_held_bytes,
     count_pixels,
 )
-from assets.media.files import IngestedFileUnreadable, hold_ingested_file
+from assets.media.errors import MediaUnavailable
+from assets.media.files import hold_ingested_file
 from assets.progress import LineWriter
 from assets.sources.base import Evidence, Examination, Order, Source
 from assets.sources.video_facts import build_video_facts
@@ -204,7 +205,7 @@ def hold_video_file(video: StoredVideo) -> Iterator[Path]:
     try:
         with hold_ingested_file(video) as path:
             yield path
-    except IngestedFileUnreadable as error:
+    except MediaUnavailable as error:
         raise DecoderFailed(Path(video.uri), str(error)) from None
 
 

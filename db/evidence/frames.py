@@ -37,9 +37,8 @@ def make_empty_features() -> NDArray[np.float32]:
 @dataclass(frozen=True, slots=True)
 class StoredVideo:
     """A video of table `video` with the state of its file at ingest. uri: path of the file or address in a store.
-    mtime_ns, ctime_ns, inode: None for an object of a store, and the last two also for a video ingested before they
-    were stored. etag: None for a file. member_offset: its place in a tar file, None for a file of its own. n_frames and
-    duration_s are None where unknown.
+    mtime_ns, ctime_ns, inode: None for an object of a store. etag: None for a file. member_offset: its place in a tar
+    file, None for a file of its own. n_frames and duration_s are None where unknown.
     """
 
     video_id: int

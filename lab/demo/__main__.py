@@ -7,7 +7,7 @@ from pathlib import Path
 
 from demo import FOLDER, HASHES
 from lab.demo.build import create_demo
-from metrics_core.models.revision import compute_file_sha256
+from metrics_core.file_hash import compute_file_sha256
 
 # Conclusions on agreement need 10 videos, and the time of the command grows with the number of clips.
 N_CLIPS = 10

@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from metrics_core.models.revision import compute_file_sha256
+from metrics_core.file_hash import compute_file_sha256
 
 TEXT = """# Training record of the demo encoder
 

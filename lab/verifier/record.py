@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.verifier.record_tables import evidence_text
-from metrics_core.models.revision import compute_file_sha256
+from metrics_core.file_hash import compute_file_sha256
 
 TEXT = """# Training record of the offline verifier
 

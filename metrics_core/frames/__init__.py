@@ -4,7 +4,7 @@
 whether the file is damaged. The child process exists because native decoders hang or crash on some files.
 """
 
-from metrics_core.frames.decoding import DecodingWorker, compute_content_sha256, probe_video, read_frames
+from metrics_core.frames.decoding import DecodingWorker, probe_video, read_frames
 from metrics_core.frames.decord_reader import DecordReader
 from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.pyav_reader import PyAVReader
@@ -23,7 +23,6 @@ __all__ = [
     "PyAVReader",
     "VideoProbe",
     "choose_frame_indices",
-    "compute_content_sha256",
     "list_reader_names",
     "probe_video",
     "read_frames",

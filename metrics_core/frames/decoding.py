@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import hashlib
 import math
 import os
 import stat
@@ -255,12 +254,3 @@ def _check_arguments(every: int, cap: int | None, readers: Sequence[str]) -> Non
         raise ValueError("readers is empty: name at least one, or pass None for the default")
     for name in readers:
         check_reader_name(name)
-
-
-def compute_content_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes as 64 hexadecimal digits. Raises OSError where the file cannot be read."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

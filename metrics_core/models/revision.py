@@ -10,9 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from metrics_core.child_processes import locate_path
+from metrics_core.file_hash import compute_file_sha256
 
 _WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".onnx"}
-_CHUNK = 1 << 22
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 HUB_TIMEOUT_S = 5.0
 
@@ -75,15 +75,6 @@ def _compute_folder_sha256(folder: Path) -> str:
         digest.update(file.relative_to(folder.parent if folder.is_file() else folder).as_posix().encode() + b"\0")
         digest.update(compute_file_sha256(file))
     return digest.hexdigest()
-
-
-def compute_file_sha256(file: Path) -> bytes:
-    """Return the SHA-256 of a file's contents, as 32 bytes. The file is read in pieces."""
-    digest = hashlib.sha256()
-    with file.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
-    return digest.digest()
 
 
 def _affects_output(file: Path) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metrics_core.file_hash import compute_file_sha256
 from metrics_core.long_text import TextChunks, average_chunk_features, split_into_chunks
 from metrics_core.models.batches import (
     GPU_BATCH_TOKENS,
@@ -29,7 +30,6 @@ from metrics_core.models.files import check_model_files
 from metrics_core.models.packed_linears import pack_linears
 from metrics_core.models.precision import DTYPES, choose_precision, find_torch_dtype
 from metrics_core.models.revision import (
-    compute_file_sha256,
     find_model_revision,
     find_model_source,
     split_model_name,

@@ -16,7 +16,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from assets.media.files import IngestedFileUnreadable, hold_ingested_file, read_ingested_part
+from assets.media.errors import MediaUnavailable
+from assets.media.files import hold_ingested_file, read_ingested_part
 from assets.reports.thumbnails import encode_jpeg, read_thumbnails
 
 FRAME_HEIGHT = 144
@@ -68,7 +69,7 @@ class VideoFileResponse:
     def _hold_file(self, video: Any) -> Path:
         try:
             return self._stack.enter_context(hold_ingested_file(video))
-        except IngestedFileUnreadable as error:
+        except MediaUnavailable as error:
             raise NoPicture(f"the file cannot be shown: {error}") from error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,7 +80,7 @@ class VideoFileResponse:
             await self._response(scope, receive, send)
         finally:
             # If the file changed while it was read, this answer cannot be taken back; the next request is refused.
-            with suppress(IngestedFileUnreadable):
+            with suppress(MediaUnavailable):
                 await run_in_threadpool(self._stack.close)
 
 

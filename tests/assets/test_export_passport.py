@@ -25,7 +25,7 @@ from assets.selection.select import make_selection
 from db import schema
 from db.scores.store import register_scorer
 from db.selection.recipes import parse_recipe
-from metrics_core.frames import compute_content_sha256
+from metrics_core.file_hash import compute_file_sha256
 from tests.assets.exporting import TEXTS, Clips, make_clips
 from tests.db.builders import (
     add_sample,
@@ -216,7 +216,7 @@ def carried(path: Path, form: ExportFormat) -> dict[str, Any]:
         assert inside == json.loads((path / "passport.json").read_text())
         return inside
     found = json.loads(path.with_name("x.passport.json").read_text())
-    assert found["files"] == [{"name": "x", "bytes": path.stat().st_size, "sha256": compute_content_sha256(path)}]
+    assert found["files"] == [{"name": "x", "bytes": path.stat().st_size, "sha256": compute_file_sha256(path).hex()}]
     return dict(found)
 
 
@@ -258,7 +258,7 @@ def test_croissant_describes_files_columns_and_licences(engine: Engine, clips: C
     file, files = found["distribution"]
     parquet = path / file["contentUrl"]
     assert (file["@type"], files["@type"]) == ("cr:FileObject", "cr:FileSet")
-    assert file["sha256"] == compute_content_sha256(parquet)
+    assert file["sha256"] == compute_file_sha256(parquet).hex()
     assert file["contentSize"] == f"{parquet.stat().st_size} B"
     assert list(path.glob(files["includes"])) == [parquet]
     assert files["name"], "readers refuse a file set without a name"

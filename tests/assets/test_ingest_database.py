@@ -405,19 +405,6 @@ def test_a_restored_copy_is_remembered_and_makes_nothing_stale(engine: Engine, t
     assert is_untouched(ingest_folder(engine, folder, "set"))
 
 
-def test_a_file_ingested_before_its_inode_was_stored_is_not_read_again(engine: Engine, tmp_path: Path) -> None:
-    folder = write_manifest(tmp_path / "set", [{"video_id": "v1", "path": "v1.avi"}])
-    stat = write_clip(folder / "v1.avi").stat()
-    ingest_folder(engine, folder, "set")
-    with engine.begin() as connection:
-        never_read = {"content": bytes(32)}
-        query = "UPDATE video SET ctime_ns = NULL, inode = NULL, content_sha256 = :content WHERE key = 'v1'"
-        connection.execute(sa.text(query), never_read)
-    ingest_folder(engine, folder, "set")
-    stored = rows(engine, "SELECT ctime_ns, inode, content_sha256 FROM video")
-    assert stored == [(stat.st_ctime_ns, stat.st_ino, bytes(32))]
-
-
 # One id, two rows
 
 

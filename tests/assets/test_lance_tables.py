@@ -29,7 +29,7 @@ from assets.media.address import (
     parse_member_address,
 )
 from assets.media.errors import MediaUnavailable
-from assets.media.files import IngestedFileUnreadable, hold_ingested_file
+from assets.media.files import hold_ingested_file
 from assets.media.lance_tables import check_size, read_row
 from assets.media.settings import MediaSettings
 from assets.media.tar_index import MAX_MEMBER_BYTES
@@ -159,18 +159,18 @@ def test_rows_of_a_version_that_moved_are_read_if_they_are_the_same(
     lance.dataset(str(table)).delete("n = 2")
     assert content(videos[0]) == clips[0]
     for video in videos[1:]:
-        with pytest.raises(IngestedFileUnreadable, match=r"^the table has no row of this id.*: put the file back or "):
+        with pytest.raises(MediaUnavailable, match=r"^the table has no row of this id.*: put the file back or "):
             content(video)
     assert code_of(look(tmp_path, videos[2].uri, videos[2])) == "file_missing"
     # A table that was made again counts its versions anew.
     shutil.rmtree(table)
     write_table(table, [clips[1], clips[1]])
-    with pytest.raises(IngestedFileUnreadable, match=r"^the file has changed since it was ingested: put the file back"):
+    with pytest.raises(MediaUnavailable, match=r"^the file has changed since it was ingested: put the file back"):
         content(videos[0])
     assert content(videos[1]) == clips[1]
     assert ingested(tmp_path, videos[0].uri, videos[0]).content_sha256 == videos[1].content_sha256
     shutil.rmtree(table)
-    with pytest.raises(IngestedFileUnreadable, match="there is no Lance table"):
+    with pytest.raises(MediaUnavailable, match="there is no Lance table"):
         content(videos[1])
 
 
@@ -185,7 +185,7 @@ def test_a_compaction_keeps_stable_row_ids_and_names_others(
         if is_stable:
             assert content(video) == clip
         else:
-            with pytest.raises(IngestedFileUnreadable, match="the table has no row of this id"):
+            with pytest.raises(MediaUnavailable, match="the table has no row of this id"):
                 content(video)
 
 
@@ -270,7 +270,7 @@ def test_what_takes_the_place_of_a_table_is_not_opened(table: Path, tmp_path: Pa
     video = ingested(tmp_path, "lance://t.lance#0")
     table.rename(tmp_path / "other.lance")
     table.symlink_to(tmp_path / "other.lance")
-    with pytest.raises(IngestedFileUnreadable, match="the table has files outside its own folder"):
+    with pytest.raises(MediaUnavailable, match="the table has files outside its own folder"):
         content(video)
 
 

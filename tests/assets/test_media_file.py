@@ -16,8 +16,9 @@ import pytest
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import VideoRow
 from assets.ingest.video_columns import inspect_video
+from assets.media.errors import MediaUnavailable
 from assets.media.file_state import FileState
-from assets.media.files import IngestedFileUnreadable, hold_ingested_file
+from assets.media.files import hold_ingested_file
 
 CONTENT = b"as it was ingested"
 
@@ -51,7 +52,7 @@ def test_an_untouched_file_is_not_read(file: Path) -> None:
 
 def test_a_file_that_changes_while_it_is_read_is_refused(file: Path) -> None:
     for change in (touched, Path.unlink):
-        changed = pytest.raises(IngestedFileUnreadable, match="the file changed while it was read: put the file back")
+        changed = pytest.raises(MediaUnavailable, match="the file changed while it was read: put the file back")
         with changed, hold_ingested_file(stored(file)) as path:
             change(path)
 
@@ -97,7 +98,7 @@ def longer(path: Path) -> None:
 def test_another_content_is_noticed(file: Path, change: Callable[[Path], None]) -> None:
     video = stored(file)
     change(file)
-    with pytest.raises(IngestedFileUnreadable, match="the file has changed since it was ingested"):
+    with pytest.raises(MediaUnavailable, match="the file has changed since it was ingested"):
         check(video)
 
 
@@ -136,7 +137,7 @@ def test_what_is_no_file_of_the_folder_any_more_is_refused(
 ) -> None:
     video = stored(file)
     change(file)
-    with pytest.raises(IngestedFileUnreadable, match=reason):
+    with pytest.raises(MediaUnavailable, match=reason):
         check(video)
 
 

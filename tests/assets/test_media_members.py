@@ -29,7 +29,7 @@ from assets.media.address import (
     parse_member_address,
 )
 from assets.media.errors import MediaUnavailable
-from assets.media.files import IngestedFileUnreadable, hold_ingested_file, read_ingested_part
+from assets.media.files import hold_ingested_file, read_ingested_part
 from assets.media.members import read_range
 from assets.media.settings import MediaSettings
 from assets.media.store import ObjectStore
@@ -391,7 +391,7 @@ def test_what_is_held_is_gone_afterwards(packed: Path) -> None:
         assert path.stat().st_size == video.size_bytes
         assert os.path.realpath(path).startswith("/memfd:"), "nothing on a disk"
     other = SimpleNamespace(**{**vars(video), "content_sha256": bytes(32)})
-    with pytest.raises(IngestedFileUnreadable, match="the file has changed since it was ingested"):
+    with pytest.raises(MediaUnavailable, match="the file has changed since it was ingested"):
         content(other)
     assert open_files() == before
     assert not path.exists()
@@ -412,9 +412,9 @@ def test_a_rewritten_tar_file_makes_its_rows_stale_where_the_content_changed(
     before = {name: ingested(own.parent, f"tar://s.tar#{name}") for name in clips}
     shard(own, [("2.avi", clips["2.avi"]), ("1.avi", clips["0.avi"])])
     assert content(before["2.avi"]) == clips["2.avi"], "the same content at another place"
-    with pytest.raises(IngestedFileUnreadable, match="the file has changed since it was ingested"):
+    with pytest.raises(MediaUnavailable, match="the file has changed since it was ingested"):
         content(before["1.avi"])
-    with pytest.raises(IngestedFileUnreadable, match=r"no member of this name.*ingest the folder of video v again"):
+    with pytest.raises(MediaUnavailable, match=r"no member of this name.*ingest the folder of video v again"):
         content(before["0.avi"])
     moved = ingested(own.parent, "tar://s.tar#2.avi", before["2.avi"])
     assert moved.member_offset != before["2.avi"].member_offset
@@ -423,7 +423,7 @@ def test_a_rewritten_tar_file_makes_its_rows_stale_where_the_content_changed(
     assert (changed.n_frames, changed.content_sha256) == (5, hashlib.sha256(clips["0.avi"]).digest())
     assert content(changed) == clips["0.avi"]
     own.unlink()
-    with pytest.raises(IngestedFileUnreadable, match="no such file or directory"):
+    with pytest.raises(MediaUnavailable, match="no such file or directory"):
         content(changed)
 
 
@@ -517,7 +517,7 @@ def put_a_circle_in_place(path: Path) -> None:
 def test_what_takes_the_place_of_a_tar_file_is_not_opened(own: Path, put: Callable[[Path], None], reason: str) -> None:
     video = ingested(own.parent, "tar://s.tar#0.avi")
     put(own)
-    with pytest.raises(IngestedFileUnreadable, match=f"{reason}.*: put the file back or ingest the folder of video v"):
+    with pytest.raises(MediaUnavailable, match=f"{reason}.*: put the file back or ingest the folder of video v"):
         content(video)
 
 
@@ -556,7 +556,7 @@ def test_a_web_server_is_asked_for_ranges(
     assert server.asked[asked + 1 :] == ["HEAD /s.tar"], "the etag shows that nothing changed"
     assert not (tmp_path / "cache").exists(), "nothing is copied to a disk"
     server.pages["/s.tar"] = Page(shard(tmp_path / "n.tar", [("1.avi", clips["0.avi"])]).read_bytes(), ranges="honest")
-    with pytest.raises(IngestedFileUnreadable, match="the file has changed since it was ingested"):
+    with pytest.raises(MediaUnavailable, match="the file has changed since it was ingested"):
         content(video)
     assert ingested(tmp_path, address, video).content_sha256 == hashlib.sha256(clips["0.avi"]).digest()
 
@@ -655,11 +655,11 @@ def test_a_server_that_begins_to_lie_gives_no_other_bytes(server: WebServer, pac
     video = ingested(tmp_path, f"tar://{server.url}/s.tar#1.avi")
     for lie in ({}, {"ranges": "shifted"}, {"ranges": "short"}, {"status": 500}):
         server.pages["/s.tar"] = Page(packed.read_bytes(), headers={"ETag": '"one"'}, **lie)  # type: ignore[arg-type]
-        with pytest.raises(IngestedFileUnreadable):
+        with pytest.raises(MediaUnavailable):
             content(video)
     inverted = bytes(byte ^ 255 for byte in packed.read_bytes())
     server.pages["/s.tar"] = Page(inverted, headers={"ETag": '"one"'}, ranges="honest")
-    with pytest.raises(IngestedFileUnreadable):
+    with pytest.raises(MediaUnavailable):
         content(video)
 
 
@@ -745,5 +745,5 @@ def test_members_of_a_tar_file_in_a_store(
     assert content(video) == data, "the same content at another place"
     assert ingested(tmp_path, video.uri, video).member_offset != video.member_offset
     bucket.delete("day/s.tar")
-    with pytest.raises(IngestedFileUnreadable, match="there is no such object"):
+    with pytest.raises(MediaUnavailable, match="there is no such object"):
         content(video)

@@ -17,7 +17,8 @@ import pytest
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import VideoRow
 from assets.ingest.video_columns import inspect_video
-from assets.media.files import IngestedFileUnreadable, hold_ingested_file
+from assets.media.errors import MediaUnavailable
+from assets.media.files import hold_ingested_file
 from assets.media.private_networks import is_allowed_address
 from tests.assets.manifests import write_clip
 from tests.assets.media_servers import LOOPBACK, Page, WebServer, web_server
@@ -85,9 +86,7 @@ def test_without_an_etag_the_content_decides(server: WebServer, clip: bytes) -> 
         assert video.etag is None
         assert content(video) == clip
         server.pages["/a.avi"] = Page(clip[::-1], headers=headers)
-        with pytest.raises(
-            IngestedFileUnreadable, match="has changed since it was ingested: put the file back or ingest"
-        ):
+        with pytest.raises(MediaUnavailable, match="has changed since it was ingested: put the file back or ingest"):
             content(video)
 
 
@@ -235,13 +234,13 @@ def test_a_video_below_a_root(root: Path, tmp_path: Path, clip: bytes, monkeypat
     os.utime(tmp_path / "elsewhere" / "a.avi", (1, 1))
     assert content(video) == clip
     (tmp_path / "elsewhere" / "a.avi").write_bytes(clip[::-1])
-    with pytest.raises(IngestedFileUnreadable, match="has changed since it was ingested"):
+    with pytest.raises(MediaUnavailable, match="has changed since it was ingested"):
         content(video)
     (tmp_path / "elsewhere" / "a.avi").unlink()
-    with pytest.raises(IngestedFileUnreadable, match="no such file below the media root: put the file back or ingest"):
+    with pytest.raises(MediaUnavailable, match="no such file below the media root: put the file back or ingest"):
         content(video)
     monkeypatch.delenv("REELSIEVE_MEDIA_ROOTS")
-    with pytest.raises(IngestedFileUnreadable, match=r"no media root .*REELSIEVE_MEDIA_ROOTS$"):
+    with pytest.raises(MediaUnavailable, match=r"no media root .*REELSIEVE_MEDIA_ROOTS$"):
         content(video)
 
 

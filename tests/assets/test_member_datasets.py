@@ -35,7 +35,7 @@ from db.manifest.datasets import Dataset, find_dataset
 from db.manifest.removal import drop_dataset
 from db.reports.samples import find_video
 from db.selection.recipes import SelectionError, parse_recipe
-from metrics_core.frames import compute_content_sha256
+from metrics_core.file_hash import compute_file_sha256
 from metrics_core.frames.features import FrameEncoder
 from metrics_core.qeva.records import VideoAsFrames
 from tests.assets.init_sources import shard
@@ -247,7 +247,7 @@ def test_the_keys_of_a_selection_read_it_out_of_the_shards(
     assert str(tmp_path) not in passport_text
     passport = json.loads(passport_text)
     assert passport["files"] == [
-        {"name": "best.keys", "bytes": done.path.stat().st_size, "sha256": compute_content_sha256(done.path)}
+        {"name": "best.keys", "bytes": done.path.stat().st_size, "sha256": compute_file_sha256(done.path).hex()}
     ]
     assert (passport["format"], passport["counts"]["rows"]) == ("keys", 3)
     loaded = list(load_documented(done.path, str(shards / "deep")).decode())

@@ -8,7 +8,7 @@ from typing import Any
 
 from assets.words.text import format_count
 from db.selection.exports import ExportColumn, ExportKind
-from metrics_core.frames import compute_content_sha256
+from metrics_core.file_hash import compute_file_sha256
 
 _VERSION = "http://mlcommons.org/croissant/1.1"
 _ROWS, _FILES, _PARQUET = "rows", "parquet-files", "application/x-parquet"
@@ -96,7 +96,7 @@ def _describe_file(folder: Path, file: Path) -> dict[str, Any]:
         "contentUrl": name,
         "contentSize": f"{file.stat().st_size} B",
         "encodingFormat": _PARQUET,
-        "sha256": compute_content_sha256(file),
+        "sha256": compute_file_sha256(file).hex(),
     }
 
 

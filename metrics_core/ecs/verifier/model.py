@@ -14,12 +14,13 @@ import numpy.typing as npt
 
 from metrics_core.ecs.verifier.lexical import LEXICAL_FEATURES, LEXICAL_VERSION, compute_feature_matrix
 from metrics_core.ecs.verifier.whole_text import LearnedWholeTextWeigher
+from metrics_core.file_hash import compute_file_sha256
 from metrics_core.models.batches import compute_in_batches, split_by_tokens
 from metrics_core.models.clip_loading import merge_adapters
 from metrics_core.models.nli import compute_class_probabilities
 from metrics_core.models.nli_inputs import tokenize_pairs
 from metrics_core.models.packed_linears import pack_linears
-from metrics_core.models.revision import compute_file_sha256, find_model_revision
+from metrics_core.models.revision import find_model_revision
 from metrics_core.models.text_encoder import find_bundled_minilm, find_original_minilm
 from metrics_core.protocols import Entailments, ModelIdentity
 

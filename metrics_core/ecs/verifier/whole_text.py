@@ -22,7 +22,8 @@ from metrics_core.ecs.verifier.lexical import (
     split_number_words,
     stem_word,
 )
-from metrics_core.models.revision import compute_file_sha256, find_model_revision
+from metrics_core.file_hash import compute_file_sha256
+from metrics_core.models.revision import find_model_revision
 from metrics_core.models.text_encoder import find_bundled_minilm, find_original_minilm
 from metrics_core.protocols import ModelIdentity
 
