@@ -164,7 +164,9 @@ def _explain_unreadable(error: MediaUnavailable | OSError, video: Any) -> MediaU
     if isinstance(error, MediaUnavailable) and error.kind == "trouble":
         return error
     reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
-    return MediaUnavailable("unusable", f"{reason}: put the file back or ingest the folder of video {video.key} again")
+    again = f"put the file back or ingest the folder of video {video.key} again"
+    remedy = "make it readable" if isinstance(error, PermissionError) else again
+    return MediaUnavailable("unusable", f"{reason}: {remedy}")
 
 
 def _find_ingested_place(uri: str, settings: MediaSettings) -> MediaPlace:
