@@ -49,7 +49,7 @@ _CODES: Mapping[UnavailableKind, Code] = {
 
 class MediaAccess:
     """The settings of media, and the states with an etag of the tar files, Lance tables and objects that were asked
-    for. Each is asked for once: whatever is read afterwards must have its etag or version.
+    for. A place is asked for once: whatever is read afterwards must have its etag or version.
     """
 
     def __init__(self) -> None:
