@@ -3,8 +3,9 @@
 VCS_short and the scores beside it are made through the platform, as in benchmarks.vatex_eval, with one reference and
 tolerance 1. First `metrics_core.agreement` computes the figures of that benchmark anew: they must be its own on the
 same scores, and those of benchmarks/results/vatex_eval.json but for scores that another machine rounds otherwise. Then
-one core computes the whole table of five metrics (the four scores and noise) on 9,048 captions, with 1,000 resamples.
-At the end come the baselines, the raters, the partial correlations and the paired tests of every two metrics.
+one core computes the whole table of five metrics (the four scores and noise) on 9,048 captions. At the end come the
+baselines, the raters, the coefficients of papers that the table does not hold, and the paired tests of every two
+metrics.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.installation import temporary_engine
 from benchmarks.measure import RESULTS, save, vatex_source
+from benchmarks.papers.coefficients import compute_others
 from benchmarks.rank_agreement import correlation
 from benchmarks.vatex_eval import (
     Clock,
@@ -84,11 +86,11 @@ def timed(make: Callable[[], tuple[Any, ...]]) -> tuple[tuple[Any, ...], dict[st
 
 
 def table(rows: tuple[AgreementRow, ...]) -> Iterator[str]:
-    """Kendall's tau-b by metric and grouping, times 100."""
+    """Kendall's tau-b by metric and what is compared, times 100."""
     for row in rows:
-        if row.statistic == "kendall_b" and row.value is not None:
+        if (row.statistic, row.against) == ("kendall_b", "people") and row.value is not None:
             limits = "" if row.low is None or row.high is None else f"{100 * row.low:>8.1f}{100 * row.high:>8.1f}"
-            yield f"{row.metric:<18}{row.grouping:<16}{100 * row.value:>8.1f}{limits}   n {row.n}"
+            yield f"{row.metric:<18}{row.over:<16}{100 * row.value:>8.1f}{limits}   n {row.n}"
 
 
 def measure(engine: Engine, source: Path, folder: Path) -> dict[str, Any]:
@@ -103,23 +105,23 @@ def measure(engine: Engine, source: Path, folder: Path) -> dict[str, Any]:
     noise = np.random.default_rng(0).normal(size=len(judged))
     five, people = {**scores, "noise": noise}, {"mean rating": ratings.mean(axis=1, keepdims=True)}
     costs = {}
-    _, costs["5 metrics, 1,000 resamples of videos"] = timed(
-        lambda: compute_agreement_rows(five, people, videos, systems)
-    )
+    _, costs["5 metrics"] = timed(lambda: compute_agreement_rows(five, people, videos, systems))
     baselines = {"length": lengths, "words in common": compute_words_in_common(texts, references)}
-    arguments: dict[str, Any] = {"lengths": lengths, "baselines": baselines}
-    rows, costs["with baselines, raters and length"] = timed(
-        lambda: compute_agreement_rows(scores, {"consistency": ratings}, videos, systems, **arguments)
+    rows, costs["with baselines and raters"] = timed(
+        lambda: compute_agreement_rows(scores, {"consistency": ratings}, videos, systems, baselines=baselines)
     )
-    pairs = list(combinations({**scores, **baselines}.items(), 2))
+    everything = {**scores, **baselines}.items()
+    others = {name: compute_others(values, ratings, videos, systems, lengths) for name, values in everything}
+    pairs = list(combinations(everything, 2))
     tests, costs["paired tests"] = timed(
         lambda: [compare_with_people(one, two, {"consistency": ratings}, videos)[0] for (_, one), (_, two) in pairs]
     )
-    print(*table(rows), *costs.items(), sep="\n")
+    print(*table(rows), *others.items(), *costs.items(), sep="\n")
     return {
         "figures": figures,
         "costs": costs,
         "rows": [asdict(row) for row in rows],
+        "others": others,
         "tests": [
             {"metric": one, "other": two, **asdict(test)}
             for ((one, _), (two, _)), test in zip(pairs, tests, strict=True)

@@ -24,6 +24,7 @@ from metrics_core.agreement.baseline_comparison import (
     build_baseline_comparisons,
     build_baseline_rows,
 )
+from metrics_core.agreement.coefficients import kendall_p_value
 from metrics_core.agreement.conclusions import (
     CLAIMS,
     MAX_P_VALUE,
@@ -31,15 +32,12 @@ from metrics_core.agreement.conclusions import (
     explain_agreement,
     explain_system_order,
     explain_too_few_videos,
-    kendall_p_value,
 )
 from metrics_core.agreement.groupings import (
     ComparedValues,
-    compute_partial,
     compute_per_system,
     compute_per_video,
     compute_pooled,
-    subtract_system_means,
 )
 from metrics_core.agreement.inputs import build_inputs
 from metrics_core.agreement.raters import compute_mean_ratings
@@ -122,7 +120,10 @@ def compare_with_baselines(
         once = AspectComparisons(inputs, aspect)
         for name, values in metrics.items():
             found = once.compute_pooled(name, np.isfinite(values) & once.is_rated)
-            rows += [*build_agreement_rows((name, aspect, "pooled"), found), *build_baseline_rows(once, name)]
+            rows += [
+                *build_agreement_rows((name, aspect, "captions"), found, inputs.n_videos),
+                *build_baseline_rows(once, name),
+            ]
     return build_baseline_comparisons(rows)
 
 
@@ -157,16 +158,13 @@ def groupings(
 ) -> dict[str, JackknifeStatistics]:
     """What intervals are asked of, by name. other: a baseline."""
     both, beside = sides(metric, people, n_videos), compute_pooled(sides(other, people, n_videos), (STATISTIC,))
-    own = compute_pooled(both, (STATISTIC, "pearson"))
+    own = compute_pooled(both, (STATISTIC,))
     value, left_out = own.subtract(beside, STATISTIC)
     more = JackknifeStatistics({STATISTIC: value}, {STATISTIC: left_out}, {STATISTIC: 1}, {STATISTIC: 0}, 1)
     return {
         "pooled": own,
         "per video": compute_per_video(both, n_videos),
         "per system": compute_per_system(both),
-        "pooled without system means, Pearson": compute_partial(
-            both, lambda side, rows: subtract_system_means(side, both.system[rows])
-        ),
         "difference from a baseline": more,
     }
 
@@ -183,22 +181,17 @@ def coverage(n_videos: int, knowledge: float, n_worlds: int, truths: dict[str, f
     rng, held = np.random.default_rng([n_videos, 2]), {name: [0, 0] for name in truths}
     for _ in range(n_worlds):
         for name, found in drawn(rng, n_videos, knowledge).items():
-            each = found.compute_estimate(statistic_of(name))
+            each = found.compute_estimate(STATISTIC)
             if each.low is not None and each.high is not None:
                 held[name][0] += each.low - 1e-12 <= truths[name] <= each.high + 1e-12
                 held[name][1] += 1
     return {name: inside / n if n else None for name, (inside, n) in held.items()}
 
 
-def statistic_of(name: str) -> str:
-    """Partial correlations are Pearson's, all others Kendall's."""
-    return "pearson" if name.endswith("Pearson") else STATISTIC
-
-
 def true_values(knowledge: float, n_videos: int = TRUTH_VIDEOS) -> dict[str, float]:
     """The statistics of very many videos."""
     found = drawn(np.random.default_rng(0), n_videos, knowledge)
-    return {name: float(each.values[statistic_of(name)] or 0.0) for name, each in found.items()}
+    return {name: float(each.values[STATISTIC] or 0.0) for name, each in found.items()}
 
 
 def false_differences(n_sets: int, n_videos: int = 60, captions: int = 5) -> dict[str, float]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.papers.coefficients import sum_by_video_and_system
 from metrics_core.agreement.coefficients import (
     compute_coefficient,
     list_group_pairs,
@@ -15,7 +16,7 @@ from metrics_core.agreement.coefficients import (
     require_group_numbers,
 )
 from metrics_core.agreement.groupings import DECIMALS
-from metrics_core.agreement.pairs import TOLERANCE, sum_by_video_and_system
+from metrics_core.agreement.pairs import TOLERANCE
 from metrics_core.arithmetic import ratio, wilson_interval
 from metrics_core.arrays import FloatArray
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,6 +23,7 @@ BLOCKS = 50
 time.
 """
 LEVEL = 0.95
+K = TypeVar("K")
 # Numbers that differ by less are equal but for rounding.
 _ROUNDING = 1e-9
 
@@ -138,17 +140,17 @@ def jackknife_means(values: FloatArray, block: IntArray) -> FloatArray:
 
 
 def average_over_raters(
-    by_rater: Sequence[dict[str, JackknifeStatistics]], weights: Sequence[float] | None = None
-) -> dict[str, JackknifeStatistics]:
-    """Average raters' statistics within every grouping: the averages by grouping, in the order of the first rater; {}
-    without raters. by_rater: for each rater, statistics by grouping. A rater without a value for a statistic is left
+    by_rater: Sequence[Mapping[K, JackknifeStatistics]], weights: Sequence[float] | None = None
+) -> dict[K, JackknifeStatistics]:
+    """Average raters' statistics of every comparison: the averages by comparison, in the order of the first rater; {}
+    without raters. by_rater: for each rater, statistics by comparison. A rater without a value for a statistic is left
     out of its average. weights: how much each rater counts, above 0; None where all count alike. n is the greatest n of
     the raters, n_undefined their least one.
     """
     weight = np.ones(len(by_rater)) if weights is None else np.asarray(weights, dtype=np.float64)
     return {
-        grouping: _average_statistics([groupings[grouping] for groupings in by_rater], weight)
-        for grouping in (by_rater[0] if by_rater else ())
+        name: _average_statistics([of_rater[name] for of_rater in by_rater], weight)
+        for name in (by_rater[0] if by_rater else ())
     }
 
 
@@ -291,7 +293,7 @@ def _fill_undefined_blocks(statistics: JackknifeStatistics, statistic: str) -> F
 
 
 def _average_statistics(raters: Sequence[JackknifeStatistics], weight: FloatArray) -> JackknifeStatistics:
-    """Average the raters' statistics of one grouping, weighted."""
+    """Average the raters' statistics of one comparison, weighted."""
     values: dict[str, float | None] = {}
     without = {}
     for name in raters[0].values:

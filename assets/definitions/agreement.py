@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import dagster as dg
 
-from assets.agreement.table import StoredAgreementRow, store_agreement
+from assets.agreement.table import store_agreement
 from assets.datasets.lookup import require_dataset
 from assets.definitions.curation import Curation
 from assets.definitions.lineage import depend_on_all_partitions
@@ -15,20 +15,19 @@ from assets.metrics.registry import SCORERS, build_score_asset_name
 from assets.promise.estimated_means import store_estimated_means
 from assets.words.labels import load_metric_label, load_ratings_note
 from assets.words.tables import format_markdown_table
-from assets.words.text import format_name, format_number
-from metrics_core.agreement.preferences import PREFERENCE_ACCURACY, SIDE_BY_SIDE
-from metrics_core.agreement.row import KENDALL
+from assets.words.text import format_number
+from metrics_core.agreement import AgreementRow
+from metrics_core.agreement.coefficients import KENDALL
+from metrics_core.agreement.preferences import PREFERENCE_ACCURACY
+from metrics_core.agreement.row import PEOPLE
 
 INTERVAL_HEADING = "95 % interval over videos"
-# The beginning of the aspects of decisions on labelled keypoints.
-DECISIONS_PREFIX = "keypoints"
 _STATISTICS = {
     "f1": "F1",
     "mcc": "Matthews correlation",
     "kappa": "Cohen's kappa",
     PREFERENCE_ACCURACY: "same preference",
 }
-SHOWN_GROUPINGS = ("pooled", "per_video", "per_system", "within_system")
 
 
 @dg.asset(
@@ -59,19 +58,19 @@ def agreement(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
     return dg.MaterializeResult(metadata={**note, **metadata, **n_means})
 
 
-def format_agreement(rows: list[StoredAgreementRow]) -> dict[str, dg.MetadataValue]:
+def format_agreement(rows: list[AgreementRow]) -> dict[str, dg.MetadataValue]:
     """Return the rows of a dataset's agreement as metadata for Dagster, by title: counts, and markdown tables for every
     aspect. Of coefficients with ratings only Kendall's tau-b is shown. The field `metric` of a row must be the label to
     show. Without rows, the one entry is a text that there are no ratings and no labels.
     """
-    correlated: dict[str, list[StoredAgreementRow]] = {}
-    decided: dict[str, list[StoredAgreementRow]] = {}
+    correlated: dict[str, list[AgreementRow]] = {}
+    decided: dict[str, list[AgreementRow]] = {}
     for row in rows:
-        if row.aspect.startswith(DECISIONS_PREFIX):
+        if row.over == "keypoints":
             decided.setdefault(row.aspect, []).append(row)
-        elif row.grouping == SIDE_BY_SIDE:
+        elif row.over == "pairs":
             decided.setdefault(f"{row.aspect}, side by side", []).append(row)
-        elif row.statistic == KENDALL and row.grouping in SHOWN_GROUPINGS:
+        elif (row.statistic, row.against) == (KENDALL, PEOPLE):
             correlated.setdefault(row.aspect, []).append(row)
     if not rows:
         return {"agreement": dg.MetadataValue.text("no ratings and no labels")}
@@ -88,21 +87,21 @@ def format_agreement(rows: list[StoredAgreementRow]) -> dict[str, dg.MetadataVal
     }
 
 
-def _format_pooled(rows: list[StoredAgreementRow]) -> str:
+def _format_pooled(rows: list[AgreementRow]) -> str:
     """Return the coefficients over all samples as a short markdown table, which Dagster's page shows at once."""
-    pooled = [row for row in rows if row.grouping == "pooled"]
+    pooled = [row for row in rows if row.over == "captions"]
     cells = [[row.metric, format_number(row.value, 3), _format_interval(row), f"{row.n:,}"] for row in pooled]
     return format_markdown_table(["metric", "Kendall tau-b", INTERVAL_HEADING, "samples"], cells)
 
 
-def _format_aspect_table(aspect: str, rows: list[StoredAgreementRow]) -> str:
+def _format_aspect_table(aspect: str, rows: list[AgreementRow]) -> str:
     """Return a markdown table of one aspect, and a plot of its coefficients over all samples where these have
     intervals.
     """
     cells = [
         [
             row.metric,
-            format_name(row.grouping),
+            row.over,
             format_number(row.value, 3),
             _format_interval(row),
             f"{row.n:,}",
@@ -111,12 +110,12 @@ def _format_aspect_table(aspect: str, rows: list[StoredAgreementRow]) -> str:
         for row in rows
     ]
     table = format_markdown_table(
-        ["metric", "grouping", "Kendall tau-b", INTERVAL_HEADING, "samples", "stale, left out"], cells
+        ["metric", "over", "Kendall tau-b", INTERVAL_HEADING, "samples", "stale, left out"], cells
     )
     pooled = {
         row.metric: (row.value, row.low, row.high)
         for row in rows
-        if row.grouping == "pooled" and row.value is not None and row.low is not None and row.high is not None
+        if row.over == "captions" and row.value is not None and row.low is not None and row.high is not None
     }
     if not pooled:
         return table
@@ -124,7 +123,7 @@ def _format_aspect_table(aspect: str, rows: list[StoredAgreementRow]) -> str:
     return f"{table}\n\n{format_markdown_image(plot, 'coefficients with their intervals')}"
 
 
-def _format_decisions(rows: list[StoredAgreementRow]) -> str:
+def _format_decisions(rows: list[AgreementRow]) -> str:
     """Return a markdown table of decisions, on keypoints or on two captions side by side, with those of simple
     scores.
     """
@@ -141,7 +140,7 @@ def _format_decisions(rows: list[StoredAgreementRow]) -> str:
     return format_markdown_table(["decided by", "statistic", "value", INTERVAL_HEADING, "answers"], cells)
 
 
-def _format_interval(row: StoredAgreementRow) -> str:
+def _format_interval(row: AgreementRow) -> str:
     """Return the interval of a row as text, or "none"."""
     return (
         "none"

@@ -12,9 +12,9 @@ from assets.reports.records import AspectAgreement, SystemTable, TrustSummary, f
 from assets.words.text import format_count, format_number, group_names, join_names
 from db.reports.judgements import LABELS_ASPECT
 from metrics_core.agreement.baseline_comparison import Coefficient
+from metrics_core.agreement.coefficients import FEWEST_SYSTEMS
 from metrics_core.agreement.conclusions import (
     BETTER_THAN_SIMPLE,
-    FEWEST_SYSTEMS,
     MAX_P_VALUE,
     OrderConclusion,
     explain_few_systems,

@@ -28,16 +28,11 @@ from assets.words.text import (
     format_percent,
 )
 from db.selection.trials import Trial
+from metrics_core.agreement.coefficients import KENDALL
 from metrics_core.agreement.row import ONE_RATER
 from metrics_core.intervals import ClusterMean
 
 TEMPLATES = Path(__file__).parent / "templates"
-_STATISTICS = {
-    "pearson": "Pearson’s r",
-    "spearman": "Spearman’s ρ",
-    "kendall_b": "Kendall’s τ-b",
-    "kendall_c": "Kendall’s τ-c",
-}
 
 
 def render_page(report: Report, figures: Mapping[str, str]) -> str:
@@ -81,7 +76,7 @@ def render_page(report: Report, figures: Mapping[str, str]) -> str:
             explain_checks=explain_checks,
             measure_name=lambda name: MEASURE_NAMES.get(name, name),
             same_n=find_common_n,
-            statistic=lambda name: _STATISTICS.get(name, name.replace("_", " ")),
+            statistic=lambda name: "Kendall’s τ-b" if name == KENDALL else name.replace("_", " "),
             most_systems=MOST_SYSTEMS,
         )
     )

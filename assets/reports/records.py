@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any
 
 from assets.agreement.progress import RaterConsistency
-from assets.agreement.table import StoredAgreementRow
 from assets.metrics.judge.repeated import JudgeSteadiness
 from assets.promise.estimated_means import EstimatedMean
 from assets.reports.answer_records import ReportAnswers
@@ -22,6 +21,7 @@ from db.scores.imported_scores import IMPORTED_VERSION
 from db.scores.quality import StatusCount
 from db.scores.stress import Stress
 from db.selection.trials import Trial
+from metrics_core.agreement import AgreementRow
 from metrics_core.agreement.baseline_comparison import Coefficient
 from metrics_core.agreement.conclusions import Conclusion, OrderConclusion
 from metrics_core.intervals import ClusterMean
@@ -246,7 +246,7 @@ class AspectAgreement:
     references: Mapping[str, ReferenceCount]
     fewer: tuple[str, ...]
     orders: tuple[str, ...]
-    rows: tuple[StoredAgreementRow, ...]
+    rows: tuple[AgreementRow, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +260,7 @@ class TrustSummary:
     aspects: tuple[AspectAgreement, ...]
     n_judged: int
     unscored: Mapping[str, Mapping[str, int]]
-    side_by_side: Mapping[str, tuple[StoredAgreementRow, ...]] = field(default_factory=dict)
+    side_by_side: Mapping[str, tuple[AgreementRow, ...]] = field(default_factory=dict)
     age: str | None = None
 
 
@@ -319,6 +319,6 @@ class Report:
     rating_cuts: tuple[dict[str, Any], ...]
     label_cuts: tuple[dict[str, Any], ...]
     groups: tuple[SampleGroup[ShownSample], ...]
-    agreement: tuple[StoredAgreementRow, ...] = field(default=())
+    agreement: tuple[AgreementRow, ...] = field(default=())
     estimated_means: tuple[EstimatedMean, ...] = field(default=())
     trials: tuple[Trial, ...] = field(default=())

@@ -132,10 +132,10 @@ def compute_report(
         plan = build_plan(load_dataset_holdings(connection, dataset, list_scorer_inputs(planned.values())), planned)
         tell("comparing the systems")
         systems, people = compute_system_tables(samples, judged.by_kind, data, metrics)
-        stored = load_agreement(connection, dataset)
-        compared = load_claims(connection, dataset, stored, judged, scorers)
+        rows, compared_at = load_agreement(connection, dataset)
+        compared = load_claims(connection, dataset, rows, judged, scorers)
         systems, people, compared = _correct_chances(systems, people, compared)
-        age = explain_stale_agreement(connection, dataset, stored, judged)
+        age = explain_stale_agreement(connection, dataset, rows, compared_at, judged)
         patterns, failed = explain_patterns(given), explain_failed_checks(data.checks)
         trust = build_trust_summary(judged, metrics, data, compared, age, patterns.keys() | failed.keys())
         trials = load_dataset_trials(connection, dataset.dataset_id)
@@ -166,7 +166,7 @@ def compute_report(
             rating_cuts=load_rating_threshold_rows(connection, dataset, judged, metrics, trust),
             label_cuts=load_label_threshold_rows(connection, dataset),
             groups=load_shown_samples(engine, connection, dataset, groups, samples, metrics, scorers, tell),
-            agreement=stored.rows,
+            agreement=tuple(rows),
             estimated_means=load_estimated_means(connection, dataset),
             trials=choose_newest_trials(trials),
         )

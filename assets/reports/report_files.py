@@ -19,18 +19,6 @@ from assets.trial.sentences import describe_trial
 
 PAGE, NUMBERS = "index.html", "report.json"
 PROBE = ".reelsieve-probe"
-AGREEMENT_FIELDS = (
-    "metric",
-    "aspect",
-    "grouping",
-    "statistic",
-    "value",
-    "low",
-    "high",
-    "n",
-    "n_undefined",
-    "baseline",
-)
 
 
 class ReportError(ValueError):
@@ -90,7 +78,6 @@ def format_report_json(report: Report) -> str:
     are left out.
     """
     plain = {field.name: getattr(report, field.name) for field in fields(report)}
-    plain["agreement"] = [{name: getattr(row, name) for name in AGREEMENT_FIELDS} for row in report.agreement]
     plain["estimated_means"] = [mean.as_dict() for mean in report.estimated_means]
     plain["trust"] = _drop_fields(asdict(report.trust), ("rows",))
     plain["trials"] = [describe_trial(trial) for trial in report.trials]

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import timezone
+from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import TypeVar
 
 import numpy as np
@@ -15,7 +15,6 @@ from sqlalchemy.engine import Connection
 
 from assets.agreement.judged import COMMON_WORDS, COSINE, SEED, JudgedSamples
 from assets.agreement.raters import check_raters, explain_raters
-from assets.agreement.table import StoredAgreement, StoredAgreementRow
 from assets.reports.best_system import explain_system_orders
 from assets.reports.records import (
     AspectAgreement,
@@ -35,14 +34,12 @@ from metrics_core.agreement.baseline_comparison import (
     BaselineComparison,
     Coefficient,
     build_baseline_comparisons,
-    is_baseline_row,
 )
-from metrics_core.agreement.coefficients import TIED_PAIRS
-from metrics_core.agreement.conclusions import FEWEST_SYSTEMS, explain_agreement, explain_system_order, kendall_p_value
-from metrics_core.agreement.preferences import SIDE_BY_SIDE
+from metrics_core.agreement.coefficients import KENDALL, TIED_PAIRS
+from metrics_core.agreement.conclusions import explain_agreement, explain_system_order
 from metrics_core.agreement.rater_checks import compute_human_ceiling
 from metrics_core.agreement.raters import compute_mean_ratings
-from metrics_core.agreement.row import CALIBRATED, KENDALL, ONE_RATER, RATERS
+from metrics_core.agreement.row import CALIBRATED, ONE_RATER, PEOPLE, RATERS, AgreementRow
 from metrics_core.arrays import FloatArray
 
 MANY_TIES = 0.2
@@ -59,7 +56,7 @@ class MetricClaims:
     well its order of systems matches people's. references: how many references the compared videos have.
     """
 
-    rows: Sequence[StoredAgreementRow]
+    rows: Sequence[AgreementRow]
     same_items: SameItemsTable
     system_orders: Mapping[tuple[str, str], Coefficient]
     references: Mapping[tuple[str, str], ReferenceCount]
@@ -68,7 +65,7 @@ class MetricClaims:
 def load_claims(
     connection: Connection,
     dataset: Dataset,
-    stored: StoredAgreement,
+    rows: Sequence[AgreementRow],
     judged: JudgedSamples,
     scorers: Mapping[str, Scorer],
 ) -> MetricClaims:
@@ -78,42 +75,43 @@ def load_claims(
     """
     same_items = {
         (aspect, metric): same
-        for (aspect, metric), same in sorted(
-            build_baseline_comparisons(stored.rows).items(), key=lambda item: item[0][0]
-        )
+        for (aspect, metric), same in sorted(build_baseline_comparisons(rows).items(), key=lambda item: item[0][0])
         # A table that is older than the judgements may have others.
         if aspect in judged.ratings and metric in judged.metric_values
     }
     references = count_compared_references(connection, dataset, judged, scorers)
-    return MetricClaims(stored.rows, same_items, compute_system_orders(stored.rows, same_items), references)
+    return MetricClaims(rows, same_items, compute_system_orders(rows, same_items), references)
 
 
 def explain_stale_agreement(
-    connection: Connection, dataset: Dataset, stored: StoredAgreement, judged: JudgedSamples
+    connection: Connection,
+    dataset: Dataset,
+    rows: Sequence[AgreementRow],
+    made_at: datetime | None,
+    judged: JudgedSamples,
 ) -> str | None:
     """Return a sentence where the stored agreement is older than the newest scores, was computed from another number of
-    judgements than there are now, or is missing although scores and judgements exist; else None. A changed value of a
-    rating is not noticed: ratings are counted, since they have no time.
+    judgements than there are now, or is missing although scores and judgements exist; else None. rows, made_at: as
+    `load_agreement` returns them. A changed value of a rating is not noticed: ratings are counted, since they have no
+    time.
     """
     remedy = f"reelsieve report --dataset {shlex.quote(dataset.name)} computes it"
-    if stored.made_at is None:
+    if made_at is None:
         has_any = judged.metric_values and (judged.ratings or judged.choices)
         return f"Agreement with people is not computed yet: {remedy}." if has_any else None
     newest = find_newest_score_time(connection, judged.sample_ids.tolist())
-    if (newest is None or newest <= stored.made_at) and _count_stored_judgements(
-        stored.rows
-    ) == _count_present_judgements(judged):
+    if (newest is None or newest <= made_at) and _count_stored_judgements(rows) == _count_present_judgements(judged):
         return None
-    when = f"{stored.made_at.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
+    when = f"{made_at.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
     return f"Agreement with people is older than the newest scores or judgements ({when}): {remedy} again."
 
 
-def _count_stored_judgements(rows: Sequence[StoredAgreementRow]) -> dict[tuple[str, bool], int]:
+def _count_stored_judgements(rows: Sequence[AgreementRow]) -> dict[tuple[str, bool], int]:
     """Count the ratings, and the preferences (True), behind the stored agreement, by aspect."""
     return {
-        (row.aspect, row.grouping == SIDE_BY_SIDE): row.n + row.n_undefined
+        (row.aspect, row.over == "pairs"): row.n + row.n_undefined
         for row in rows
-        if row.metric == RATERS or row.grouping == SIDE_BY_SIDE
+        if row.metric == RATERS or row.over == "pairs"
     }
 
 
@@ -124,22 +122,17 @@ def _count_present_judgements(judged: JudgedSamples) -> dict[tuple[str, bool], i
 
 
 def compute_system_orders(
-    rows: Sequence[StoredAgreementRow], same_items: SameItemsTable
+    rows: Sequence[AgreementRow], same_items: SameItemsTable
 ) -> dict[tuple[str, str], Coefficient]:
     """Return by (aspect, metric) Kendall's tau-b between the metric's and people's order of systems, with its p-value,
     not corrected. The p-value is None below five systems, and where tau-b is undefined. rows: of table `agreement`.
     Only keys of `same_items` are included.
     """
     return {
-        (row.aspect, row.metric): replace(_build_coefficient(row), p=_compute_order_chance(row))
+        (row.aspect, row.metric): _build_coefficient(row)
         for row in rows
-        if (row.grouping, row.statistic) == ("per_system", KENDALL) and (row.aspect, row.metric) in same_items
+        if (row.over, row.statistic) == ("systems", KENDALL) and (row.aspect, row.metric) in same_items
     }
-
-
-def _compute_order_chance(row: StoredAgreementRow) -> float | None:
-    """Return the p-value of an order of systems by Kendall's exact test; None for fewer than five systems."""
-    return None if row.value is None or row.n < FEWEST_SYSTEMS else kendall_p_value(row.value, row.n)
 
 
 def count_compared_references(
@@ -192,9 +185,9 @@ def build_trust_summary(
         values = judged.metric_values.get(metric, np.full(judged.sample_ids.size, np.nan))
         n_stale = judged.n_stale.get(metric, 0)
         unscored[metric] = {"have a stale score": n_stale, "have no value": int(np.isnan(values).sum()) - n_stale}
-    side_by_side: dict[str, tuple[StoredAgreementRow, ...]] = {}
+    side_by_side: dict[str, tuple[AgreementRow, ...]] = {}
     for row in compared.rows:
-        if row.grouping == SIDE_BY_SIDE:
+        if row.over == "pairs":
             side_by_side[row.aspect] = (*side_by_side.get(row.aspect, ()), row)
     return TrustSummary(aspects, judged.sample_ids.size, unscored, side_by_side, age)
 
@@ -208,10 +201,10 @@ def _build_aspect(
     careless: Collection[tuple[str, bool, str]],
 ) -> AspectAgreement:
     """Build the comparison of every metric with people by one aspect."""
-    rows = [row for row in compared.rows if row.aspect == aspect and not is_baseline_row(row)]
+    rows = [row for row in compared.rows if row.aspect == aspect and row.against == PEOPLE]
     pooled, system_rows = (
-        {row.metric: row for row in rows if (row.grouping, row.statistic) == (grouping, KENDALL)}
-        for grouping in ("pooled", "per_system")
+        {row.metric: row for row in rows if (row.over, row.statistic) == (over, KENDALL)}
+        for over in ("captions", "systems")
     )
     same = _select_aspect(compared.same_items, aspect)
     mean_ratings, shown = compute_mean_ratings(judged.ratings[aspect]), format_aspect(aspect)
@@ -285,7 +278,7 @@ def _explain_fewer(label: str, same: BaselineComparison, n_samples: int) -> str:
     return f"{line}; there, the strongest simple score is {strongest.name} with {format_number(strongest.value)}."
 
 
-def _explain_ties(rows: Sequence[StoredAgreementRow], labels: Mapping[str, str]) -> Iterator[str]:
+def _explain_ties(rows: Sequence[AgreementRow], labels: Mapping[str, str]) -> Iterator[str]:
     """Yield how many pairs every metric ties, and how a metric that ties many does when ties count.
 
     rows: of one aspect. labels: of the metrics, by name.
@@ -293,16 +286,16 @@ def _explain_ties(rows: Sequence[StoredAgreementRow], labels: Mapping[str, str])
     tied = {
         row.metric: row.value
         for row in rows
-        if (row.grouping, row.statistic) == ("pooled", TIED_PAIRS) and row.metric in labels and row.value is not None
+        if (row.over, row.statistic) == ("captions", TIED_PAIRS) and row.metric in labels and row.value is not None
     }
     if tied:
         shares = ", ".join(f"{labels[name]} {format_percent(share)}" for name, share in tied.items())
         yield f"Pairs of captions with equal values, which τ-b cannot order: {shares}."
-    calibrated = {row.metric: row for row in rows if (row.grouping, row.statistic) == ("pooled", CALIBRATED)}
+    calibrated = {row.metric: row for row in rows if (row.over, row.statistic) == ("captions", CALIBRATED)}
     yield from (_explain_many_ties(labels[name], name, calibrated) for name, share in tied.items() if share > MANY_TIES)
 
 
-def _explain_many_ties(label: str, name: str, calibrated: Mapping[str, StoredAgreementRow]) -> str:
+def _explain_many_ties(label: str, name: str, calibrated: Mapping[str, AgreementRow]) -> str:
     """Return the pairwise accuracy of a metric that ties many pairs, next to one more rater and simple scores."""
     metric_row = calibrated[name]
     other_rows = [
@@ -347,8 +340,8 @@ def _find_strongest(baselines: Sequence[Coefficient]) -> Coefficient | None:
     return Coefficient(f"{strongest.name}, turned round", value, low, high, strongest.n)
 
 
-def _build_coefficient(row: StoredAgreementRow) -> Coefficient:
-    return Coefficient(row.metric, row.value, row.low, row.high, row.n)
+def _build_coefficient(row: AgreementRow) -> Coefficient:
+    return Coefficient(row.metric, row.value, row.low, row.high, row.n, row.p)
 
 
 def _explain_missing(aspect: str, mean_ratings: FloatArray, judged: JudgedSamples) -> Iterable[str]:

@@ -12,8 +12,9 @@ import numpy as np
 from benchmarks import ecs_data
 from benchmarks.cosine_verifier import CosineVerifier
 from benchmarks.ecs_run import Answers, Embeddings, Items, plans_of, scores_of
+from benchmarks.papers.coefficients import correlate
 from benchmarks.papers.recipes import text_encoder
-from metrics_core.agreement import AgreementRow, build_label_rows, compute_agreement_rows
+from metrics_core.agreement import AgreementRow, build_label_rows
 from metrics_core.arrays import FloatArray
 from metrics_core.ecs.verifier import make_offline_verifier
 from metrics_core.models.lexical_verifier import LexicalVerifier
@@ -91,8 +92,8 @@ def limits_of(found: Mapping[str, Any], value: float | None, n: int) -> dict[str
 
 
 def cell_of(rows: Sequence[AgreementRow], metric: str, statistic: str) -> dict[str, Any]:
-    """The same of a row of an agreement table over all items."""
-    row = next(r for r in rows if (r.metric, r.grouping, r.statistic) == (metric, "pooled", statistic))
+    """The same of a row about labels."""
+    row = next(r for r in rows if (r.metric, r.statistic) == (metric, statistic))
     return limits_of(asdict(row), row.value, row.n)
 
 
@@ -100,13 +101,14 @@ def captions_of(data: ecs_data.DataSet, scores: FloatArray, levels: FloatArray) 
     """Rank correlations of captions' covered shares and of their mean scores with what people say."""
     judged, kept = data.judged(), ~np.isnan(levels)
     items = Items(judged.captions)
-    values = {"share": items.means(scores[kept] >= levels[kept]), "mean": items.means(scores[kept])}
-    people, clips = {"covered": items.means(items.labels)[:, None]}, [each.clip for each in judged.captions]
-    rows = compute_agreement_rows(values, people, clips)
+    people, clips = items.means(items.labels), [each.clip for each in judged.captions]
+    of_share, of_mean = (
+        correlate(items.means(values), people, clips) for values in (scores[kept] >= levels[kept], scores[kept])
+    )
     return {
-        "Spearman": cell_of(rows, "share", "spearman"),
-        "Kendall": cell_of(rows, "share", "kendall_b"),
-        "Spearman of mean scores": cell_of(rows, "mean", "spearman"),
+        "Spearman": of_share["spearman"],
+        "Kendall": of_share["kendall_b"],
+        "Spearman of mean scores": of_mean["spearman"],
     }
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from benchmarks.ecs_data import DEMO_SEED, read_lines, require
+from benchmarks.papers.coefficients import correlate
 from benchmarks.papers.evqa_pairs import (
     COARSE,
     COSINE,
@@ -38,7 +40,7 @@ from benchmarks.papers.recipes import Recipe, text_encoder
 from benchmarks.papers.records import Comparison, Row, Table, strongest
 from benchmarks.papers.stages import Stages
 from lab.demo.build import build_manifest_rows, make_demo_clips
-from metrics_core.agreement import AgreementRow, compute_agreement_rows, count_words
+from metrics_core.agreement import count_words
 from metrics_core.arrays import FloatArray
 from metrics_core.evqa import evqa_from_prepared_frames, prepare_frames
 
@@ -134,7 +136,7 @@ def first(name: str, stages: Stages) -> Table:
     ratings: dict[str, list[float]] = {}
     for row in manifests["ratings"]:
         ratings.setdefault(str(row["caption_id"]), []).append(float(str(row["value"])))
-    people = {"mean": np.array([[np.mean(ratings[str(row["caption_id"])])] for row in captions])}
+    people = np.array([np.mean(ratings[str(row["caption_id"])]) for row in captions])
     units, rows, taken = [text_units(str(row["text"])) for row in captions], [], {}
     videos = [str(row["video_id"]) for row in captions]
     for label, every in INTERVALS.items():
@@ -145,12 +147,10 @@ def first(name: str, stages: Stages) -> Table:
             evqa_from_prepared_frames(prepared[v], keywords, whole).score
             for v, (whole, keywords) in zip(videos, units, strict=True)
         ]
-        found = compute_agreement_rows({EVQA: np.array(values, dtype=np.float64)}, people, videos)
-        rows += [seconds_row(name, label, taken[label]), *agreement_cells(name, label, found, EVQA, PUBLISHED_1[label])]
-    lengths = compute_agreement_rows(
-        {LENGTH_OF_TEXT: count_words([str(row["text"]) for row in captions])}, people, videos
-    )
-    rows += agreement_cells(name, LENGTH_OF_TEXT, lengths, LENGTH_OF_TEXT, None)
+        found = correlate(np.array(values, dtype=np.float64), people, videos)
+        rows += [seconds_row(name, label, taken[label]), *agreement_cells(name, label, found, PUBLISHED_1[label])]
+    lengths = correlate(count_words([str(row["text"]) for row in captions]), people, videos)
+    rows += agreement_cells(name, LENGTH_OF_TEXT, lengths, None)
     of = {row.row: row.ours for row in rows if row.column == "Kendall"}
     quickest = taken["every frame"] / taken["every 30th frame"]
     summary = [
@@ -172,11 +172,11 @@ def first_clips(name: str, stages: Stages) -> Table:
     sampled = {label: sample_clips(every) for label, every in INTERVALS.items()}
     complete, rows = sampled["every frame"], []
     for label, own in sampled.items():
-        found = compute_agreement_rows({EVQA: own.values}, {"all": complete.values[:, None]}, own.videos)
+        found = correlate(own.values, complete.values, own.videos)
         rows += [
             Row(name, label, "frames", ours=own.n_frames, n=len(set(own.videos))),
             replace(seconds_row(name, label, own.seconds), n=len(set(own.videos))),
-            *agreement_cells(name, label, found, EVQA, None),
+            *agreement_cells(name, label, found, None),
         ]
     fewer = sampled["every 30th frame"]
     summary = [
@@ -228,13 +228,12 @@ def seconds_row(name: str, label: str, seconds: float) -> Row:
 
 
 def agreement_cells(
-    name: str, label: str, found: Sequence[AgreementRow], metric: str, figures: tuple[float, float, float] | None
+    name: str, label: str, found: Mapping[str, dict[str, Any]], figures: tuple[float, float, float] | None
 ) -> Iterator[Row]:
     """Both coefficients of a metric over all captions."""
     for place, statistic, column in ((1, "kendall_b", "Kendall"), (2, "spearman", "Spearman")):
-        row = next(r for r in found if (r.metric, r.grouping, r.statistic) == (metric, "pooled", statistic))
         published, source = (figures[place], TABLE_1) if figures else (None, "")
-        yield Row(name, label, column, published, row.value, row.low, row.high, row.n, source=source)
+        yield Row(name, label, column, published, **found[statistic], source=source)
 
 
 RECIPES = (

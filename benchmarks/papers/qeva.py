@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.papers import meteor
+from benchmarks.papers.coefficients import correlate
 from benchmarks.papers.meteor import METEOR
 from benchmarks.papers.qeva_published import MODELS_2, PAPER, TABLE_1, TABLE_2, TABLE_3, TABLE_4
 from benchmarks.papers.qeva_scores import (
@@ -33,7 +34,6 @@ from benchmarks.papers.qeva_scores import (
 from benchmarks.papers.recipes import Recipe, text_encoder
 from benchmarks.papers.records import Comparison, Row, Table, strongest
 from benchmarks.papers.stages import Stages
-from metrics_core.agreement import compute_agreement_rows
 from metrics_core.ecs.verifier import make_offline_verifier
 from metrics_core.qeva.records import DIMENSIONS
 
@@ -74,15 +74,12 @@ def correlations(
 ) -> dict[tuple[str, str], dict[str, Any]]:
     """Fields of a row by metric and statistic: each metric against written (1) or spoilt (0)."""
     kept = np.isin(found.systems, ["written", *spoilt])
-    written = np.array([[float(system == "written")] for system in found.systems])
-    metrics = {name: np.asarray(side, dtype=np.float64)[kept] for name, side in scores.items()}
-    rows = compute_agreement_rows(
-        metrics, {"written": written[kept]}, [v for v, k in zip(found.videos, kept, strict=True) if k]
-    )
+    written = np.array([float(system == "written") for system in found.systems])
+    videos = [v for v, k in zip(found.videos, kept, strict=True) if k]
     return {
-        (row.metric, row.statistic): {"ours": row.value, "low": row.low, "high": row.high, "n": row.n}
-        for row in rows
-        if row.grouping == "pooled" and row.metric in metrics
+        (name, statistic): cell
+        for name, side in scores.items()
+        for statistic, cell in correlate(np.asarray(side, dtype=np.float64)[kept], written[kept], videos).items()
     }
 
 

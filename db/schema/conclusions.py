@@ -115,21 +115,29 @@ agreement = declare_table(
     ),
     text_column("aspect", "Aspect that people judged."),
     text_column(
-        "grouping",
-        "Which samples are compared: pooled, per_video, per_system, within_system, and others in docs/agreement.md.",
+        "over",
+        "What is compared: captions, systems, captions within a video, pairs of captions, or keypoints (decisions).",
     ),
-    text_column("statistic", "Name of the coefficient, such as spearman."),
-    measure_column("value", "Value of the coefficient; NULL where it is undefined."),
+    text_column(
+        "against",
+        'people, or who a metric is compared with: "one rater", or a simple score, which stands here by name.',
+    ),
+    text_column("statistic", "Name of the number, such as kendall_b."),
+    measure_column("value", "The number; NULL where it is undefined."),
     measure_column("low", "Lower end of the 95 % interval."),
     measure_column("high", "Upper end of the 95 % interval."),
-    column("n", sa.BigInteger, "Number of samples, videos or pairs that it was computed from."),
+    measure_column("p", "Chance of a number so far from 0, two-sided; NULL where undefined, and where not tested."),
+    column("n", sa.BigInteger, "Number of samples, videos or systems that it was computed from."),
+    column("n_videos", sa.BigInteger, "Number of videos that these belong to."),
     column("n_undefined", sa.BigInteger, "Samples left out since their score is undefined."),
     column("n_undefined_resamples", sa.BigInteger, "Resamples in which the coefficient is undefined."),
     column("n_stale", sa.BigInteger, "Samples left out since their score is stale."),
     column("baseline", sa.Boolean, "Whether the row is about a simple score, or about majority."),
     column("seed", sa.BigInteger, "Seed of the resamples."),
     time_column("created_at"),
-    sa.UniqueConstraint("dataset_id", "metric", "aspect", "grouping", "statistic", name="uq_agreement_statistic"),
+    sa.UniqueConstraint(
+        *("dataset_id", "metric", "aspect", "over", "against", "statistic"), name="uq_agreement_statistic"
+    ),
 )
 
 estimated_mean = declare_table(

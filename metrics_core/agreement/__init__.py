@@ -5,7 +5,6 @@ defined is None, never 0, and results count how often that happened. Intervals l
 """
 
 from metrics_core.agreement.coefficients import compute_coefficient
-from metrics_core.agreement.groupings import subtract_length_trend, subtract_system_means
 from metrics_core.agreement.labels import build_label_rows, cohen_kappa, count_confusion, majority_accuracy
 from metrics_core.agreement.preferences import Preferences, build_preference_rows
 from metrics_core.agreement.progress import Lead, RatingProgress, compute_preference_progress, compute_rating_progress
@@ -57,7 +56,5 @@ __all__ = [
     "count_words",
     "find_best_reference",
     "majority_accuracy",
-    "subtract_length_trend",
-    "subtract_system_means",
     "wilson_interval",
 ]

@@ -7,28 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from metrics_core.agreement.coefficients import compute_coefficient
+from metrics_core.agreement.coefficients import KENDALL, compute_coefficient
 from metrics_core.agreement.groupings import compute_pooled
 from metrics_core.agreement.inputs import AgreementInputs
 from metrics_core.agreement.raters import RaterAndOthers, compute_mean_ratings, list_ceiling_raters
-from metrics_core.agreement.row import CHANCE, KENDALL, ONE_RATER, AgreementRow
+from metrics_core.agreement.row import DIFFERENCE, ONE_RATER, PEOPLE, RIVAL, AgreementRow
 from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.intervals import (
-    Estimate,
     JackknifeStatistics,
     average_over_raters,
     jackknife_estimate,
     jackknife_p_value,
 )
-
-BESIDE_RATER = "beside one rater"
-"""The grouping in which a metric is compared with the same means of raters as one more rater is, on the metric's own
-items.
-"""
-ABOVE = "above "
-"""The beginning of the grouping of a difference: a metric's coefficient less that of a simple score or of one more
-rater.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +73,6 @@ class AspectComparisons:
         self.people = compute_mean_ratings(self.ratings)
         self.is_rated: BoolArray = np.isfinite(self.people)
         self._pooled: dict[tuple[str, bytes], JackknifeStatistics] = {}
-        self._without_one_rater: dict[tuple[str, bytes], JackknifeStatistics] = {}
         self._counted: dict[bytes, list[RaterAndOthers]] = {}
 
     def remember_pooled(self, name: str, kept: BoolArray, statistics: JackknifeStatistics) -> None:
@@ -100,7 +89,7 @@ class AspectComparisons:
         key = name, kept.tobytes()
         if key not in self._pooled:
             sides = self.inputs.select_items(self.inputs.values[name], self.people, kept)
-            self._pooled[key] = compute_pooled(sides, (KENDALL,))
+            self._pooled[key] = compute_pooled(sides)
         return self._pooled[key]
 
     def list_ceiling_raters(self, kept: BoolArray) -> list[RaterAndOthers]:
@@ -126,22 +115,16 @@ class AspectComparisons:
     def compute_without_one_rater(self, name: str, kept: BoolArray) -> JackknifeStatistics:
         """Compute tau-b of a metric with the means of all raters but one, averaged over the raters who are left out in
         turn, and again without each block of videos. The items are those where `kept` is True that the left-out rater
-        shares with others. At least one rater must count in the human ceiling. The object keeps the result for later
-        calls.
+        shares with others. At least one rater must count in the human ceiling.
 
         Raters count by the items that they share with others, with or without a value of the metric.
         """
-        key = name, kept.tobytes()
-        if key not in self._without_one_rater:
-            values, counted = self.inputs.values[name], self.list_ceiling_raters(kept)
-            by_rater = []
-            for rater in counted:
-                rows = rater.is_shared & np.isfinite(values)
-                sides = self.inputs.select_items(values, rater.other_means, rows)
-                by_rater.append({KENDALL: compute_pooled(sides, (KENDALL,))})
-            weights = [rater.n_shared for rater in counted]
-            self._without_one_rater[key] = average_over_raters(by_rater, weights)[KENDALL]
-        return self._without_one_rater[key]
+        values, counted = self.inputs.values[name], self.list_ceiling_raters(kept)
+        by_rater = []
+        for rater in counted:
+            sides = self.inputs.select_items(values, rater.other_means, rater.is_shared & np.isfinite(values))
+            by_rater.append({KENDALL: compute_pooled(sides)})
+        return average_over_raters(by_rater, [rater.n_shared for rater in counted])[KENDALL]
 
 
 def compute_ceiling(inputs: AgreementInputs, counted: Sequence[RaterAndOthers]) -> JackknifeStatistics | None:
@@ -150,7 +133,7 @@ def compute_ceiling(inputs: AgreementInputs, counted: Sequence[RaterAndOthers]) 
     `counted` is empty.
     """
     sides = [inputs.select_items(rater.ratings, rater.other_means, rater.is_shared) for rater in counted]
-    by_rater = [{KENDALL: compute_pooled(side, (KENDALL,))} for side in sides]
+    by_rater = [{KENDALL: compute_pooled(side)} for side in sides]
     return average_over_raters(by_rater, [rater.n_shared for rater in counted])[KENDALL] if counted else None
 
 
@@ -192,114 +175,80 @@ def _turn_positive(coefficient: Coefficient) -> Coefficient:
 
 def build_baseline_rows(comparisons: AspectComparisons, metric: str) -> Iterator[AgreementRow]:
     """Yield the agreement rows that compare a metric with the strongest simple score and with one more rater, on the
-    metric's own rated items. Each coefficient gives a row of tau-b (`KENDALL`) and a row of its p-value (`CHANCE`).
-    Rows of comparisons that have no coefficient are left out.
+    metric's own rated items: tau-b of this rival (`RIVAL`), and the metric's less the rival's (`DIFFERENCE`). Against
+    one more rater there is also the metric's tau-b with the means that the rater is compared with. Rows of comparisons
+    that have no coefficient are left out.
 
-    The metric's own coefficient is that of the grouping "pooled", so only its p-value is yielded. A baseline keeps the
-    sign that it has with people.
+    A simple score keeps the sign that it has with people; where it is negative, the difference adds it.
     """
-    kept = np.isfinite(comparisons.inputs.values[metric]) & comparisons.is_rated
-    n_videos, n_rated = np.unique(comparisons.inputs.video[kept]).size, int(comparisons.is_rated.sum())
+    inputs, values = comparisons.inputs, comparisons.inputs.values
+    kept = np.isfinite(values[metric]) & comparisons.is_rated
+    n_videos, n_rated = inputs.count_videos(kept), int(comparisons.is_rated.sum())
 
-    def chance_row(name: str, grouping: str, coefficient: Coefficient, *, baseline: bool = False) -> AgreementRow:
-        return AgreementRow(
-            name, comparisons.aspect, grouping, CHANCE, coefficient.p, None, None, n_videos, 0, 0, baseline
-        )
+    def row(against: str, statistic: str, n: int, value: float | None, jackknife_values: FloatArray) -> AgreementRow:
+        limit = 2.0 if statistic == DIFFERENCE else 1.0
+        estimate = jackknife_estimate(value, jackknife_values, (-limit, limit))
+        p = jackknife_p_value(value, jackknife_values)
+        numbers = value, estimate.low, estimate.high, p, n, n_videos, n_rated - n, 0
+        return AgreementRow(metric, comparisons.aspect, "captions", against, statistic, *numbers, baseline=False)
 
-    def rows(name: str, grouping: str, coefficient: Coefficient, *, baseline: bool = False) -> Iterator[AgreementRow]:
-        numbers = coefficient.value, coefficient.low, coefficient.high, coefficient.n, n_rated - coefficient.n, 0
-        yield AgreementRow(name, comparisons.aspect, grouping, KENDALL, *numbers, baseline)
-        yield chance_row(name, grouping, coefficient, baseline=baseline)
+    def compare(
+        against: str, own: JackknifeStatistics, rival: JackknifeStatistics, sign: float = 1.0
+    ) -> Iterator[AgreementRow]:
+        yield row(against, RIVAL, rival.n[KENDALL], rival.values[KENDALL], rival.jackknife_values[KENDALL])
+        difference, jackknife_values = own.subtract(rival, KENDALL, sign)
+        if difference is not None:
+            yield row(against, DIFFERENCE, own.n[KENDALL], difference, jackknife_values)
 
-    statistics = comparisons.compute_pooled(metric, kept)
-    yield chance_row(metric, "pooled", _build_coefficient(metric, statistics))
     if (strongest := _name_strongest_baseline(comparisons, kept)) is not None:
-        baseline_statistics = _compute_pooled_baseline(comparisons, strongest, kept)
-        yield from rows(
-            strongest,
-            _format_own_items(metric),
-            _build_coefficient(strongest, baseline_statistics),
-            baseline=True,
+        rival = _compute_pooled_baseline(comparisons, strongest, kept)
+        sign = -1.0 if (rival.values[KENDALL] or 0.0) < 0 else 1.0
+        yield from compare(
+            strongest, comparisons.compute_pooled(metric, kept & np.isfinite(values[strongest])), rival, sign
         )
-        both = comparisons.compute_pooled(metric, kept & np.isfinite(comparisons.inputs.values[strongest]))
-        sign = -1.0 if (baseline_statistics.values[KENDALL] or 0.0) < 0 else 1.0
-        if above := _subtract(both, baseline_statistics, strongest, sign):
-            yield from rows(metric, f"{ABOVE}{strongest}", above)
     if ceiling := comparisons.compute_ceiling(kept):
-        yield from rows(ONE_RATER, _format_own_items(metric), _build_coefficient(ONE_RATER, ceiling))
-        against_others = comparisons.compute_without_one_rater(metric, kept)
-        yield from rows(metric, BESIDE_RATER, _build_coefficient(metric, against_others))
-        if above := _subtract(against_others, ceiling, ONE_RATER):
-            yield from rows(metric, f"{ABOVE}{ONE_RATER}", above)
-
-
-def _format_own_items(metric: str) -> str:
-    """Format the grouping of a baseline and of one more rater on the items that a metric has a value for."""
-    return f"where {metric} has a value"
+        own = comparisons.compute_without_one_rater(metric, kept)
+        yield row(ONE_RATER, KENDALL, own.n[KENDALL], own.values[KENDALL], own.jackknife_values[KENDALL])
+        yield from compare(ONE_RATER, own, ceiling)
 
 
 def _build_coefficient(name: str, statistics: JackknifeStatistics) -> Coefficient:
-    value, jackknife_values = statistics.values[KENDALL], statistics.jackknife_values[KENDALL]
-    estimate = jackknife_estimate(value, jackknife_values)
-    return _add_p_value(name, estimate, statistics.n[KENDALL], jackknife_values)
-
-
-def _subtract(
-    statistics: JackknifeStatistics, other: JackknifeStatistics, name: str, sign: float = 1.0
-) -> Coefficient | None:
-    """Return by how much a metric is above a baseline or a rater, times `sign`; None where a side is undefined."""
-    value, jackknife_values = statistics.subtract(other, KENDALL, sign)
-    if value is None:
-        return None
-    estimate = jackknife_estimate(value, jackknife_values, (-2.0, 2.0))
-    return _add_p_value(name, estimate, statistics.n[KENDALL], jackknife_values)
-
-
-def _add_p_value(name: str, estimate: Estimate, n: int, jackknife_values: FloatArray) -> Coefficient:
-    p = jackknife_p_value(estimate.value, jackknife_values)
-    return Coefficient(name, estimate.value, estimate.low, estimate.high, n, p)
-
-
-def is_baseline_row(row: AgreementRow) -> bool:
-    """Whether an agreement row belongs to the comparison of a metric with simple scores or one more rater on the
-    metric's own items. `build_baseline_rows` yields such rows; rows of p-values (`CHANCE`) count, too.
-    """
-    return row.statistic == CHANCE or row.grouping == BESIDE_RATER or row.grouping.startswith((ABOVE, "where "))
+    estimate, n = statistics.compute_estimate(KENDALL), statistics.n[KENDALL]
+    return Coefficient(name, estimate.value, estimate.low, estimate.high, n)
 
 
 def build_baseline_comparisons(rows: Sequence[AgreementRow]) -> dict[tuple[str, str], BaselineComparison]:
     """Build the comparisons of metrics with simple scores and raters from rows of the agreement table: a
-    BaselineComparison by (aspect, metric). Metrics without the rows of `build_baseline_rows` are left out.
+    BaselineComparison by (aspect, metric), for every metric with a row of tau-b over captions.
     """
-    by_metric: dict[tuple[str, str], dict[str, Coefficient]] = {}
-    chances = {(row.aspect, row.metric, row.grouping): row for row in rows if row.statistic == CHANCE}
+    by_metric: dict[tuple[str, str], dict[tuple[str, str], AgreementRow]] = {}
     for row in rows:
-        key = row.aspect, row.metric, row.grouping
-        if row.statistic == KENDALL and key in chances:
-            coefficient = Coefficient(row.metric, row.value, row.low, row.high, row.n, chances[key].value)
-            by_metric.setdefault((row.aspect, row.grouping), {})[row.metric] = coefficient
-    pooled_chances = [(key[:2], row.n) for key, row in chances.items() if key[2] == "pooled"]
-    return {key: _build_baseline_comparison(by_metric, *key, n_videos) for key, n_videos in pooled_chances}
+        if row.over == "captions" and not row.baseline and row.metric != ONE_RATER:
+            by_metric.setdefault((row.aspect, row.metric), {})[row.against, row.statistic] = row
+    return {
+        key: _build_baseline_comparison(of_metric)
+        for key, of_metric in by_metric.items()
+        if (PEOPLE, KENDALL) in of_metric
+    }
 
 
-def _build_baseline_comparison(
-    coefficients: Mapping[tuple[str, str], Mapping[str, Coefficient]], aspect: str, metric: str, n_videos: int
-) -> BaselineComparison:
-    """Build the comparison of one metric. coefficients: by metric's name, by aspect and grouping."""
-    on_own_items = dict(coefficients.get((aspect, _format_own_items(metric)), {}))
-    ceiling = on_own_items.pop(ONE_RATER, None)
-    strongest = next(iter(on_own_items.values()), None)
+def _build_baseline_comparison(rows: Mapping[tuple[str, str], AgreementRow]) -> BaselineComparison:
+    """Build the comparison of one metric. rows: by what the metric is compared with, and statistic."""
 
-    def above(name: str) -> Coefficient | None:
-        difference = coefficients.get((aspect, f"{ABOVE}{name}"), {}).get(metric)
-        return None if difference is None else replace(difference, name=name)
+    def build(against: str | None, statistic: str, name: str | None) -> Coefficient | None:
+        if against is None or (row := rows.get((against, statistic))) is None:
+            return None
+        return Coefficient(name or row.metric, row.value, row.low, row.high, row.n, row.p)
 
+    simple = next((against for against, _ in rows if against not in (PEOPLE, ONE_RATER)), None)
+    own, rival = build(PEOPLE, KENDALL, None), build(simple, RIVAL, simple)
+    assert own is not None
     return BaselineComparison(
-        coefficients[aspect, "pooled"][metric],
-        ceiling,
-        _turn_positive(strongest) if strongest else None,
-        above(strongest.name) if strongest else None,
-        above(ONE_RATER),
-        n_videos,
-        coefficients.get((aspect, BESIDE_RATER), {}).get(metric),
+        own,
+        build(ONE_RATER, RIVAL, ONE_RATER),
+        _turn_positive(rival) if rival else None,
+        build(simple, DIFFERENCE, simple),
+        build(ONE_RATER, DIFFERENCE, ONE_RATER),
+        rows[PEOPLE, KENDALL].n_videos,
+        build(ONE_RATER, KENDALL, None),
     )

@@ -1,5 +1,5 @@
-"""The statistics of the agreement table, such as Kendall's tau-b: computed for one group of items, or for many small
-groups at once.
+"""The coefficients of a metric's values with people's ratings, such as Kendall's tau-b: of one group of items, or of
+many small groups at once.
 """
 
 from __future__ import annotations
@@ -12,48 +12,44 @@ import numpy.typing as npt
 
 from metrics_core.arrays import FloatArray, IntArray, number_groups
 
+KENDALL = "kendall_b"
+"""Kendall's tau-b, the statistic in which a metric is compared with simple scores and with one more rater."""
 TIED_PAIRS = "tied_pairs"
 """The name of the share of pairs, in [0, 1], to which the metric gives equal values."""
-STATISTICS = ("pearson", "spearman", "kendall_b", "kendall_c", "pairwise_accuracy", TIED_PAIRS)
-"""Pearson's r, Spearman's rho, Kendall's tau-b and tau-c in [-1, 1]; pairwise accuracy and tied pairs in [0, 1].
-
-Pairwise accuracy (acc_eq) is the share of pairs that both sides order alike or both tie (Deutsch et al. 2023).
-"""
-PAIR_STATISTICS = ("kendall_b", "kendall_c", "pairwise_accuracy", TIED_PAIRS)
 SMALL = 128
 """Groups of up to this many items are compared pair by pair, larger ones by SciPy, one after the other."""
+FEWEST_SYSTEMS = 5
+"""The least number of systems for a claim: with 4 systems even the very same order has p = 2/24 by Kendall's test, with
+5 systems 2/120.
+"""
 
-GroupCoefficients = dict[str, FloatArray]
-"""An array (groups,) by the name of a statistic; NaN for a group in which it is not defined."""
 
-
-def compute_coefficients(
-    metric: FloatArray, people: FloatArray, statistics: Sequence[str] = STATISTICS
-) -> dict[str, float | None]:
+def compute_coefficients(metric: FloatArray, people: FloatArray, statistics: Sequence[str]) -> dict[str, float | None]:
     """Compute statistics of a metric's values with people's ratings of the same items: a number by the names in
-    `statistics`, None where a statistic is not defined. metric, people: finite (n,). Correlations need two different
-    numbers on each side; pairwise accuracy and the share of tied pairs need two items.
+    `statistics`, which are "pearson", "spearman", "kendall_b" and "tied_pairs". It is None where a statistic is not
+    defined. metric, people: finite (n,). Correlations need two different numbers on each side; the share of tied pairs
+    needs two items.
 
-    >>> coefficients = compute_coefficients(np.array([1.0, 2, 3, 4, 5, 5]), np.array([1.0, 3, 2, 4, 4, 6]))
-    >>> {name: round(value, 6) for name, value in coefficients.items()}["kendall_c"]
-    0.763889
+    >>> compute_coefficients(np.array([1.0, 2, 3, 3]), np.array([1.0, 3, 2, 2]), ("spearman", "tied_pairs"))
+    {'spearman': 0.5, 'tied_pairs': 0.16666666666666666}
     """
     x, y = dense_ranks(metric), dense_ranks(people)
-    varied = bool(x.any() and y.any())
-    coefficients = dict.fromkeys(statistics, math.nan)
-    if varied and "pearson" in coefficients:
-        coefficients["pearson"] = _pearson(metric, people)
-    if varied and "spearman" in coefficients:
-        coefficients["spearman"] = _pearson(mean_ranks(x), mean_ranks(y))
-    if any(name in coefficients for name in PAIR_STATISTICS):
-        pair_statistics = _compare_pairs(x, y, varied)
-        coefficients |= {name: float(pair_statistics[name]) for name in coefficients if name in pair_statistics}
+    coefficients, pairs = dict.fromkeys(statistics, math.nan), x.size * (x.size - 1) // 2
+    if pairs and TIED_PAIRS in coefficients:
+        coefficients[TIED_PAIRS] = 1 - (pairs - _count_tied_pairs(x)) / pairs
+    if x.any() and y.any():
+        if "pearson" in coefficients:
+            coefficients["pearson"] = _compute_pearson(metric, people)
+        if "spearman" in coefficients:
+            coefficients["spearman"] = _compute_pearson(mean_ranks(x), mean_ranks(y))
+        if KENDALL in coefficients:
+            coefficients[KENDALL] = _compute_tau(x, y)
     return {name: value if math.isfinite(value) else None for name, value in coefficients.items()}
 
 
 def compute_coefficient(metric: FloatArray, people: FloatArray, statistic: str) -> float | None:
-    """Compute one statistic, a name of STATISTICS such as "kendall_b", of a metric's values with people's ratings of
-    the same items, both finite (n,). None where it is not defined, as for a constant side.
+    """Compute one of the statistics of `compute_coefficients`, such as "kendall_b", of a metric's values with people's
+    ratings of the same items, both finite (n,). None where it is not defined, as for a constant side.
 
     >>> compute_coefficient(np.array([1.0, 2, 3]), np.array([1.0, 3, 2]), "spearman")
     0.5
@@ -61,21 +57,20 @@ def compute_coefficient(metric: FloatArray, people: FloatArray, statistic: str) 
     return compute_coefficients(metric, people, (statistic,))[statistic]
 
 
-def compute_group_coefficients(
-    metric: FloatArray, people: FloatArray, group: IntArray, n_groups: int, statistics: Sequence[str] = STATISTICS
-) -> GroupCoefficients:
-    """Compute statistics of a metric with people within every group of items: an array (n_groups,) by the name of the
-    statistic. It is NaN for a group where the statistic is not defined, and for one without items. metric, people:
-    finite (n,). group: (n,), the number of each item's group, from 0.
+def compute_group_taus(metric: FloatArray, people: FloatArray, group: IntArray, n_groups: int) -> FloatArray:
+    """Compute Kendall's tau-b of a metric with people within every group of items: an array (n_groups,). It is NaN for
+    a group where it is not defined, and for one without items. metric, people: finite (n,). group: (n,), the number of
+    each item's group, from 0.
     """
     size = np.bincount(group, minlength=n_groups)
     small = size[group] <= SMALL
-    coefficients = _compute_small_groups(metric[small], people[small], group[small], n_groups)
+    taus = _compute_small_groups(metric[small], people[small], group[small], n_groups)
     large = np.flatnonzero(~small)
     for rows in np.split(large[np.argsort(group[large], kind="stable")], np.cumsum(size[size > SMALL])[:-1]):
-        for name, value in compute_coefficients(metric[rows], people[rows], statistics).items() if rows.size else ():
-            coefficients[name][group[rows[0]]] = math.nan if value is None else value
-    return {name: coefficients[name] for name in statistics}
+        if rows.size:
+            value = compute_coefficient(metric[rows], people[rows], KENDALL)
+            taus[group[rows[0]]] = math.nan if value is None else value
+    return taus
 
 
 def dense_ranks(values: FloatArray | IntArray) -> IntArray:
@@ -141,7 +136,7 @@ def require_group_numbers(name: str, groups: Sequence[object], n: int) -> IntArr
     return number_groups(groups)
 
 
-def _pearson(left: FloatArray, right: FloatArray) -> float:
+def _compute_pearson(left: FloatArray, right: FloatArray) -> float:
     """Compute Pearson's r of sides that vary; NaN where rounding leaves a side constant."""
     x, y = left - left.mean(), right - right.mean()
     # Divided by their largest first, so that no square is too large or too small for a float.
@@ -149,23 +144,17 @@ def _pearson(left: FloatArray, right: FloatArray) -> float:
     return float(np.clip(x @ y / math.sqrt(float(x @ x) * float(y @ y)), -1, 1))
 
 
-def _compare_pairs(x: IntArray, y: IntArray, varied: bool) -> GroupCoefficients:
-    """Compute the statistics that depend on the order of pairs, of two sides of dense ranks (n,)."""
-    pairs = x.size * (x.size - 1) // 2
-    both = x * (int(y.max(initial=0)) + 1) + y
-    tied_x, tied_y, tied = (_count_tied_pairs(side) for side in (x, y, dense_ranks(both)))
-    untied_x, untied_y = pairs - tied_x, pairs - tied_y
-    surplus = 0
-    if varied and x.size <= SMALL:
-        # Both orders of every pair.
-        surplus = int((np.sign(x[:, None] - x) * np.sign(y[:, None] - y)).sum()) // 2
-    elif varied:
+def _compute_tau(x: IntArray, y: IntArray) -> float:
+    """Compute tau-b of two sides of dense ranks (n,) that vary."""
+    if x.size > SMALL:
         from scipy.stats import kendalltau
 
-        # SciPy counts the pairs, but gives them only inside tau-b.
-        surplus = round(float(kendalltau(x, y).statistic) * math.sqrt(untied_x) * math.sqrt(untied_y))
-    levels = 1 + min(int(x.max(initial=0)), int(y.max(initial=0)))
-    return _compute_pair_statistics(x.size, pairs, surplus, untied_x, untied_y, tied, levels)
+        return float(np.clip(kendalltau(x, y).statistic, -1, 1))
+    pairs = x.size * (x.size - 1) // 2
+    # Both orders of every pair.
+    surplus = int((np.sign(x[:, None] - x) * np.sign(y[:, None] - y)).sum()) // 2
+    untied = [math.sqrt(pairs - _count_tied_pairs(side)) for side in (x, y)]
+    return min(1.0, max(-1.0, surplus / (untied[0] * untied[1])))
 
 
 def _count_tied_pairs(side: IntArray) -> int:
@@ -174,74 +163,32 @@ def _count_tied_pairs(side: IntArray) -> int:
     return int((sizes * (sizes - 1) // 2).sum())
 
 
-def _compute_pair_statistics(
-    n: IntArray | int,
-    pairs: FloatArray | int,
-    surplus: FloatArray | int,
-    untied_x: FloatArray | int,
-    untied_y: FloatArray | int,
-    tied: FloatArray | int,
-    levels: IntArray | int,
-) -> GroupCoefficients:
-    """Compute tau-b, tau-c, pairwise accuracy and the share of tied pairs of groups of n items, from their counts of
-    pairs.
-
-    surplus: concordant less discordant pairs. untied_x, untied_y: pairs that differ on that side. tied: pairs tied on
-    both sides. levels: the smaller number of different values of a side.
-    """
-    # Pairs untied on both sides: all pairs less those tied on a side, where pairs tied on both were taken twice.
-    ordered = np.subtract(np.add(untied_x, untied_y), np.subtract(pairs, tied))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        tau_b = np.divide(surplus, np.sqrt(untied_x) * np.sqrt(untied_y))
-        tau_c = np.divide(2 * np.multiply(surplus, levels), np.multiply(n, n) * np.subtract(levels, 1.0))
-        accuracy = np.divide(np.add(ordered, surplus) / 2 + tied, pairs)
-        tied_x = 1 - np.divide(untied_x, pairs)
-    is_varied = np.isfinite(tau_b)
-    return {
-        "kendall_b": np.clip(tau_b, -1, 1),
-        "kendall_c": np.where(is_varied, tau_c, np.nan),
-        "pairwise_accuracy": np.where(np.greater(pairs, 0), accuracy, np.nan),
-        TIED_PAIRS: np.where(np.greater(pairs, 0), tied_x, np.nan),
-    }
-
-
-def _compute_small_groups(metric: FloatArray, people: FloatArray, group: IntArray, n_groups: int) -> GroupCoefficients:
-    """Compute every statistic of every group, from all pairs of its items."""
+def _compute_small_groups(metric: FloatArray, people: FloatArray, group: IntArray, n_groups: int) -> FloatArray:
+    """Compute tau-b of every group, from all pairs of its items; NaN where a side does not vary."""
     first, second = list_group_pairs(group)
     sign_x, sign_y = (np.sign(side[first] - side[second]) for side in (metric, people))
-    group_of_pair, n = group[first], np.bincount(group, minlength=n_groups)
-
-    def count(pairs: FloatArray) -> FloatArray:
-        return np.bincount(group_of_pair, pairs, n_groups).astype(np.float64)
-
-    def ranks(signs: FloatArray) -> FloatArray:
-        """Return the mean ranks of the items inside their group, less their mean."""
-        above, below = (np.bincount(side, signs, group.size).astype(np.float64) for side in (first, second))
-        return above - below
-
-    def levels(side: FloatArray) -> IntArray:
-        """Return the number of different values in each group."""
-        distinct = np.unique(np.stack([group, dense_ranks(side)]), axis=1)[0]
-        return np.bincount(distinct, minlength=n_groups)
-
-    pair_statistics = _compute_pair_statistics(
-        n,
-        n * (n - 1) / 2,
-        count(sign_x * sign_y),
-        count(np.abs(sign_x)),
-        count(np.abs(sign_y)),
-        count(((sign_x == 0) & (sign_y == 0)).astype(np.float64)),
-        np.minimum(levels(metric), levels(people)),
+    surplus, untied_x, untied_y = (
+        np.bincount(group[first], signs, n_groups) for signs in (sign_x * sign_y, np.abs(sign_x), np.abs(sign_y))
     )
-    products = {"pearson": (metric, people), "spearman": (ranks(sign_x), ranks(sign_y))}
-    varied = np.isfinite(pair_statistics["kendall_b"])
-    correlations = {name: _pearson_by_group(*sides, group, n, varied) for name, sides in products.items()}
-    return {**correlations, **pair_statistics}
-
-
-def _pearson_by_group(x: FloatArray, y: FloatArray, group: IntArray, n: IntArray, varied: FloatArray) -> FloatArray:
-    """Compute Pearson's r of every group; NaN where a side does not vary."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        x, y = (side - (np.bincount(group, side, n.size) / n)[group] for side in (x, y))
-        xx, yy, xy = (np.bincount(group, product, n.size) for product in (x * x, y * y, x * y))
-        return np.where(varied, np.clip(xy / np.sqrt(xx * yy), -1, 1), np.nan)
+        taus: FloatArray = np.clip(surplus / (np.sqrt(untied_x) * np.sqrt(untied_y)), -1, 1)
+    return taus
+
+
+def kendall_p_value(tau: float, n: int) -> float:
+    """Compute the two-sided p-value of Kendall's exact test for an order of n systems. It is the chance that a random
+    order has a tau with the given order at least as far from 0 as `tau`.
+
+    The test knows no ties; the tau of tied systems is taken as if it came from an order.
+
+    >>> round(kendall_p_value(1.0, 4), 4), round(kendall_p_value(1.0, 5), 4), kendall_p_value(0.0, 5)
+    (0.0833, 0.0167, 1.0)
+    """
+    # The orders of n things by the number of pairs that are turned round: Mahonian numbers.
+    counts = [1]
+    for size in range(2, n + 1):
+        counts = [sum(counts[max(0, k - size + 1) : k + 1]) for k in range(len(counts) + size - 1)]
+    pairs = n * (n - 1) // 2
+    turned = (1 - abs(tau)) * pairs / 2
+    as_far = sum(count for k, count in enumerate(counts) if k <= turned + 1e-9)
+    return min(1.0, 2 * as_far / sum(counts))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from metrics_core.agreement.baseline_comparison import BaselineComparison, Coefficient
+from metrics_core.agreement.coefficients import FEWEST_SYSTEMS, kendall_p_value
 from metrics_core.arithmetic import correct_defined_p_values
 from metrics_core.calibration.rated_search import FEWEST_VIDEOS
 
@@ -28,10 +29,6 @@ BETTER_THAN_SIMPLE: tuple[TrustLevel, ...] = ("above baseline", "ceiling")
 SystemOrder = Literal["alike", "against", "open"]
 """Whether a metric ranks systems as people do (alike), the other way round (against), or it is not known (open); see
 `explain_system_order`.
-"""
-FEWEST_SYSTEMS = 5
-"""The least number of systems for a claim: with 4 systems even the very same order has p = 2/24 by Kendall's test, with
-5 systems 2/120.
 """
 MANY_SYSTEMS = 8
 """With fewer systems only nearly the same order is more than chance, so a page shows where that begins."""
@@ -250,22 +247,3 @@ def explain_few_systems(n: int) -> str | None:
     if n < MANY_SYSTEMS:
         return f"With {n} systems, a τ-b below {find_least_tau(n):.2f} may be chance; {same}."
     return None
-
-
-def kendall_p_value(tau: float, n: int) -> float:
-    """Compute the two-sided p-value of Kendall's exact test for an order of n systems. It is the chance that a random
-    order has a tau with the given order at least as far from 0 as `tau`.
-
-    The test knows no ties; the tau of tied systems is taken as if it came from an order.
-
-    >>> round(kendall_p_value(1.0, 4), 4), round(kendall_p_value(1.0, 5), 4), kendall_p_value(0.0, 5)
-    (0.0833, 0.0167, 1.0)
-    """
-    # The orders of n things by the number of pairs that are turned round: Mahonian numbers.
-    counts = [1]
-    for size in range(2, n + 1):
-        counts = [sum(counts[max(0, k - size + 1) : k + 1]) for k in range(len(counts) + size - 1)]
-    pairs = n * (n - 1) // 2
-    turned = (1 - abs(tau)) * pairs / 2
-    as_far = sum(count for k, count in enumerate(counts) if k <= turned + 1e-9)
-    return min(1.0, 2 * as_far / sum(counts))

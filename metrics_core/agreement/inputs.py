@@ -22,8 +22,7 @@ class AgreementInputs:
     undefined; `baselines` names those that are simple scores. ratings: (n, raters) by aspect, NaN where a rater gave
     none. video, system, block: numbers (n,) of each item's video, system (-1 for unknown) and block of videos.
 
-    lengths: (n,), of the texts, if given. n_resamples, seed: of the random flips of soft pairwise accuracy; see
-    `draw_blocks` for the blocks.
+    seed: of the blocks (see `draw_blocks`), and of the halves of videos on which ties are calibrated.
     """
 
     values: dict[str, FloatArray]
@@ -32,14 +31,16 @@ class AgreementInputs:
     video: IntArray
     system: IntArray
     block: IntArray
-    lengths: FloatArray | None = None
-    n_resamples: int = 1000
     seed: int = 0
 
     @property
     def n_videos(self) -> int:
         """The number of different videos."""
         return int(self.video.max(initial=-1)) + 1
+
+    def count_videos(self, kept: BoolArray) -> int:
+        """Count the videos of the items for which the mask `kept` is True."""
+        return np.unique(self.video[kept]).size
 
     def select_items(self, metric: FloatArray, people: FloatArray, kept: BoolArray) -> ComparedValues:
         """Return a metric's values (n,) and people's ratings (n,) of the items for which the mask `kept` is True, with
@@ -59,15 +60,13 @@ def build_inputs(
     ratings: Mapping[str, npt.ArrayLike],
     videos: Sequence[object],
     systems: Sequence[object | None] | None = None,
-    lengths: npt.ArrayLike | None = None,
     baselines: Mapping[str, npt.ArrayLike] | None = None,
     *,
-    n_resamples: int = 1000,
     seed: int = 0,
 ) -> AgreementInputs:
     """Check the arguments of `compute_agreement_rows` and convert them to arrays, with videos, systems and blocks of
-    videos as numbers. Raises ValueError for shapes that do not fit, infinite numbers, a length that is NaN, and a name
-    of both a metric and a baseline.
+    videos as numbers. Raises ValueError for shapes that do not fit, infinite numbers, and a name of both a metric and a
+    baseline.
     """
     n, baselines = len(videos), baselines or {}
     shared_names = sorted(set(metrics) & set(baselines))
@@ -80,16 +79,12 @@ def build_inputs(
             raise ValueError(
                 f"{aspect} has ratings of {len(of_aspect)} items, there are {n}: give a row for each item."
             )
-    if lengths is not None:
-        lengths = _require_values("lengths", lengths, n)
-        if np.isnan(lengths).any():
-            raise ValueError("A length is NaN: every text has a length.")
     if systems is not None and len(systems) != n:
         raise ValueError(f"There are {len(systems)} systems for {n} items: give one for each item.")
     video = number_groups(videos)
     block = draw_blocks(video, seed)
     system = _number_systems(systems or [None] * n)
-    return AgreementInputs(values, tuple(baselines), rated, video, system, block, lengths, n_resamples, seed)
+    return AgreementInputs(values, tuple(baselines), rated, video, system, block, seed)
 
 
 def _require_values(name: str, values: npt.ArrayLike, n: int) -> FloatArray:

@@ -40,14 +40,18 @@ def build_label_rows(
     if reserved:
         raise ValueError(f"{min(reserved)!r} is the name of a baseline: give the predictions another name.")
     truth = np.asarray(labels)
-    block = draw_blocks(require_group_numbers("videos", videos, truth.size), seed)
+    video = require_group_numbers("videos", videos, truth.size)
+    block, n_videos = draw_blocks(video, seed), int(video.max(initial=-1)) + 1
     majority = bool(2 * np.count_nonzero(truth) >= truth.size)
     baselines = {MAJORITY: np.full(truth.shape, majority), ALL_YES: np.ones(truth.shape, dtype=np.bool_)}
     return tuple(
         row
         for name, predicted in {**predictions, **baselines}.items()
         for row in build_agreement_rows(
-            (name, aspect, "pooled"), _compute_statistics(predicted, truth, block), baseline=name in baselines
+            (name, aspect, "keypoints"),
+            _compute_statistics(predicted, truth, block),
+            n_videos,
+            baseline=name in baselines,
         )
     )
 

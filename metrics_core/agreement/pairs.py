@@ -1,11 +1,8 @@
-"""Statistics over pairs of captions and of systems: tie calibration (Deutsch et al. 2023) and soft pairwise accuracy
-(WMT24).
-"""
+"""Pairwise accuracy of captions with calibrated ties (Deutsch et al. 2023)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
@@ -19,8 +16,6 @@ MAX_ITEMS = 2000
 """The number of items up to which all pairs are used to find and test an epsilon; of more items so many are drawn,
 since 9,048 captions have 41 million pairs.
 """
-# Up to this many videos all flips of signs are tried.
-EXACT = 10
 
 
 @dataclass(frozen=True)
@@ -83,22 +78,6 @@ def find_best_epsilon(pairs: CaptionPairs, chosen: BoolArray) -> float | None:
 
 
 def compute_held_out_accuracy(
-    metric: FloatArray, people: FloatArray, video: IntArray, n_videos: int, seed: int
-) -> FloatArray:
-    """Compute each video's pairwise accuracy (n_videos,), where metric differences up to epsilon count as ties. The
-    seed deals videos to two halves; a video's epsilon is the best one on the other half. NaN for a video without a
-    pair, and where the other half has no pair.
-    """
-    pairs = build_pairs(metric, people, video)
-    half = np.random.default_rng(seed).permutation(n_videos) % 2
-    pair_video = video[pairs.first]
-    correct, known = _mark_held_out(pairs, half[pair_video])
-    total = np.bincount(pair_video, known, n_videos)
-    with np.errstate(invalid="ignore"):
-        return np.where(total > 0, np.bincount(pair_video, correct, n_videos) / total, np.nan)
-
-
-def compute_pooled_held_out_accuracy(
     metric: FloatArray, people: FloatArray, video: IntArray, block: IntArray, n_videos: int, seed: int
 ) -> tuple[float | None, FloatArray]:
     """Compute the pairwise accuracy over pairs of captions of all videos, where metric differences up to epsilon count
@@ -143,62 +122,3 @@ def _mark_held_out(pairs: CaptionPairs, half: IntArray) -> tuple[FloatArray, Flo
         if epsilon is not None:
             correct[inside], known[inside] = pairs.mark_correct(epsilon)[inside], 1
     return correct, known
-
-
-def compute_soft_accuracy(
-    metric: FloatArray, people: FloatArray, system: IntArray, video: IntArray, n_resamples: int, seed: int
-) -> float | None:
-    """Compute how alike a metric and people judge the differences between systems, in [0, 1]. It is 1 - mean |p of
-    people - p of the metric| over all pairs of systems with a common video, where p is the one-sided p-value that the
-    first system is better. None without such a pair. metric, people: finite (n,); system, video: (n,), numbers from 0.
-    n_resamples: the number of random flips of signs from which p is computed.
-
-    p is the share of random flips of the signs of the differences on common videos whose sum reaches the observed sum.
-    People and metric share the flips; up to EXACT videos all flips are tried. A system's captions of one video are
-    averaged.
-
-    >>> metric, people = np.array([0.9, 0.4, 0.6, 0.5, 0.5, 0.5]), np.array([3.0, 4, 5, 2, 3, 5])
-    >>> compute_soft_accuracy(metric, people, np.repeat([0, 1], 3), np.tile([0, 1, 2], 2), 1000, 0)
-    0.875
-    """
-    sums = [sum_by_video_and_system(side, system, video) for side in (metric, people, np.ones(metric.size))]
-    with np.errstate(invalid="ignore"):
-        means = [side / sums[2] for side in sums[:2]]
-    first, second = np.array(list(combinations(range(sums[2].shape[1]), 2)), dtype=np.int64).reshape(-1, 2).T
-    differences = [side[:, first] - side[:, second] for side in means]
-    common = np.isfinite(differences[0]).any(axis=0)
-    if not common.any():
-        return None
-    signs = _draw_sign_flips(sums[2].shape[0], n_resamples, seed)
-    p_metric, p_people = (_compute_flip_p_values(np.nan_to_num(side[:, common]), signs) for side in differences)
-    return float(1 - np.abs(p_people - p_metric).mean())
-
-
-def _draw_sign_flips(n: int, n_resamples: int, seed: int) -> FloatArray:
-    """Return signs, 1 or -1, for n differences in an array (flips, n). Up to 10 differences (EXACT) it has all 2^n
-    combinations; of more, n_resamples random rows by the seed, where the first row leaves all signs as they are.
-    """
-    if n <= EXACT:
-        return np.where(np.arange(2**n)[:, None] >> np.arange(n) & 1, -1.0, 1.0)
-    signs = np.where(np.random.default_rng(seed).random((n_resamples, n)) < 0.5, -1.0, 1.0)
-    # The signs as seen are one of the flips, so that no p-value is 0.
-    signs[0] = 1
-    return signs
-
-
-def _compute_flip_p_values(differences: FloatArray, signs: FloatArray) -> FloatArray:
-    """Compute one-sided p-values (pairs,) of the sums over videos of `differences` (videos, pairs). A p-value is the
-    share of the sign flips, the rows of `signs` (flips, videos), whose sum reaches the observed sum.
-    """
-    seen = differences.sum(axis=0)
-    p: FloatArray = (signs @ differences >= seen - TOLERANCE * np.abs(differences).sum(axis=0)).mean(axis=0)
-    return p
-
-
-def sum_by_video_and_system(weights: FloatArray, system: IntArray, video: IntArray) -> FloatArray:
-    """Sum weights (n,) by video and system: an array (videos, systems), 0 where a system has no item of a video.
-    system, video: (n,), numbers from 0.
-    """
-    sums = np.zeros((int(video.max(initial=-1)) + 1, int(system.max(initial=-1)) + 1))
-    np.add.at(sums, (video, system), weights)
-    return sums

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,6 @@ from metrics_core.agreement.row import ONE_RATER, AgreementRow, build_agreement_
 from metrics_core.arrays import BoolArray, FloatArray, IntArray, number_groups
 from metrics_core.intervals import JackknifeStatistics, draw_blocks, jackknife
 
-SIDE_BY_SIDE = "side by side"
-"""The grouping named in agreement rows about preferences."""
 PREFERENCE_ACCURACY = "preference_accuracy"
 """The share of people's preferences for a caption in which the metric's value of that caption is the higher one.
 
@@ -75,17 +73,16 @@ def compute_preference_accuracy(values: FloatArray, preferences: Preferences, se
     >>> accuracy.values, accuracy.n, accuracy.n_undefined
     ({'preference_accuracy': 0.5}, {'preference_accuracy': 2}, {'preference_accuracy': 1})
     """
-    right = grade_answers(values, preferences)
-    return _average_grades(right, np.isfinite(right) & (preferences.better != 0), draw_blocks(preferences.video, seed))
+    return _average_grades(grade_answers(values, preferences), preferences, seed)
 
 
 def grade_answers(values: FloatArray, preferences: Preferences) -> FloatArray:
     """Return how right a metric is in every answer (n,): 1, 0, or half where it ties both captions; NaN where it lacks
-    a value. values: (items,).
+    a value, and where the answer prefers neither caption. values: (items,).
     """
     gap = values[preferences.first] - values[preferences.second]
     right: FloatArray = np.where(np.abs(gap) <= TOLERANCE, 0.5, np.sign(gap) == preferences.better)
-    return np.where(np.isfinite(gap), right, np.nan)
+    return np.where(np.isfinite(gap) & (preferences.better != 0), right, np.nan)
 
 
 def compute_preference_ceiling(preferences: Preferences, seed: int = 0) -> JackknifeStatistics:
@@ -93,27 +90,26 @@ def compute_preference_ceiling(preferences: Preferences, seed: int = 0) -> Jackk
     pair prefers, and again without each block of videos. n counts the answers that prefer a caption where another
     answer on the pair does, too; n_undefined counts the other answers. The value is None without such answers.
     """
+    return _average_grades(_grade_raters(preferences), preferences, seed)
+
+
+def _grade_raters(preferences: Preferences) -> FloatArray:
+    """Return for every answer (n,) the share of the other answers on the pair that prefer the same caption; NaN for an
+    answer that prefers neither, and without another that prefers one.
+    """
     pair = number_groups(list(zip(preferences.first.tolist(), preferences.second.tolist(), strict=True)))
     size = int(pair.max(initial=-1)) + 1
     up, down = (np.bincount(pair, preferences.better == sign, size) for sign in (1, -1))
     same, others = np.where(preferences.better > 0, up[pair], down[pair]) - 1, (up + down)[pair] - 1
-    counts = (preferences.better != 0) & (others > 0)
-    return _average_grades(same / np.maximum(others, 1), counts, draw_blocks(preferences.video, seed))
+    return np.where((preferences.better != 0) & (others > 0), same / np.maximum(others, 1), np.nan)
 
 
-def _average_grades(right: FloatArray, counts: BoolArray, block: IntArray) -> JackknifeStatistics:
-    """Average the grades that count, a mask (n,), in all and without each block."""
-    kept = right[counts]
-    statistics = jackknife(
-        lambda rows: {PREFERENCE_ACCURACY: float(kept[rows].mean()) if rows.size else None}, block[counts]
-    )
-    return JackknifeStatistics(
-        statistics.values,
-        statistics.jackknife_values,
-        statistics.n,
-        {PREFERENCE_ACCURACY: int((~counts).sum())},
-        statistics.n_blocks,
-    )
+def _average_grades(right: FloatArray, preferences: Preferences, seed: int) -> JackknifeStatistics:
+    """Average the grades (n,) that are not NaN, in all and without each block."""
+    counts = np.isfinite(right)
+    kept, block = right[counts], draw_blocks(preferences.video, seed)[counts]
+    statistics = jackknife(lambda rows: {PREFERENCE_ACCURACY: float(kept[rows].mean()) if rows.size else None}, block)
+    return replace(statistics, n_undefined={PREFERENCE_ACCURACY: int((~counts).sum())})
 
 
 def build_preference_rows(
@@ -133,14 +129,19 @@ def build_preference_rows(
     >>> [(row.metric, row.value, row.n) for row in rows]
     [('m', 1.0, 2), ('length', 0.5, 2), ('one rater', 1.0, 2)]
     """
-    accuracies = {
-        name: compute_preference_accuracy(np.asarray(values, np.float64), preferences, seed)
+    grades = {
+        name: grade_answers(np.asarray(values, np.float64), preferences)
         for name, values in {**metrics, **baselines}.items()
     }
-    if (ceiling := compute_preference_ceiling(preferences, seed)).n[PREFERENCE_ACCURACY]:
-        accuracies[ONE_RATER] = ceiling
+    if np.isfinite(of_raters := _grade_raters(preferences)).any():
+        grades[ONE_RATER] = of_raters
     return tuple(
         row
-        for name, statistics in accuracies.items()
-        for row in build_agreement_rows((name, aspect, SIDE_BY_SIDE), statistics, baseline=name in baselines)
+        for name, right in grades.items()
+        for row in build_agreement_rows(
+            (name, aspect, "pairs"),
+            _average_grades(right, preferences, seed),
+            np.unique(preferences.video[np.isfinite(right)]).size,
+            baseline=name in baselines,
+        )
     )

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics_core.agreement.baseline_comparison import compute_ceiling
+from metrics_core.agreement.coefficients import KENDALL
 from metrics_core.agreement.conclusions import NEAR_RATER
 from metrics_core.agreement.groupings import compute_pooled
 from metrics_core.agreement.inputs import build_inputs
@@ -23,7 +24,6 @@ from metrics_core.agreement.preferences import (
     compute_preference_ceiling,
 )
 from metrics_core.agreement.raters import compute_mean_ratings, list_ceiling_raters
-from metrics_core.agreement.row import KENDALL
 from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.calibration.rated_search import FEWEST_VIDEOS
 from metrics_core.intervals import LEVEL, Estimate, JackknifeStatistics, jackknife_error, jackknife_estimate

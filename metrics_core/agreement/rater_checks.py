@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics_core.agreement.baseline_comparison import Coefficient, compute_ceiling
-from metrics_core.agreement.coefficients import compute_coefficient
+from metrics_core.agreement.coefficients import KENDALL, compute_coefficient
 from metrics_core.agreement.groupings import compute_pooled
 from metrics_core.agreement.inputs import AgreementInputs, build_inputs
 from metrics_core.agreement.raters import (
@@ -19,7 +19,7 @@ from metrics_core.agreement.raters import (
     mark_ceiling_raters,
     split_rater,
 )
-from metrics_core.agreement.row import KENDALL, ONE_RATER
+from metrics_core.agreement.row import ONE_RATER
 from metrics_core.arithmetic import correct_defined_p_values
 from metrics_core.arrays import FloatArray
 from metrics_core.intervals import jackknife_p_value

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from metrics_core.agreement.baseline_comparison import AspectComparisons, Coefficient, find_strongest_baseline
 from metrics_core.agreement.coefficients import (
-    compute_group_coefficients,
+    KENDALL,
+    compute_group_taus,
     require_finite_sides,
     require_group_numbers,
 )
@@ -24,7 +25,6 @@ from metrics_core.agreement.preferences import (
     compute_preference_accuracy,
     grade_answers,
 )
-from metrics_core.agreement.row import KENDALL
 from metrics_core.arithmetic import correct_defined_p_values
 from metrics_core.arrays import BoolArray, FloatArray, IntArray, number_groups
 from metrics_core.intervals import (
@@ -224,7 +224,7 @@ def _compare_answers(
 ) -> PeopleComparison:
     """Compare two scorers with the preferences of one aspect, without correcting the p-value."""
     right = [grade_answers(side, preferences) for side in sides]
-    rows = np.isfinite(right[0]) & np.isfinite(right[1]) & (preferences.better != 0)
+    rows = np.isfinite(right[0]) & np.isfinite(right[1])
     kept = preferences.filter_rows(rows)
     video = number_groups(kept.video.tolist())
     gains = np.bincount(video, (right[1] - right[0])[rows], int(video.max(initial=-1)) + 1)
@@ -274,9 +274,9 @@ def _swap_ranks(
         sides = np.stack([np.where(is_swapped, ranks[1], ranks[0]), np.where(is_swapped, ranks[0], ranks[1])])
         n_swaps = sides.size // people.size
         swap = np.repeat(np.arange(n_swaps), people.size)
-        coefficients = compute_group_coefficients(sides.ravel(), np.tile(people, n_swaps), swap, n_swaps, (KENDALL,))
+        taus = compute_group_taus(sides.ravel(), np.tile(people, n_swaps), swap, n_swaps)
         # Ranks that a swap makes all equal order nothing.
-        first_tau, second_tau = np.nan_to_num(coefficients[KENDALL]).reshape(2, *is_swapped.shape[:-1])
+        first_tau, second_tau = np.nan_to_num(taus).reshape(2, *is_swapped.shape[:-1])
         return np.asarray(first_tau - second_tau)
 
     return difference

@@ -14,13 +14,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.agreement.judged import load_judged_samples
-from assets.agreement.table import StoredAgreementRow, store_agreement
+from assets.agreement.table import store_agreement
 from assets.metrics.registry import METRIC_INPUTS
 from assets.reports.report import create_report
 from assets.scores.base import Explanation, Scorer
 from db import schema
 from db.manifest.datasets import Dataset
 from db.scores.keypoint_decisions import load_keypoint_decisions
+from metrics_core.agreement import AgreementRow
 from tests.db.builders import add_sample, add_video
 
 
@@ -90,7 +91,7 @@ def report_on(
     return MadeReport(files.page, html, numbers, reader.tags, re.sub(r"\s+", " ", " ".join(reader.pieces)))
 
 
-def agree(engine: Engine, dataset: Dataset, metrics: Sequence[str]) -> list[StoredAgreementRow]:
+def agree(engine: Engine, dataset: Dataset, metrics: Sequence[str]) -> list[AgreementRow]:
     """Store how far these metrics of a dataset agree with people."""
     with engine.connect() as connection:
         judged = load_judged_samples(connection, dataset, metrics)

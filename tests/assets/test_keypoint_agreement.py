@@ -10,19 +10,19 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.agreement.keypoints import KEYPOINTS_ASPECT, compute_keypoint_rows
-from assets.agreement.table import StoredAgreementRow
 from assets.definitions.agreement import format_agreement
 from assets.scores.pending import store_scorer
 from db import schema
 from db.reports.judgements import LABELS_ASPECT
 from db.scores.keypoint_decisions import KeypointDecision
 from db.scores.store import activate_scorer
+from metrics_core.agreement import AgreementRow
 from tests.assets.reporting import agree
 from tests.assets.test_calibrate import CHOSEN_ON, EVENTS, ITEMS, VIDEOS, calibrated, captions, idle, keypoints, labels
 from tests.assets.test_calibrate import scorer as told
 from tests.assets.verifying import Bench
 
-Rows = dict[tuple[str, str, str], StoredAgreementRow]
+Rows = dict[tuple[str, str, str], AgreementRow]
 OTHERS = [video for video in VIDEOS if video not in CHOSEN_ON]
 
 
@@ -50,7 +50,7 @@ def test_default_thresholds_are_tested_on_all_labels(bench: Bench) -> None:
     rows = stored(bench)
     found = rows["ecs", KEYPOINTS_ASPECT, "accuracy"]
     assert found.value == pytest.approx(accuracy(VIDEOS, 0.5))
-    assert (found.n, found.n_undefined, found.n_stale, found.grouping) == (len(ITEMS), 0, 0, "pooled")
+    assert (found.n, found.n_undefined, found.n_stale, found.over) == (len(ITEMS), 0, 0, "keypoints")
     assert found.scorer_id == store_scorer(bench.engine, idle())
     assert found.low is not None
     assert found.low < found.value < found.high

@@ -51,7 +51,7 @@ def test_the_agreement_table_has_a_row_for_each_metric_baseline_and_rater(
     module_engine: Engine, judged: tuple[Dataset, list[int]]
 ) -> None:
     rows = agree(module_engine, judged[0], METRICS)
-    assert {row.grouping for row in rows} == {"side by side"}, "preferences are no ratings"
+    assert {row.over for row in rows} == {"pairs"}, "preferences are no ratings"
     told = {row.metric: (row.value, row.n, row.n_undefined) for row in rows}
     assert told["vcs"] == (1.0, 24, 1)
     assert told["evqa"] == (0.0, 24, 1)

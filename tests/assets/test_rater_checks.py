@@ -91,7 +91,7 @@ def test_the_report_names_them_and_its_ceiling_is_that_of_the_others(
     with module_engine.connect() as connection:
         judged = load_judged_samples(connection, rated, ["vcs"])
     assert judged.raters[ASPECT] == ("eve", "r0", "r1", "r2")
-    ceiling = [row.n for row in compute_agreement(judged) if (row.metric, row.grouping) == (ONE_RATER, "pooled")]
+    ceiling = [row.n for row in compute_agreement(judged) if (row.metric, row.over) == (ONE_RATER, "captions")]
     assert set(ceiling) == {2 * N_VIDEOS}
     # eve is named, but does not count for the ceiling.
     without = aspect["ceiling_without_careless"]
@@ -118,7 +118,7 @@ def test_the_page_says_how_many_pairs_a_metric_ties_and_counts_ties_where_they_a
     tied = 100 * (n * (n - 1) + (40 - n) * (39 - n)) / (40 * 39)
     assert shares == f"Pairs of captions with equal values, which τ-b cannot order: VCS {tied:.0f} %, EVQA 0 %."
     rows = {row["metric"]: row for row in made.numbers["agreement"]
-            if (row["grouping"], row["statistic"]) == ("pooled", "pairwise_accuracy_calibrated")}  # fmt: skip
+            if (row["over"], row["statistic"]) == ("captions", "pairwise_accuracy_calibrated")}  # fmt: skip
     assert many.startswith(
         "VCS ties so many pairs that ties should count: if small differences are ties, it orders or ties "
         f"{100 * rows['vcs']['value']:.0f} %, {100 * rows['vcs']['low']:.0f} % to {100 * rows['vcs']['high']:.0f} % of"

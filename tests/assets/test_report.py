@@ -6,6 +6,7 @@ import json
 import re
 import statistics
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from sqlalchemy.engine import Engine
 from assets.agreement.judged import load_judged_snapshot
 from assets.reports import report_files
 from assets.reports.report import write_stored_report
-from assets.reports.report_files import AGREEMENT_FIELDS, ReportError
+from assets.reports.report_files import ReportError
 from assets.scores.base import Explanation
 from db import schema
 from db.manifest.datasets import Dataset
@@ -66,13 +67,11 @@ def test_the_numbers_beside_the_page_are_the_stored_agreement(
 ) -> None:
     made, _, dataset = full
     agreement = made.numbers["agreement"]
-    assert {tuple(row) for row in agreement} == {AGREEMENT_FIELDS}
-    columns = [schema.agreement.c[name] for name in AGREEMENT_FIELDS]
-    query = sa.select(*columns).where(schema.agreement.c.dataset_id == dataset.dataset_id)
+    columns, query = schema.agreement.c, sa.select(*(schema.agreement.c[name] for name in agreement[0]))
+    query = query.where(columns.dataset_id == dataset.dataset_id).order_by(columns.agreement_id)
     with module_engine.connect() as connection:
-        assert [list(row.values()) for row in agreement] == [list(row) for row in connection.execute(query)]
-    again = agree(module_engine, dataset, ["vcs", "evqa", "ecs"])
-    assert [[getattr(row, name) for name in AGREEMENT_FIELDS] for row in again] == [list(r.values()) for r in agreement]
+        assert [dict(row) for row in connection.execute(query).mappings()] == agreement
+    assert [asdict(row) for row in agree(module_engine, dataset, ["vcs", "evqa", "ecs"])] == agreement
 
 
 def test_systems_have_their_means_and_order(full: tuple[MadeReport, list[int], Dataset]) -> None:

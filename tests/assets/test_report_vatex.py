@@ -149,7 +149,7 @@ def test_every_coefficient_has_its_number_of_references(made: MadeReport) -> Non
     assert aspect["references"] == {"vcs_short": nine, "words in common": nine}
     # In the cells of the metric and of the strongest simple score, and beside the figure.
     assert made.text.count("9 references") >= 3
-    rows = [row for row in made.html.splitlines() if "(simple score)" in row and "pooled" in row]
+    rows = [row for row in made.html.splitlines() if "(simple score)" in row and "<td>captions</td>" in row]
     assert {row.rsplit("<td", 1)[1] for row in rows if "words in common" in row} == {' class="n">9</td></tr>'}
     assert {row.rsplit("<td", 1)[1] for row in rows if "length in words" in row} == {' class="n">–</td></tr>'}
 

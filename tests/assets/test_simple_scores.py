@@ -362,7 +362,7 @@ def test_agreement_is_that_of_the_stored_numbers(
     expected = stats.kendalltau([values[key] for key in keys], [judged[key] for key in keys]).statistic
     query = sa.select(schema.agreement).where(
         schema.agreement.c.metric == name,
-        schema.agreement.c.grouping == "pooled",
+        schema.agreement.c.over == "captions",
         schema.agreement.c.statistic == "kendall_b",
     )
     with engine.connect() as connection:

@@ -324,8 +324,8 @@ class _Oracle:
         """Agreement rests on the answers that count: every rater has rated every caption as it is."""
         set_scores(self._engine, {i: place / 100 for place, i in enumerate(sorted(self._captions))})
         rows = agree(self._engine, dataset_of(self._engine, DATASET), ["vcs"])
-        of_metric = ("vcs", ASPECT, "pooled", "kendall_b")
-        sizes = {row.n for row in rows if (row.metric, row.aspect, row.grouping, row.statistic) == of_metric}
+        of_metric = ("vcs", ASPECT, "captions", "people", "kendall_b")
+        sizes = {row.n for row in rows if (row.metric, row.aspect, row.over, row.against, row.statistic) == of_metric}
         self._campaign.counts["rows of agreement"] += len(rows)
         self._expect(sizes == {len(self._captions)}, f"agreement is of {sizes} captions, not {len(self._captions)}")
 

@@ -70,7 +70,7 @@ def test_rows_name_metrics_baselines_and_raters_and_leave_out_whole_videos() -> 
         ("one rater", pytest.approx(7 / 15), False, 6),
     ]
     m = rows[0]
-    assert (m.aspect, m.grouping, m.statistic) == ("coverage", "side by side", "preference_accuracy")
+    assert (m.aspect, m.over, m.statistic) == ("coverage", "pairs", "preference_accuracy")
     # Without v 2 of 4 are right, without w or x 3 of 4: the jackknife by hand.
     left = np.array([0.5, 0.75, 0.75])
     error = math.sqrt(2 * left.var())

@@ -1,11 +1,9 @@
-"""Oracles Q7 to Q13 and second implementations: ties, soft accuracy, tests, raters, partial correlations, baselines."""
+"""Oracles Q7 to Q13 and second implementations: ties, tests, raters, baselines."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,26 +11,19 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from metrics_core.agreement import (
-    compute_agreement_rows,
     compute_words_in_common,
     correct_p_values,
     count_words,
-    subtract_length_trend,
-    subtract_system_means,
 )
 from metrics_core.agreement.coefficients import compute_coefficient, compute_coefficients
 from metrics_core.agreement.pairs import (
     build_pairs,
     compute_held_out_accuracy,
-    compute_pooled_held_out_accuracy,
-    compute_soft_accuracy,
     find_best_epsilon,
 )
 from metrics_core.agreement.raters import compute_alphas, require_ratings
-from metrics_core.arrays import FloatArray
 from metrics_core.intervals import JackknifeStatistics
 
 NAN = math.nan
@@ -44,25 +35,27 @@ RATINGS = st.lists(st.lists(st.sampled_from([1.0, 2.0, 4.0, NAN]), min_size=3, m
 
 
 def test_coefficients_by_hand() -> None:
-    found = compute_coefficients(np.array([1.0, 2, 3, 4, 5, 5]), np.array([1.0, 3, 2, 4, 4, 6]))
-    expected = {"spearman": 0.897059, "kendall_b": 11 / 14, "kendall_c": 0.763889, "pairwise_accuracy": 0.8}
-    assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-6)
+    expected = {"spearman": 0.897059, "kendall_b": 11 / 14, "tied_pairs": 1 / 15}
+    found = compute_coefficients(np.array([1.0, 2, 3, 4, 5, 5]), np.array([1.0, 3, 2, 4, 4, 6]), tuple(expected))
+    assert found == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("sides", [([], []), ([1], [2]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [2, 2, 2])])
 def test_constant_sides_have_no_correlation(sides: Any) -> None:
-    found = compute_coefficients(*(np.array(side, dtype=np.float64) for side in sides))
-    assert [found[name] for name in ("pearson", "spearman", "kendall_b", "kendall_c")] == [None] * 4
-    assert found["pairwise_accuracy"] == (0 if len(sides[0]) == 3 else None)
+    metric, people = (np.array(side, dtype=np.float64) for side in sides)
+    names = ("pearson", "spearman", "kendall_b")
+    assert compute_coefficients(metric, people, names) == dict.fromkeys(names)
+    tied = None if len(sides[0]) < 2 else float(len(set(sides[0])) == 1)
+    assert compute_coefficient(metric, people, "tied_pairs") == tied
 
 
 def test_pairs_of_a_hundred_thousand_items_fit() -> None:
     """Products of two numbers of pairs are above 2 ** 64 here."""
     n = 100_000
     metric = np.arange(n, dtype=np.float64)
-    people = metric // 2
-    assert compute_coefficient(metric, people, "pairwise_accuracy") == 1 - (n / 2) / (n * (n - 1) / 2)
-    assert compute_coefficients(metric, -people)["pairwise_accuracy"] == 0
+    pairs = n * (n - 1) / 2
+    assert compute_coefficient(metric // 2, metric, "tied_pairs") == 1 - (pairs - n / 2) / pairs
+    assert compute_coefficient(metric, -(metric // 2), "kendall_b") == pytest.approx(-math.sqrt(1 - n / 2 / pairs))
 
 
 # Ties
@@ -108,7 +101,7 @@ def acc_eq(gaps: list[tuple[float, float]], epsilon: float) -> float:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 5)), min_size=6, max_size=24))
-def test_pooled_calibration_is_that_of_the_other_half_pair_by_pair(items: list[tuple[int, int, int]]) -> None:
+def test_calibration_is_that_of_the_other_half_pair_by_pair(items: list[tuple[int, int, int]]) -> None:
     metric, people, video = (np.array(side) for side in zip(*items, strict=True))
     video = np.unique(video, return_inverse=True)[1]
     n_videos = int(video.max()) + 1
@@ -120,7 +113,7 @@ def test_pooled_calibration_is_that_of_the_other_half_pair_by_pair(items: list[t
             (float(metric[i] - metric[j]), float(people[i] - people[j])) for i, j in itertools.combinations(rows, 2)
         ]
 
-    found, left_out = compute_pooled_held_out_accuracy(metric / 1.0, people / 1.0, video, video + 3, n_videos, 5)
+    found, left_out = compute_held_out_accuracy(metric / 1.0, people / 1.0, video, video + 3, n_videos, 5)
     if not gaps(0) or not gaps(1):
         assert found is None
         return
@@ -139,69 +132,12 @@ def test_pooled_calibration_is_that_of_the_other_half_pair_by_pair(items: list[t
     assert left_out[3 : 3 + n_videos] == pytest.approx([accuracy(each) for each in range(n_videos)], nan_ok=True)
 
 
-def test_pooled_calibration_by_hand() -> None:
+def test_calibration_by_hand() -> None:
     # Both halves have gaps of .1 where people tie and of .9 where they do not: 6 of 6 pairs are right, 2 without ties.
     metric, people = np.array([0.0, 0.1, 1.0, 0.0, 0.1, 1.0]), np.array([1.0, 1, 2, 1, 1, 2])
     video = np.array([0, 0, 0, 1, 1, 1])
-    assert compute_pooled_held_out_accuracy(metric, people, video, video, 2, 0)[0] == 1.0
-    assert compute_pooled_held_out_accuracy(metric[:3], people[:3], video[:3], video[:3], 2, 0)[0] is None
-
-
-def test_held_out_epsilon_never_sees_its_video() -> None:
-    # On each video alone another epsilon is best, so what is chosen on the other one is wrong.
-    metric, people = np.array([0.0, 1, 5, 0.0, 1, 5]), np.array([1.0, 1, 2, 1, 2, 3])
-    found = compute_held_out_accuracy(metric, people, np.repeat([0, 1], 3), 2, seed=0)
-    # Video 0 with the 0 of video 1: one tie missed. Video 1 with the 1 of video 0: one order lost.
-    assert found.tolist() == pytest.approx([2 / 3, 2 / 3])
-
-
-def test_one_video_cannot_hold_out_another() -> None:
-    assert np.isnan(
-        compute_held_out_accuracy(np.array([1.0, 2]), np.array([1.0, 2]), np.array([0, 0]), 1, seed=0)
-    ).all()
-
-
-# Soft pairwise accuracy
-
-
-def soft_accuracy(metric: FloatArray, people: FloatArray, n_resamples: int = 1000) -> float | None:
-    """The soft pairwise accuracy of values and ratings by system and video."""
-    system, video = (index.ravel() for index in np.indices(metric.shape))
-    return compute_soft_accuracy(metric.ravel(), people.ravel(), system, video, n_resamples, seed=0)
-
-
-def test_soft_pairwise_accuracy_by_hand() -> None:
-    metric, people = np.array([[0.9, 0.4, 0.6], [0.5, 0.5, 0.5]]), np.array([[3, 4, 5], [2, 3, 5]])
-    assert soft_accuracy(metric, people) == 0.875
-
-
-def p_by_hand(first: list[float], second: list[float]) -> float:
-    gaps = np.subtract(first, second)
-    flips = [float(np.dot(signs, gaps)) for signs in itertools.product((1, -1), repeat=len(gaps))]
-    return float(np.mean([total >= gaps.sum() - 1e-9 for total in flips]))
-
-
-def test_soft_pairwise_accuracy_of_three_systems() -> None:
-    rng = np.random.default_rng(1)
-    metric, people = rng.normal(size=(3, 5)), rng.integers(1, 6, (3, 5)).astype(float)
-    gaps = [
-        abs(p_by_hand(people[i], people[j]) - p_by_hand(metric[i], metric[j]))
-        for i, j in itertools.combinations(range(3), 2)
-    ]
-    assert soft_accuracy(metric, people) == pytest.approx(1 - np.mean(gaps), abs=1e-12)
-
-
-def test_soft_pairwise_accuracy_by_sampling_is_near_the_exact_one() -> None:
-    rng = np.random.default_rng(2)
-    metric, people = rng.normal(size=(2, 12)), rng.normal(size=(2, 12))
-    exact = 1 - abs(p_by_hand(people[0], people[1]) - p_by_hand(metric[0], metric[1]))
-    assert soft_accuracy(metric, people, n_resamples=20000) == pytest.approx(exact, abs=0.02)
-
-
-def test_systems_without_a_common_video_have_no_soft_accuracy() -> None:
-    sides = np.array([1.0, 2]), np.array([1.0, 2])
-    assert compute_soft_accuracy(*sides, np.array([0, 1]), np.array([0, 1]), 1000, seed=0) is None
-    assert compute_soft_accuracy(*sides, np.array([0, 0]), np.array([0, 1]), 1000, seed=0) is None
+    assert compute_held_out_accuracy(metric, people, video, video, 2, 0)[0] == 1.0
+    assert compute_held_out_accuracy(metric[:3], people[:3], video[:3], video[:3], 2, 0)[0] is None
 
 
 # Tests
@@ -272,46 +208,6 @@ def test_alpha_without_pairs_is_undefined() -> None:
     assert set(alphas([[3, 3], [3, 3]]).values.values()) == {None}
     with pytest.raises(ValueError, match="a column for each rater"):
         require_ratings([1, 2])
-
-
-# Partial correlations
-
-
-def test_removed_length_is_a_linear_regression() -> None:
-    rng = np.random.default_rng(5)
-    lengths, values = rng.integers(3, 30, 40).astype(float), rng.normal(size=40)
-    values += lengths / 4
-    line = stats.linregress(lengths, values)
-    expected = values - line.intercept - line.slope * lengths
-    assert subtract_length_trend(values, lengths) == pytest.approx(expected, abs=1e-9)
-
-
-def test_what_only_depends_on_length_has_nothing_left() -> None:
-    assert not subtract_length_trend([0.3, 0.6, 0.9, 1.5], [1, 2, 3, 5]).any()
-
-
-def test_frank(shared_data: Path) -> None:
-    """The partial correlations of the FRANK paper, and the plain ones beside them by SciPy."""
-    people = json.loads((shared_data / "frank" / "human_annotations.json").read_text())
-    outputs = json.loads((shared_data / "frank" / "baseline_factuality_metrics_outputs.json").read_text())
-    by_key = {(row["hash"], row["model_name"]): row for row in outputs}
-    expected = {"FactCC": (0.2039, 0.3041), "BertScore P Art": (0.2711, 0.2432), "Meteor": (0.1370, 0.1053)}
-    metrics = {name: [by_key[row["hash"], row["model_name"]][name] for row in people] for name in expected}
-    truth = [row["Factuality"] for row in people]
-    rows = compute_agreement_rows(
-        metrics,
-        {"factuality": [[value] for value in truth]},
-        [row["hash"] for row in people],
-        [row["model_name"] for row in people],
-        n_resamples=50,
-    )
-    found = {(row.metric, row.grouping, row.statistic): row for row in rows}
-    for name, (pearson, spearman) in expected.items():
-        partial = [found[name, "pooled without system means", each] for each in ("pearson", "spearman")]
-        assert [row.value for row in partial] == [pytest.approx(each, abs=5e-5) for each in (pearson, spearman)]
-        assert all(row.n == 2246 and row.low <= row.value <= row.high for row in partial)
-        assert found[name, "pooled", "kendall_b"].value == pytest.approx(stats.kendalltau(metrics[name], truth)[0])
-    assert subtract_system_means([1.0, 3.0, 5.0], np.array([0, 0, 1])).tolist() == [-1, 1, 0]
 
 
 # Baselines

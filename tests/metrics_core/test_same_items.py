@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from metrics_core.agreement import compute_agreement_rows
-from metrics_core.agreement.baseline_comparison import BaselineComparison, build_baseline_comparisons, is_baseline_row
+from metrics_core.agreement.baseline_comparison import BaselineComparison, build_baseline_comparisons
 
 N, VIDEOS = 80, 16
 
@@ -104,19 +104,17 @@ def test_the_rows_have_the_sign_of_a_baseline_and_the_chances(
     rows = compute_agreement_rows(
         {"m": drawn["metric"]}, {"q": drawn["ratings"]}, drawn["videos"].tolist(), baselines=baselines
     )
-    by_key = {(row.metric, row.grouping, row.statistic): row for row in rows}
-    assert len(by_key) == len(rows)
-    own = by_key["length", "where m has a value", "kendall_b"]
+    by_key = {(row.metric, row.against, row.statistic): row for row in rows if row.over == "captions"}
+    own = by_key["m", "length", "kendall_b_rival"]
     assert found.strongest_baseline is not None
     assert (own.value, own.low, own.high) == (
         -found.strongest_baseline.value,
         -found.strongest_baseline.high,
         -found.strongest_baseline.low,
     )
-    assert (own.baseline, own.n, own.n_undefined) == (True, 64, 16)
+    assert (own.baseline, own.n, own.n_undefined) == (False, 64, 16)
     # Of all captions, the baseline is another number.
-    assert own.value != by_key["length", "pooled", "kendall_b"].value
-    chance = by_key["m", "above length", "kendall_b_chance"]
+    assert own.value != by_key["length", "people", "kendall_b"].value
+    difference = by_key["m", "length", "kendall_b_difference"]
     assert found.above_baseline is not None
-    assert (chance.value, chance.low, chance.n) == (found.above_baseline.p, None, VIDEOS)
-    assert sum(is_baseline_row(row) for row in rows) == 11
+    assert (difference.p, difference.n_videos) == (found.above_baseline.p, VIDEOS)

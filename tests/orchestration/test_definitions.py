@@ -396,7 +396,7 @@ def test_agreement_has_a_table_and_a_plot_for_each_aspect(scored: dict[str, dict
         assert table_rows(text)[0] == ["metric", "Kendall tau-b", interval, "samples"]
         assert len(text) < 1000, "what is longer hides behind a button"
         in_groups = found[f"groups of {aspect}"]
-        header = ["metric", "grouping", "Kendall tau-b", interval, "samples", "stale, left out"]
+        header = ["metric", "over", "Kendall tau-b", interval, "samples", "stale, left out"]
         assert table_rows(in_groups)[0] == header
 
 

@@ -83,8 +83,8 @@ def test_trust_in_them_is_analysed_as_in_any_metric(imported: Installation) -> N
     with get_installation().engine.connect() as connection:
         metrics = list_dataset_metrics(connection, dataset)
     rows = agree(get_installation().engine, dataset, metrics)
-    wanted = ("human_like", "overall", "kendall_b", "pooled")
-    (tau,) = [r for r in rows if (r.metric, r.aspect, r.statistic, r.grouping) == wanted]
+    wanted = ("human_like", "overall", "kendall_b", "captions", "people")
+    (tau,) = [r for r in rows if (r.metric, r.aspect, r.statistic, r.over, r.against) == wanted]
     # Nothing is the wrong way round; 75 of the 435 pairs have equal ratings.
     assert (tau.value, tau.n) == (pytest.approx((360 / 435) ** 0.5), N_RATED)
     judged = load_judged_snapshot(get_installation().engine, dataset)
