@@ -9,9 +9,9 @@ from typing import Any
 from assets.words.text import format_count
 from db.scores.scorers import StoredScorer
 from metrics_core.agreement import PeopleComparison, ScoreComparison
+from metrics_core.agreement.coefficients import KENDALL
 from metrics_core.agreement.conclusions import explain_too_few_videos
 from metrics_core.agreement.preferences import PREFERENCE_ACCURACY
-from metrics_core.agreement.row import KENDALL
 
 SIGNIFICANCE_LEVEL = 0.05
 """A difference with a p-value below this one counts as more than chance."""

@@ -123,7 +123,7 @@ def test_a_missing_number_leaves_out_its_item_alone() -> None:
         (("words", "captions"), 120, 0),
         (("good", "within a video"), 29, 1),
     ):
-        row = rows[(*key, "kendall_b")]
+        row = rows[key[0], key[1], "kendall_b"]
         assert (row.n, row.n_undefined, row.n_videos) == (n, n_undefined, 29 if key[0] == "good" else N_VIDEOS)
 
 

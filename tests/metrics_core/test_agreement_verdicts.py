@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from metrics_core.agreement.baseline_comparison import BaselineComparison, Coefficient
+from metrics_core.agreement.coefficients import kendall_p_value
 from metrics_core.agreement.conclusions import (
     CLAIMS,
     Conclusion,
@@ -22,7 +23,6 @@ from metrics_core.agreement.conclusions import (
     explain_few_systems,
     explain_system_order,
     find_least_tau,
-    kendall_p_value,
 )
 from metrics_core.arithmetic import correct_p_values
 
