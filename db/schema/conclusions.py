@@ -120,7 +120,7 @@ agreement = declare_table(
     ),
     text_column(
         "against",
-        'people, or who a metric is compared with: "one rater", or a simple score, which stands here by name.',
+        'people, or who a metric is compared with: "one rater", or a simple score by its name.',
     ),
     text_column("statistic", "Name of the number, such as kendall_b."),
     measure_column("value", "The number; NULL where it is undefined."),

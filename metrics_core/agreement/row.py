@@ -19,7 +19,7 @@ Over = Literal["captions", "within a video", "systems", "pairs", "keypoints"]
 - keypoints: decisions on labelled keypoints.
 """
 PEOPLE = "people"
-"""What stands in column `against` where a number compares with people only."""
+"""The value of column `against` where a number compares with people only."""
 ONE_RATER = "one rater"
 """The metric's name in rows of the human ceiling: every rater compared with the mean of the other raters, averaged over
 raters. In column `against` it says that a metric is compared with such a rater.
