@@ -1,6 +1,7 @@
 """Ratings from Label Studio: its JSON export of annotated tasks as raw rows of table `ratings`.
 
 `reelsieve export --format label-studio` writes the tasks; labelstud.io/guide/task_format describes what comes back.
+Options `--column` cannot map it: an aspect is the name of a control, and a rater mostly a number.
 """
 
 from __future__ import annotations

@@ -16,8 +16,7 @@ from assets.ingest.hygiene import is_blank_text
 from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.paths import resolve_inside
-from assets.ingest.rejects import CODES, Code, Reject
-from assets.ingest.rows import CaptionRow, VideoRow
+from assets.ingest.rejects import Reject
 from assets.media.address import is_address, strip_address
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest
 from assets.new_manifest.folder import FileKind, SourceFolder
@@ -27,7 +26,7 @@ from assets.new_manifest.videos import VideoEntry, VideoRegistry
 
 # The metadata of a clip, or of the clips of a video in lines, in a folder that names the version of its form.
 CLIP_META = re.compile(r"(?:metas/([^/]+)/[^/]+\.json|metas_jsonl/([^/]+)/[^/]+\.jsonl)")
-_CAPTION, _FILTERED = "_caption", "filtered_clips"
+_META, _CAPTION, _FILTERED = "metadata", "_caption", "filtered_clips"
 # Fields of a clip's metadata that become something else than an own field of the same name.
 _TIMES = frozenset(("start_ns", "end_ns", "start_frame", "end_frame"))
 _USED = frozenset(("span_uuid", "clip_location", "valid", "windows", "filtered_windows", "duration_span")) | _TIMES
@@ -37,7 +36,6 @@ _PLACEHOLDER = "unknown caption"
 _TOKENS = ("_prompt_tokens", "_output_tokens")
 _PICKLE = re.compile(r"[a-z0-9]+_embd(_[^/]+)?/[^/]+\.pickle")
 _LANCE = re.compile(r"((processed_)?lance(_fragments)?|[^/]+_embd(_[^/]+)?_lance(_fragments(_processed)?)?)/.+")
-_CAPTION_FIELDS, _VIDEO_FIELDS = frozenset(CaptionRow.model_fields), frozenset(VideoRow.model_fields)
 # By the beginning of their path, files that are left out, and why.
 _NOT_READ: Mapping[str, str] = {
     "previews/": "a preview of a clip",
@@ -103,7 +101,7 @@ def _read_metas(folder: SourceFolder, findings: Findings, file: str) -> Iterator
     with open_file(resolve_inside(folder.path, file)) as opened:
         for number, row in read_numbered_objects(opened):
             if isinstance(row, Reject):
-                _leave_out_unreadable(findings, row.code, f"{file}:{number}")
+                findings.leave_out_unreadable(_META, row.code, f"{file}:{number}")
             else:
                 yield f"{file}:{number}", row
 
@@ -152,7 +150,7 @@ def _read_clip(
     place = _find_clip(videos, findings, files, location, file)
     if place is None:
         return None
-    fields = collect_tool_fields(named, _list_measured(meta), _VIDEO_FIELDS, findings, file)
+    fields = collect_tool_fields("video", _list_measured(meta), findings, file, named)
     return CaptionedVideo(place.video_id, place.path, captions, fields)
 
 
@@ -207,7 +205,7 @@ def _build_captions(meta: Mapping[str, Any], findings: Findings, where: str) -> 
             text = "\n".join(window[name] for window in texts)
             noted = _merge_windows(texts, name.removesuffix(_CAPTION), findings, where)
             noted["windows_left_out"] = len(windows) - len(texts) or None
-            extra = collect_tool_fields({}, noted, _CAPTION_FIELDS, findings, where)
+            extra = collect_tool_fields("caption", noted, findings, where)
             yield Caption(
                 text, system=name.removesuffix(_CAPTION), segments=segments if is_timed else None, extra=extra
             )
@@ -290,9 +288,5 @@ def _read_object(folder: SourceFolder, findings: Findings, file: str) -> dict[st
     parsed = strict_json.parse_json_bytes(data.removeprefix(BOM_UTF8))
     if isinstance(parsed, dict):
         return parsed
-    _leave_out_unreadable(findings, parsed.code if isinstance(parsed, Reject) else "not_an_object", file)
+    findings.leave_out_unreadable(_META, parsed.code if isinstance(parsed, Reject) else "not_an_object", file)
     return None
-
-
-def _leave_out_unreadable(findings: Findings, code: Code, where: str) -> None:
-    findings.leave_out(f"metadata that cannot be read ({code}): {CODES[code]}", where)

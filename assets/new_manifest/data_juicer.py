@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import repeat
 from pathlib import PurePosixPath
 from typing import Any
@@ -11,8 +11,8 @@ from assets.ingest.files import open_file
 from assets.ingest.hygiene import is_blank_text
 from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.paths import resolve_inside
-from assets.ingest.rejects import CODES, Reject
-from assets.ingest.rows import ORIGIN_FIELDS, CaptionRow, VideoRow
+from assets.ingest.rejects import Reject
+from assets.ingest.rows import ORIGIN_FIELDS
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest
 from assets.new_manifest.tool_fields import NOT_ONE_VIDEO, collect_tool_fields, remove_marks
 from assets.new_manifest.videos import JudgedCells, VideoRegistry
@@ -20,7 +20,6 @@ from assets.words.text import format_count
 
 _STATS, _META = "__dj__stats__", "__dj__meta__"
 _TABLE_SUFFIX, _STATS_SUFFIX = ".jsonl", "_stats.jsonl"
-_CAPTION_FIELDS, _VIDEO_FIELDS = frozenset(CaptionRow.model_fields), frozenset(VideoRow.model_fields)
 
 
 def read_data_juicer(tool: str, videos: VideoRegistry, findings: Findings) -> Iterator[CaptionedVideo]:
@@ -33,26 +32,21 @@ def read_data_juicer(tool: str, videos: VideoRegistry, findings: Findings) -> It
     tables = [file for file in listing if file.endswith(_TABLE_SUFFIX) and not file.endswith(_STATS_SUFFIX)]
     if not tables:
         raise NoManifest(f"{videos.folder.path}: no .jsonl table: give the folder of the export_path of {tool}")
-    chosen = [table for table in tables if _has_stats(videos, table)]
+    stats = {table: name if (name := _name_stats(table)) in listing else None for table in tables}
+    chosen = [table for table in tables if stats[table] or _STATS in _read_first_row(videos, table)]
     chosen = chosen or [table for table in tables if "videos" in _read_first_row(videos, table)]
     if not chosen:
         raise NoManifest(
             f"{tables[0]}: its first row has no field videos, as the tables of {tool} have: leave --from out to read "
             "it as a table with other columns"
         )
-    stats_by_table = {table: _check_stats(videos, tool, table, listing) for table in chosen}
-    return (
-        video for table, stats in stats_by_table.items() for video in _read_rows(videos, findings, tool, table, stats)
-    )
+    for table in chosen:
+        _check_stats(videos, tool, table, stats[table])
+    return (video for table in chosen for video in _read_rows(videos, findings, tool, table, stats[table]))
 
 
 def _name_stats(table: str) -> str:
     return table.removesuffix(_TABLE_SUFFIX) + _STATS_SUFFIX
-
-
-def _has_stats(videos: VideoRegistry, table: str) -> bool:
-    """Whether a table has numbers about its rows, in a file of its own or in the first row."""
-    return _name_stats(table) in videos.folder.list_files("table") or _STATS in _read_first_row(videos, table)
 
 
 def _read_first_row(videos: VideoRegistry, table: str) -> dict[str, Any]:
@@ -60,20 +54,16 @@ def _read_first_row(videos: VideoRegistry, table: str) -> dict[str, Any]:
     return next((row for _, row in _read_lines(videos, table) if isinstance(row, dict)), {})
 
 
-def _check_stats(videos: VideoRegistry, tool: str, table: str, listing: list[str]) -> str | None:
-    """Return the file with the numbers of a table's rows, None where the rows have them. Raises NoManifest where it is
-    not known which numbers belong to which row.
-    """
-    stats = _name_stats(table)
-    if stats not in listing:
-        return None
+def _check_stats(videos: VideoRegistry, tool: str, table: str, stats: str | None) -> None:
+    """Raise NoManifest where it is not known which numbers of a file belong to which row of its table."""
+    if stats is None:
+        return
     n, n_rows = (sum(1 for _ in _read_lines(videos, file)) for file in (stats, table))
     if n != n_rows:
         raise NoManifest(
             f"{stats}: it has {format_count(n, 'row')} and {table} has {n_rows:,}, so it is not known which numbers "
             f"belong to which row: export both again with {tool}"
         )
-    return stats
 
 
 def _read_lines(videos: VideoRegistry, table: str) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
@@ -85,23 +75,20 @@ def _read_rows(
     videos: VideoRegistry, findings: Findings, tool: str, table: str, stats: str | None
 ) -> Iterator[CaptionedVideo]:
     """Yield the video and caption of every row of a table that has both."""
-    numbers: Iterable[tuple[int, dict[str, Any] | Reject]] = repeat((0, {}))
-    if stats is not None:
-        numbers = _read_lines(videos, stats)
     for file in filter(None, (table, stats)):
         videos.folder.mark_read(file)
+    numbers = repeat((0, {})) if stats is None else _read_lines(videos, stats)
     names = (_find_video_name(row) for _, row in _read_lines(videos, table) if isinstance(row, dict))
     judged = videos.judge_cells({name for name in names if name is not None}, PurePosixPath(table).parent.as_posix())
+    named = {"tool": tool, "tool_file": stats or table}
     for (number, row), (_, measured) in zip(_read_lines(videos, table), numbers, strict=False):
         where = f"{table}:{number}"
-        bad = next((part for part in (row, measured) if isinstance(part, Reject)), None)
-        if bad is not None:
-            findings.leave_out(f"a row that cannot be read ({bad.code}): {CODES[bad.code]}", where)
-        elif isinstance(row, dict) and isinstance(measured, dict):
-            named = {"tool": tool, "tool_file": stats or table}
-            video = _build_video(videos, judged, findings, {**row, **measured}, named, where)
-            if video is not None:
-                yield video
+        if isinstance(row, Reject):
+            findings.leave_out_unreadable("a row", row.code, where)
+        elif isinstance(measured, Reject):
+            findings.leave_out_unreadable("a row", measured.code, where)
+        elif (video := _build_video(videos, judged, findings, {**row, **measured}, named, where)) is not None:
+            yield video
 
 
 def _build_video(
@@ -124,13 +111,13 @@ def _build_video(
         findings.leave_out("a row whose caption has no text", where)
         return None
     of_video, of_text = _divide_fields(row)
-    caption = Caption(text, extra=collect_tool_fields({}, of_text, _CAPTION_FIELDS, findings, where))
+    caption = Caption(text, extra=collect_tool_fields("caption", of_text, findings, where))
     if not findings.accept_row("caption", caption.build_row("v", "c"), where):
         return None
     place = videos.register_cell(name, judged, None, where)
     if place is None:
         return None
-    fields = collect_tool_fields(named, of_video, _VIDEO_FIELDS, findings, where)
+    fields = collect_tool_fields("video", of_video, findings, where, named)
     return CaptionedVideo(place.video_id, place.path, (caption,), fields)
 
 

@@ -184,6 +184,12 @@ class Findings:
         """
         self.leave_out(explain_refused(kind, code), where)
 
+    def leave_out_unreadable(self, kind: str, code: Code, where: str) -> None:
+        """Count something that cannot be read as left out, with the sentence of this reject code. kind: a word for it.
+        where: how people find it.
+        """
+        self.leave_out(f"{kind} that cannot be read ({code}): {CODES[code]}", where)
+
     def format_left_out(self) -> str:
         """Format what was left out as text: every reason with the number of things and the first one; "" where nothing
         was.

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from assets.home.settings import read_settings
-from assets.ingest.rejects import CODES, Reject
-from assets.ingest.rows import MAX_DIM, VideoRow
+from assets.ingest.rejects import Reject
+from assets.ingest.rows import MAX_DIM
 from assets.media.errors import MediaUnavailable
 from assets.media.lance_tables import list_file_columns, open_table
 from assets.media.settings import MediaSettings
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _ROW_ID = "_rowid"
 # Rows that are read at a time: their vectors take memory.
 _ROWS = 256
-_VIDEO_FIELDS = frozenset(VideoRow.model_fields)
 # Lists of numbers with a fraction, of a fixed length or of any.
 _NUMBERS = re.compile(r"(fixed_size_|large_)?list<\w+: (halffloat|float|double)( not null)?>(\[(?P<length>\d+)\])?")
 
@@ -88,7 +87,7 @@ def _build_video(
     if place is None:
         return None
     others = {name: value for name, value in fields.items() if name not in texts}
-    own = collect_tool_fields(named, others, _VIDEO_FIELDS, findings, where)
+    own = collect_tool_fields("video", others, findings, where, named)
     return CaptionedVideo(place.video_id, place.path, captions, own, where=where, pairs=pairs)
 
 
@@ -139,8 +138,7 @@ def _read_rows(
             for n, (content, _) in enumerate(rows):
                 row_id = batch.column(_ROW_ID)[n].as_py()
                 if isinstance(content, Reject):
-                    why = f"a row that cannot be read ({content.code}): {CODES[content.code]}"
-                    findings.leave_out(why, f"{table}#{row_id}")
+                    findings.leave_out_unreadable("a row", content.code, f"{table}#{row_id}")
                 else:
                     cells = {name: batch.column(name)[n].as_py() for name in vectors}
                     yield row_id, content, {name: cell for name, cell in cells.items() if cell is not None}

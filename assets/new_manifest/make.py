@@ -21,8 +21,9 @@ from assets.ingest.origin import ORIGIN_FILE
 from assets.ingest.rejects import ManifestError
 from assets.media.settings import MediaSettings
 from assets.new_manifest.caption_files import group_caption_files, read_captioned_videos
-from assets.new_manifest.clip_folders import CLIP_META
+from assets.new_manifest.clip_folders import CLIP_META, read_clip_folder
 from assets.new_manifest.columns import ColumnNames
+from assets.new_manifest.data_juicer import read_data_juicer
 from assets.new_manifest.extract import VIDEO_FOLDER, VideoExtractor, open_workspace
 from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest
 from assets.new_manifest.folder import (
@@ -41,7 +42,6 @@ from assets.new_manifest.ratings import parse_ratings
 from assets.new_manifest.tables import UNREADABLE_TABLE, TableReader
 from assets.new_manifest.tar_shards import TarShardReader
 from assets.new_manifest.tool_names import TOOL_NAMES, Tool
-from assets.new_manifest.tool_outputs import read_tool_output
 from assets.new_manifest.videos import PathNaming, VideoRegistry
 from assets.new_manifest.write import WrittenTables, check_no_manifest, write_manifest
 from assets.planning.holdings import Holdings
@@ -315,8 +315,9 @@ def _recognise_tool(
         tables = videos.folder.list_files("lance") if source == videos.folder.path else [source.name]
         rows = read_lance_tables(TOOL_NAMES[tool], tables, videos, findings, column_names)
         return _Source("a Lance table" if len(tables) == 1 else "Lance tables", rows, _UNREAD_REASONS["tool"])
-    read = read_tool_output(tool, videos, findings)
-    return _Source(f"a folder of {TOOL_NAMES[tool]}", read, _UNREAD_REASONS["tool"])
+    read = read_data_juicer if tool == "data-juicer" else read_clip_folder
+    name = TOOL_NAMES[tool]
+    return _Source(f"a folder of {name}", read(name, videos, findings), _UNREAD_REASONS["tool"])
 
 
 def _recognise_file(source: Path, tables: TableReader, shards: TarShardReader) -> _Source:

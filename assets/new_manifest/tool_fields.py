@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
 
 from assets.ingest import hygiene
+from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rows import ORIGIN_FIELDS
 from assets.new_manifest.findings import Findings
 
@@ -26,12 +28,18 @@ def remove_marks(text: str) -> str:
 
 
 def collect_tool_fields(
-    named: Mapping[str, str], measured: Mapping[str, Any], taken: frozenset[str], findings: Findings, where: str
+    kind: Literal["video", "caption"],
+    measured: Mapping[str, Any],
+    findings: Findings,
+    where: str,
+    named: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return the numbers, texts and booleans among a tool's values as own fields, by name; those inside objects have
-    both names, joined by `_`. Lists, values that ingest would refuse, names in `taken`, and names that another value
-    has already are left out with the reason in `findings`, where `where` names the row. Fields of a video's origin are
-    kept where they are valid. named: the own fields that name the tool; they come first.
+    """Return the numbers, texts and booleans among a tool's values as own fields of a row, by name; those inside
+    objects have both names, joined by `_`. Lists, values that ingest would refuse, names of fields that a manifest
+    defines, and names that another value has already are left out with the reason in `findings`. Fields of a video's
+    origin are kept where they are valid.
+
+    kind: of the row. where: how people find it. named: the own fields that name the tool; they come first.
     """
     kept: dict[str, Any] = {**named}
     for name, value in _flatten(measured):
@@ -44,7 +52,7 @@ def collect_tool_fields(
         elif name in ORIGIN_FIELDS:
             if findings.accept_row("video", {"video_id": "v", name: value}, f"{where}: {name}"):
                 kept[name] = value
-        elif name in taken:
+        elif name in MANIFEST_TABLES[kind].row_model.model_fields:
             findings.leave_out(f"field {name!r} of the tool, since a manifest has one with another meaning", where)
         elif (fault := hygiene.find_fault({name: value})) is not None:
             findings.leave_out_refused("value", fault.code, f"{where}: {name}")
