@@ -27,7 +27,6 @@ from db.scores.scorers import (
 )
 from metrics_core.agreement import (
     MovedItem,
-    compare_preferences,
     compare_scores,
     compare_with_people,
 )
@@ -71,7 +70,10 @@ def compare_scorers(engine: Engine, dataset: Dataset, first: str, second: str, n
         name: side for name, side in judged.computed_baselines.items() if STORED_COLUMNS.get(name) not in metrics
     }
     n_resamples = choose_n_resamples(common.size)
-    options = {"n_resamples": n_resamples, "seed": SEED}
+    with_ratings, with_preferences = (
+        compare_with_people(*judged_values, people, judged.videos, baselines, n_resamples=n_resamples, seed=SEED)
+        for people in (judged.ratings, judged.choices)
+    )
     return Comparison(
         first=scorers[0],
         second=scorers[1],
@@ -82,8 +84,8 @@ def compare_scorers(engine: Engine, dataset: Dataset, first: str, second: str, n
         scores=scores,
         up=up,
         down=down,
-        people=compare_with_people(*judged_values, judged.ratings, judged.videos, baselines, **options),
-        choices=compare_preferences(*judged_values, judged.choices, **options),
+        people=with_ratings,
+        choices=with_preferences,
         n_judged=judged.sample_ids.size,
         n_others=judged.n_others,
         n_resamples=n_resamples,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
-from assets.agreement.judged import SEED, JudgedSamples, load_judged_samples
+from assets.agreement.judged import SEED, load_judged_samples
 from assets.agreement.raters import check_raters, explain_patterns, explain_raters
 from assets.words.labels import load_metric_label
 from assets.words.text import format_count, format_number, format_percent
@@ -19,7 +19,6 @@ from metrics_core.agreement import (
     Lead,
     RatingProgress,
     compute_consistency,
-    compute_preference_progress,
     compute_rating_progress,
 )
 from metrics_core.agreement.conclusions import NEAR_RATER
@@ -30,28 +29,15 @@ CEILING_NAME = "one rater with the others"
 
 
 @dataclass(frozen=True, slots=True)
-class ProgressRow:
-    """The agreement with people so far of one metric or simple score, or of one rater with the other raters. value:
-    Kendall's tau-b with ratings, or the share of equal preferences, with its interval from `low` to `high`; None where
-    undefined. n: how many captions or answers count; None for a rater.
-    """
-
-    name: str
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Progress:
-    """The agreement with people so far by one aspect. rows: one for every metric and simple score, then one for raters
-    if known. sentences: conclusions for people who rate. pairs: whether preferences are compared instead of ratings.
-    is_enough: whether the first sentence is that people may stop.
+    """The agreement with people so far by one aspect. rows: name, Kendall's tau-b with ratings or share of equal
+    preferences, and number of captions or answers that count, for every metric and simple score, then for one rater
+    with the other raters if known, without a number. sentences: conclusions for people who rate. pairs: whether
+    preferences are compared instead of ratings. is_enough: whether the first sentence is that people may stop.
     """
 
     pairs: bool
-    rows: tuple[ProgressRow, ...]
+    rows: tuple[tuple[str, Estimate, int | None], ...]
     sentences: tuple[str, ...]
     is_enough: bool
 
@@ -68,7 +54,12 @@ def compute_progress(connection: Connection, dataset: Dataset, aspect: str, rate
         *(item.sentence for item in compute_rater_consistency(rater_answers)),
         *explain_patterns(answers).values(),
     ]
-    standing = _compute_standing(judged, aspect, pairs)
+    people = (judged.choices if pairs else judged.ratings).get(aspect)
+    standing = (
+        None
+        if people is None
+        else compute_rating_progress(judged.metric_values, judged.computed_baselines, people, judged.videos, seed=SEED)
+    )
     if standing is None or not judged.metric_values:
         nobody = f"Nobody has {'compared' if pairs else 'rated'} captions by {aspect} yet."
         unscored = (
@@ -76,31 +67,15 @@ def compute_progress(connection: Connection, dataset: Dataset, aspect: str, rate
         )
         return Progress(pairs, (), (nobody if standing is None else unscored, *repeats), False)
     labels = {name: load_metric_label(connection, name) for name in judged.metric_values}
-    rows = [
-        ProgressRow(labels.get(name, name), *_list_numbers(item), n) for name, (item, n) in standing.estimates.items()
+    rows: list[tuple[str, Estimate, int | None]] = [
+        (labels.get(name, name), *counted) for name, counted in standing.estimates.items()
     ]
     if standing.ceiling:
-        rows.append(ProgressRow(CEILING_NAME, *_list_numbers(standing.ceiling), None))
+        rows.append((CEILING_NAME, standing.ceiling, None))
     rater_lines = [] if pairs else explain_raters(check_raters(judged, aspect))
     lines = [*_explain_race(standing.lead, labels, pairs), *_explain_ceiling(standing), *rater_lines, *repeats]
     is_enough = standing.lead is not None and standing.lead.state in ("apart", "alike")
     return Progress(pairs, tuple(rows), tuple(lines), is_enough)
-
-
-def _compute_standing(judged: JudgedSamples, aspect: str, pairs: bool) -> RatingProgress | None:
-    """Compute agreement so far; None where nobody judged captions by this aspect."""
-    baselines = judged.computed_baselines
-    if pairs:
-        choices = judged.choices.get(aspect)
-        return compute_preference_progress(judged.metric_values, baselines, choices, seed=SEED) if choices else None
-    if aspect not in judged.ratings:
-        return None
-    return compute_rating_progress(judged.metric_values, baselines, judged.ratings[aspect], judged.videos, seed=SEED)
-
-
-def _list_numbers(estimate: Estimate) -> tuple[float | None, float | None, float | None]:
-    """Return value, low and high of an estimate."""
-    return estimate.value, estimate.low, estimate.high
 
 
 def _explain_race(race: Lead | None, labels: Mapping[str, str], pairs: bool) -> Iterator[str]:

@@ -7,14 +7,13 @@ defined is None, never 0, and results count how often that happened. Intervals l
 from metrics_core.agreement.coefficients import compute_coefficient
 from metrics_core.agreement.labels import build_label_rows, cohen_kappa, count_confusion, majority_accuracy
 from metrics_core.agreement.preferences import Preferences, build_preference_rows
-from metrics_core.agreement.progress import Lead, RatingProgress, compute_preference_progress, compute_rating_progress
+from metrics_core.agreement.progress import Lead, RatingProgress, compute_rating_progress
 from metrics_core.agreement.raters import AnswerConsistency, compute_consistency
 from metrics_core.agreement.row import AgreementRow
 from metrics_core.agreement.scorer_comparison import (
     MovedItem,
     PeopleComparison,
     ScoreComparison,
-    compare_preferences,
     compare_scores,
     compare_with_people,
 )
@@ -42,13 +41,11 @@ __all__ = [
     "build_label_rows",
     "build_preference_rows",
     "cohen_kappa",
-    "compare_preferences",
     "compare_scores",
     "compare_with_people",
     "compute_agreement_rows",
     "compute_coefficient",
     "compute_consistency",
-    "compute_preference_progress",
     "compute_rating_progress",
     "compute_words_in_common",
     "correct_p_values",

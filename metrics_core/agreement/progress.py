@@ -16,7 +16,7 @@ from metrics_core.agreement.baseline_comparison import compute_ceiling
 from metrics_core.agreement.coefficients import KENDALL
 from metrics_core.agreement.conclusions import NEAR_RATER
 from metrics_core.agreement.groupings import compute_pooled
-from metrics_core.agreement.inputs import build_inputs
+from metrics_core.agreement.inputs import AgreementInputs, build_inputs
 from metrics_core.agreement.preferences import (
     PREFERENCE_ACCURACY,
     Preferences,
@@ -28,14 +28,12 @@ from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.calibration.rated_search import FEWEST_VIDEOS
 from metrics_core.intervals import LEVEL, Estimate, JackknifeStatistics, jackknife_error, jackknife_estimate
 
-POWER = 0.8
-"""The chance with which the forecast number of further ratings separates two metrics that differ as much as it
-seems.
-"""
-MAX_FORECAST = 10_000
-"""The most further ratings that are forecast: for a difference very near 0, no useful number can be given."""
+# The chance with which the forecast number of further ratings separates two metrics that differ as much as it seems.
+_POWER = 0.8
+# The most further ratings that are forecast: for a difference very near 0, no useful number can be given.
+_MAX_FORECAST = 10_000
 
-LeadState = Literal["undefined", "few videos", "open", "apart", "alike"]
+_LeadState = Literal["undefined", "few videos", "open", "apart", "alike"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ class Lead:
     """The race of the best metric with its best rival, another metric or a simple score, on the n items of n_videos
     videos that both have a value for. first, second: their names, first the one with the higher agreement on its own
     items. difference: first less second, on the common items. n_more: how many further items would separate them; None
-    unless `state` is "open", and above 10,000 (MAX_FORECAST).
+    unless `state` is "open", and above 10,000.
 
     state: "apart" where the difference is as many standard errors from 0 as `compute_items_needed` asks for; "alike"
     where the interval lies within NEAR_RATER of 0; "few videos" below FEWEST_VIDEOS, where nothing is claimed;
@@ -55,7 +53,7 @@ class Lead:
     difference: Estimate
     n: int
     n_videos: int
-    state: LeadState
+    state: _LeadState
     n_more: int | None
 
 
@@ -77,14 +75,15 @@ class RatingProgress:
 def compute_rating_progress(
     metrics: Mapping[str, npt.ArrayLike],
     baselines: Mapping[str, npt.ArrayLike],
-    ratings: npt.ArrayLike,
+    people: npt.ArrayLike | Preferences,
     videos: Sequence[object],
     *,
     seed: int = 0,
 ) -> RatingProgress:
-    """Compute how far metrics and simple scores agree with the ratings of one aspect so far, by Kendall's tau-b over
-    all items. The result also has the human ceiling and the lead of the best metric. metrics, baselines: values
-    (items,) by name, NaN for none. ratings: (items, raters), NaN where a rater gave none. Raises ValueError as
+    """Compute how far metrics and simple scores agree with people by one aspect so far: with ratings by Kendall's tau-b
+    over all items, or with preferences by the share that they share (PREFERENCE_ACCURACY). The result also has the
+    human ceiling and the lead of the best metric. metrics, baselines: values (items,) by name, NaN for none. people:
+    ratings (items, raters), NaN where a rater gave none, or preferences between items. Raises ValueError as
     `compute_agreement_rows` does.
 
     >>> ratings = [[1], [2], [3], [4]]
@@ -92,40 +91,33 @@ def compute_rating_progress(
     >>> progress.estimates["m"][0].value, progress.lead.first, progress.lead.second, progress.lead.state
     (1.0, 'm', 'length', 'few videos')
     """
-    inputs = build_inputs(metrics, {KENDALL: ratings}, videos, baselines=baselines, seed=seed)
-    people = compute_mean_ratings(inputs.ratings[KENDALL])
+    ratings = {} if isinstance(people, Preferences) else {KENDALL: people}
+    inputs = build_inputs(metrics, ratings, videos, baselines=baselines, seed=seed)
+    if isinstance(people, Preferences):
+        return _compute_preference_progress(inputs, people, metrics)
+    means = compute_mean_ratings(inputs.ratings[KENDALL])
 
     def compute_statistic(name: str, rows: BoolArray) -> JackknifeStatistics:
         return compute_pooled(
-            inputs.select_defined_items(np.where(rows, inputs.values[name], np.nan), people), (KENDALL,)
+            inputs.select_defined_items(np.where(rows, inputs.values[name], np.nan), means), (KENDALL,)
         )
 
-    known = {name: np.isfinite(side) & np.isfinite(people) for name, side in inputs.values.items()}
+    known = {name: np.isfinite(side) & np.isfinite(means) for name, side in inputs.values.items()}
     ceiling = compute_ceiling(inputs, list_ceiling_raters(inputs.ratings[KENDALL]))
     return _build_progress(KENDALL, compute_statistic, known, inputs.video, metrics, ceiling)
 
 
-def compute_preference_progress(
-    metrics: Mapping[str, npt.ArrayLike],
-    baselines: Mapping[str, npt.ArrayLike],
-    preferences: Preferences,
-    *,
-    seed: int = 0,
+def _compute_preference_progress(
+    inputs: AgreementInputs, preferences: Preferences, metrics: Mapping[str, npt.ArrayLike]
 ) -> RatingProgress:
-    """Compute how far metrics and simple scores agree with people's preferences so far, by the share of preferences
-    that they share (PREFERENCE_ACCURACY). The result also has the human ceiling and the lead of the best metric.
-    metrics, baselines: values (items,) by name, NaN for none.
-    """
-    values = {name: np.asarray(side, dtype=np.float64) for name, side in {**metrics, **baselines}.items()}
-
     def compute_statistic(name: str, rows: BoolArray) -> JackknifeStatistics:
-        return compute_preference_accuracy(values[name], preferences.filter_rows(rows), seed)
+        return compute_preference_accuracy(inputs.values[name], preferences.filter_rows(rows), inputs.seed)
 
     known = {
         name: np.isfinite(side[preferences.first] - side[preferences.second]) & (preferences.better != 0)
-        for name, side in values.items()
+        for name, side in inputs.values.items()
     }
-    ceiling = compute_preference_ceiling(preferences, seed)
+    ceiling = compute_preference_ceiling(preferences, inputs.seed)
     return _build_progress(
         PREFERENCE_ACCURACY,
         compute_statistic,
@@ -179,7 +171,7 @@ def _build_lead(
 ) -> Lead:
     difference = jackknife_estimate(value, jackknife_values, (-2.0, 2.0))
     n_more = compute_items_needed(value, jackknife_values, n)
-    state: LeadState = "open"
+    state: _LeadState = "open"
     if difference.low is None or difference.high is None:
         state = "undefined"
     elif n_videos < FEWEST_VIDEOS:
@@ -188,17 +180,17 @@ def _build_lead(
         state = "apart"
     elif difference.low > -NEAR_RATER and difference.high < NEAR_RATER:
         state = "alike"
-    forecast = n_more if state == "open" and n_more is not None and n_more <= MAX_FORECAST else None
+    forecast = n_more if state == "open" and n_more is not None and n_more <= _MAX_FORECAST else None
     return Lead(first, second, difference, n, n_videos, state, forecast)
 
 
 def compute_items_needed(value: float | None, jackknife_values: FloatArray, n: int) -> int | None:
-    """Compute how many further items would separate a difference from 0 with the chance POWER (0.8), if it is as large
+    """Compute how many further items would separate a difference from 0 with the chance 0.8, if it is as large
     as it seems on n items. 0 where it is separated already; None without a standard error or a difference. value: the
     difference; jackknife_values: the same without each block of videos.
 
     The blocks give its standard error on n items. That error shrinks with the square root of the items, and the
-    difference must be as many errors from 0 as the quantiles of Student's t of 0.975 and POWER together (Lachin 1981,
+    difference must be as many errors from 0 as the quantiles of Student's t of 0.975 and 0.8 together (Lachin 1981,
     for known errors).
 
     >>> compute_items_needed(0.1, np.array([0.0, 0.1, 0.2]), 30), compute_items_needed(0.0, np.array([0.0, 0.1]), 30)
@@ -209,5 +201,5 @@ def compute_items_needed(value: float | None, jackknife_values: FloatArray, n: i
     error, freedom = jackknife_error(jackknife_values)
     if value is None or error is None or abs(value) <= 1e-9:
         return None
-    least_errors = float(stdtrit(freedom, (1 + LEVEL) / 2) + stdtrit(freedom, POWER))
+    least_errors = float(stdtrit(freedom, (1 + LEVEL) / 2) + stdtrit(freedom, _POWER))
     return max(0, math.ceil(n * ((least_errors * error / value) ** 2 - 1)))

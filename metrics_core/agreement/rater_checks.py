@@ -24,11 +24,9 @@ from metrics_core.arithmetic import correct_defined_p_values
 from metrics_core.arrays import FloatArray
 from metrics_core.intervals import jackknife_p_value
 
-FAR_SHARE = 0.5
-"""A rater is far from the others where their coefficient is below this share of the others' coefficient without
-them.
-"""
-MAX_P_VALUE = 0.05
+# A rater is far from the others where their coefficient is below this share of the others' coefficient without them.
+_FAR_SHARE = 0.5
+_MAX_P_VALUE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class RaterCheck:
     the others do, by more than chance.
 
     Others are raters who count, see `mark_ceiling_raters`. coefficient and ceiling_without_rater are None for a rater
-    who does not count or is none of the MOST_RATERS most active. The share of is_far is FAR_SHARE.
+    who does not count or is none of the MOST_RATERS most active.
     """
 
     n_shared: int
@@ -71,7 +69,7 @@ def compare_raters(ratings: npt.ArrayLike, videos: Sequence[object], *, seed: in
         rater = int(counted_raters[place])
         checks[rater], chances[rater] = _complete_check(inputs, rated[:, counts], place, checks[rater])
     for rater, p in zip(chances, correct_defined_p_values([*chances.values()]), strict=True):
-        checks[rater] = replace(checks[rater], is_far=p is not None and p <= MAX_P_VALUE)
+        checks[rater] = replace(checks[rater], is_far=p is not None and p <= _MAX_P_VALUE)
     return tuple(checks)
 
 
@@ -107,7 +105,7 @@ def _complete_check(
     check = replace(check, coefficient=coefficient, ceiling_without_rater=ceiling)
     if estimate.value is None or ceiling is None:
         return check, None
-    if estimate.value >= FAR_SHARE * ceiling:
+    if estimate.value >= _FAR_SHARE * ceiling:
         return check, 1.0
     ceiling_statistics = compute_ceiling(inputs, others)
     return check, jackknife_p_value(*statistics.subtract(ceiling_statistics, KENDALL)) if ceiling_statistics else None
@@ -123,11 +121,11 @@ def _compute_ceiling_value(counted: Sequence[RaterAndOthers]) -> float | None:
     return float(np.average([tau for tau, _ in known], weights=[n for _, n in known])) if known else None
 
 
-PATTERN_CHANCE = 0.001
-"""A stretch of answers that chance gives less often than this is a pattern."""
-LONGEST_CYCLE = 10
-LEAST_SHARE = 0.5
-"""The least chance with which an answer is taken to repeat an earlier one, as a fair coin does."""
+# A stretch of answers that chance gives less often than this is a pattern.
+_PATTERN_CHANCE = 0.001
+_LONGEST_CYCLE = 10
+# The least chance with which an answer is taken to repeat an earlier one, as a fair coin does.
+_LEAST_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +148,9 @@ def find_pattern(answers: Sequence[float], share: float) -> AnswerPattern | None
     >>> find_pattern([3, 1, *[1, 2, 3, 4, 5] * 5], 0.4)
     AnswerPattern(cycle=(1, 2, 3, 4, 5), n=25, n_answers=27)
     """
-    given, likely = np.asarray(answers, dtype=np.float64), max(share, LEAST_SHARE)
+    given, likely = np.asarray(answers, dtype=np.float64), max(share, _LEAST_SHARE)
     best: tuple[int, int, int] | None = None
-    for length in range(1, min(LONGEST_CYCLE, given.size - 1) + 1):
+    for length in range(1, min(_LONGEST_CYCLE, given.size - 1) + 1):
         begin, n_alike = _longest_run(given[length:] == given[:-length])
         # Of stretches equally long the shortest cycle counts.
         if best is None or n_alike + length > best[1]:
@@ -161,7 +159,7 @@ def find_pattern(answers: Sequence[float], share: float) -> AnswerPattern | None
         return None
     begin, n, length = best
     # Any of the answers may begin the stretch, and any cycle may be the one.
-    if given.size * LONGEST_CYCLE * likely ** (n - length) >= PATTERN_CHANCE:
+    if given.size * _LONGEST_CYCLE * likely ** (n - length) >= _PATTERN_CHANCE:
         return None
     return AnswerPattern(tuple(answers[begin : begin + length]), n, given.size)
 

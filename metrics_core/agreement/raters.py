@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,19 +15,17 @@ from metrics_core.arithmetic import ratio, wilson_interval
 from metrics_core.arrays import BoolArray, FloatArray, IntArray
 from metrics_core.intervals import BLOCKS, JackknifeStatistics
 
-RatingScale = Literal["nominal", "ordinal", "interval"]
-"""The scale of ratings for Krippendorff's alpha: nominal, all differences count alike; ordinal, by rank; interval, by
-the squared difference.
-"""
-RATING_SCALES: tuple[RatingScale, ...] = get_args(RatingScale)
+# The scales of ratings for Krippendorff's alpha: nominal, all differences count alike; ordinal, by rank; interval, by
+# the squared difference.
+_RATING_SCALES = ("nominal", "ordinal", "interval")
 MOST_RATERS = 20
 """Statistics of single raters are averaged over the most active raters, at most so many, since a crowd may have
 thousands.
 """
 FEWEST_SHARED = 30
 """The human ceiling leaves out raters who share fewer rated items with the others: their coefficients are chance."""
-MOST_VALUES = 500
-"""Alpha of ratings with more different values has no interval: every block would cost a table of values by values."""
+# Alpha of ratings with more different values has no interval: every block would cost a table of values by values.
+_MOST_VALUES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ def compute_alphas(ratings: FloatArray, block: IntArray) -> JackknifeStatistics:
     ratings of one item, and where all ratings are equal. The names are krippendorff_nominal, krippendorff_ordinal and
     krippendorff_interval. block: (items,). n counts the ratings of items with two or more, n_undefined the others.
 
-    Ratings with more than MOST_VALUES different values have no values without blocks, so no interval.
+    Ratings with more than 500 different values have no values without blocks, so no interval.
 
     >>> found = compute_alphas(np.array([[1.0, 1], [1, 0], [0, 0], [0, 0]]), np.arange(4))
     >>> round(found.values["krippendorff_nominal"], 6)
@@ -78,12 +75,12 @@ def compute_alphas(ratings: FloatArray, block: IntArray) -> JackknifeStatistics:
     """
     values, counts = _rating_counts(ratings)
     together = _coincidences(counts)
-    whole = {f"krippendorff_{level}": _alpha(values, together, level) for level in RATING_SCALES}
-    held = np.unique(block[counts.any(axis=1)]) if values.size <= MOST_VALUES else np.zeros(0, dtype=np.int64)
+    whole = {f"krippendorff_{level}": _alpha(values, together, level) for level in _RATING_SCALES}
+    held = np.unique(block[counts.any(axis=1)]) if values.size <= _MOST_VALUES else np.zeros(0, dtype=np.int64)
     without = {name: np.full(BLOCKS, np.nan) for name in whole}
     for number in held.tolist() if held.size > 1 else ():
         rest = together - _coincidences(counts[block == number])
-        for level, name in zip(RATING_SCALES, whole, strict=True):
+        for level, name in zip(_RATING_SCALES, whole, strict=True):
             alpha = _alpha(values, rest, level)
             without[name][number] = math.nan if alpha is None else alpha
     n_pairable = int(counts.sum())
@@ -200,7 +197,7 @@ def _coincidences(counts: FloatArray) -> FloatArray:
     return together
 
 
-def _alpha(values: FloatArray, together: FloatArray, level: RatingScale) -> float | None:
+def _alpha(values: FloatArray, together: FloatArray, level: str) -> float | None:
     """Compute alpha of coincidences (values, values); None where no two ratings of one item exist, or none differ."""
     totals = together.sum(axis=1)
     distance = 1 - np.eye(values.size)

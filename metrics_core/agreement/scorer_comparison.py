@@ -159,16 +159,17 @@ def _list_moved_items(
 def compare_with_people(
     first: npt.ArrayLike,
     second: npt.ArrayLike,
-    ratings: Mapping[str, npt.ArrayLike],
+    by_aspect: Mapping[str, npt.ArrayLike | Preferences],
     videos: Sequence[object],
     baselines: Mapping[str, npt.ArrayLike] | None = None,
     *,
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[PeopleComparison, ...]:
-    """Compare how far two scorers' values (n,) agree with people's ratings (n, raters): a PeopleComparison by aspect,
-    in the order of `ratings`, with p-values also corrected for the number of aspects. NaN stands for a missing number.
-    videos: (n,). baselines: simple scores, values (n,) by name, of which the strongest is reported, too.
+    """Compare how far two scorers' values (n,) agree with people: a PeopleComparison by aspect, in the order of
+    `by_aspect`, with p-values also corrected for the number of aspects. by_aspect: ratings (n, raters), or preferences
+    between two of the items. NaN stands for a missing number. videos: (n,). baselines: simple scores, values (n,) by
+    name, of which the strongest is reported with ratings, too.
 
     n_resamples: the greatest number of swaps of the test. Raises ValueError for shapes that do not fit and infinite
     numbers.
@@ -178,8 +179,16 @@ def compare_with_people(
     >>> round(comparison.difference["kendall_b"].value, 3), comparison.p
     (0.684, 0.125)
     """
+    ratings = {aspect: given for aspect, given in by_aspect.items() if not isinstance(given, Preferences)}
     inputs = build_inputs({"first": first, "second": second}, ratings, videos, baselines=baselines, seed=seed)
-    return _correct_for_aspects([_compare_ratings(inputs, aspect, n_resamples) for aspect in inputs.ratings])
+    comparisons = [
+        _compare_answers(inputs, aspect, given, n_resamples)
+        if isinstance(given, Preferences)
+        else _compare_ratings(inputs, aspect, n_resamples)
+        for aspect, given in by_aspect.items()
+    ]
+    corrected = correct_defined_p_values([comparison.p for comparison in comparisons])
+    return tuple(replace(comparison, p_holm=p) for comparison, p in zip(comparisons, corrected, strict=True))
 
 
 def _compare_ratings(inputs: AgreementInputs, aspect: str, n_resamples: int) -> PeopleComparison:
@@ -196,33 +205,11 @@ def _compare_ratings(inputs: AgreementInputs, aspect: str, n_resamples: int) -> 
     return _build_comparison(aspect, both, (-2.0, 2.0), video, n_raters, p, find_strongest_baseline(comparisons, kept))
 
 
-def compare_preferences(
-    first: npt.ArrayLike,
-    second: npt.ArrayLike,
-    by_aspect: Mapping[str, Preferences],
-    *,
-    n_resamples: int = 1000,
-    seed: int = 0,
-) -> tuple[PeopleComparison, ...]:
-    """Compare how often two scorers prefer what people prefer: a PeopleComparison by aspect with the share of
-    preferences (PREFERENCE_ACCURACY), in the order of `by_aspect`, with p-values also corrected for the number of
-    aspects. first, second: values (items,), NaN for none. n_resamples: the greatest number of swaps of the test.
-
-    >>> preferences = Preferences.build([0, 2], [1, 3], [1, -1], ["ann"] * 2, ["v", "w"])
-    >>> comparison = compare_preferences([2, 1, 1, 2], [2, 1, 2, 1], {"coverage": preferences})[0]
-    >>> comparison.difference["preference_accuracy"].value, comparison.n_videos
-    (-0.5, 2)
-    """
-    sides = [np.asarray(side, dtype=np.float64) for side in (first, second)]
-    return _correct_for_aspects(
-        [_compare_answers(aspect, sides, answers, n_resamples, seed) for aspect, answers in by_aspect.items()]
-    )
-
-
 def _compare_answers(
-    aspect: str, sides: Sequence[FloatArray], preferences: Preferences, n_resamples: int, seed: int
+    inputs: AgreementInputs, aspect: str, preferences: Preferences, n_resamples: int
 ) -> PeopleComparison:
-    """Compare two scorers with the preferences of one aspect, without correcting the p-value."""
+    """Compare both scorers with the preferences of one aspect, without correcting the p-value."""
+    sides = inputs.values["first"], inputs.values["second"]
     right = [grade_answers(side, preferences) for side in sides]
     rows = np.isfinite(right[0]) & np.isfinite(right[1])
     kept = preferences.filter_rows(rows)
@@ -232,8 +219,8 @@ def _compare_answers(
     def difference(swapped: BoolArray) -> FloatArray:
         return np.asarray(np.where(swapped, -gains, gains).sum(axis=-1))
 
-    p = _test_by_swaps(difference, video, gains.size, n_resamples, seed)
-    both = [compute_preference_accuracy(side, kept, seed) for side in sides]
+    p = _test_by_swaps(difference, video, gains.size, n_resamples, inputs.seed)
+    both = [compute_preference_accuracy(side, kept, inputs.seed) for side in sides]
     return _build_comparison(aspect, both, (-1.0, 1.0), video, np.unique(kept.rater).size, p, None)
 
 
@@ -251,11 +238,6 @@ def _build_comparison(
     difference = {name: jackknife_estimate(*both[1].subtract(both[0], name), bounds) for name in first}
     n_videos = int(video.max(initial=-1)) + 1
     return PeopleComparison(aspect, video.size, n_videos, n_raters, first, second, difference, strongest, p)
-
-
-def _correct_for_aspects(comparisons: Sequence[PeopleComparison]) -> tuple[PeopleComparison, ...]:
-    corrected = correct_defined_p_values([comparison.p for comparison in comparisons])
-    return tuple(replace(comparison, p_holm=p) for comparison, p in zip(comparisons, corrected, strict=True))
 
 
 def _swap_ranks(

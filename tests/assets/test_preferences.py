@@ -86,7 +86,7 @@ def test_who_compares_sees_where_it_stands(module_engine: Engine, judged: tuple[
         found = compute_progress(connection, judged[0], "coverage", "ann", pairs=True)
         nobody = compute_progress(connection, judged[0], "truth", "ann", pairs=True)
         unrated = compute_progress(connection, judged[0], "coverage", "ann", pairs=False)
-    assert [(row.name, row.value, row.n) for row in found.rows if row.name in (*METRICS, CEILING_NAME)] == [
+    assert [(name, row.value, n) for name, row, n in found.rows if name in (*METRICS, CEILING_NAME)] == [
         ("vcs", 1.0, 24),
         ("evqa", 0.0, 24),
         (CEILING_NAME, 1.0, None),
@@ -142,9 +142,9 @@ def test_ratings_say_how_many_more_are_needed_and_how_consistent_a_rater_is(
     with module_engine.connect() as connection:
         found = compute_progress(connection, dataset, "fun", "r0", pairs=False)
         other = compute_progress(connection, dataset, "fun", "r1", pairs=False)
-    values = {row.name: row for row in found.rows}
+    values = {name: n for name, _, n in found.rows}
     assert {*METRICS, "length in words", CEILING_NAME} <= set(values)
-    assert all(row.n == 40 for name, row in values.items() if name in METRICS)
+    assert all(n == 40 for name, n in values.items() if name in METRICS)
     assert (
         "more captions would be enough to tell" in found.sentences[0] or "too close to forecast" in found.sentences[0]
     )

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.agreement import compare_preferences
+from metrics_core.agreement import compare_with_people
 from metrics_core.agreement.preferences import (
     PREFERENCE_ACCURACY,
     Preferences,
@@ -19,7 +19,7 @@ from metrics_core.agreement.preferences import (
     compute_preference_accuracy,
     compute_preference_ceiling,
 )
-from metrics_core.agreement.progress import compute_items_needed, compute_preference_progress, compute_rating_progress
+from metrics_core.agreement.progress import compute_items_needed, compute_rating_progress
 from metrics_core.intervals import draw_blocks, jackknife_means
 
 ANSWERS = st.lists(
@@ -81,7 +81,7 @@ def test_two_scorers_are_compared_on_the_answers_that_both_can_give() -> None:
     choices = Preferences.build(
         [0, 0, 2, 2], [1, 1, 3, 3], [1, 1, -1, 0], ["ann", "bob", "ann", "bob"], ["v", "v", "w", "w"]
     )
-    found = compare_preferences([2, 1, math.nan, 1], [1, 2, 1, 2], {"coverage": choices})[0]
+    found = compare_with_people([2, 1, math.nan, 1], [1, 2, 1, 2], {"coverage": choices}, "vvww")[0]
     assert (found.n, found.n_videos, found.n_raters) == (2, 1, 2)
     estimates = [side[PREFERENCE_ACCURACY] for side in (found.first, found.second, found.difference)]
     assert [each.value for each in estimates] == [1.0, 0.0, -1.0]
@@ -102,7 +102,7 @@ def test_the_paired_test_swaps_both_scorers_answers_video_by_video() -> None:
     swaps = np.array(list(itertools.product((1, -1), repeat=n_videos)))[:, videos]
     p = np.mean(np.abs((swaps * (right[1] - right[0])).sum(axis=1)) >= abs(seen))
     aspects = {"coverage": choices, "constant": choices.filter_rows(np.zeros(first.size, dtype=np.bool_))}
-    found, nothing = compare_preferences(one, other, aspects)
+    found, nothing = compare_with_people(one, other, aspects, range(one.size))
     assert 0 < found.p < 0.9
     assert (found.p, found.p_holm) == (pytest.approx(p), found.p), "one test alone needs no correction"
     assert (nothing.p, nothing.p_holm) == (None, None)
@@ -215,6 +215,6 @@ def test_preferences_race_alike() -> None:
         range(0, 400, 2), range(1, 400, 2), np.sign(truth[:, 0] - truth[:, 1]), ["ann"] * 200, range(200)
     )
     values = {"a": truth.ravel() + rng.normal(size=400), "b": rng.normal(size=400)}
-    found = compute_preference_progress(values, {}, choices)
+    found = compute_rating_progress(values, {}, choices, range(400))
     assert found.lead is not None
     assert (found.lead.first, found.lead.state, found.ceiling) == ("a", "apart", None)
