@@ -15,20 +15,16 @@ from assets.reports.records import DataSummary, MetricSummary, SystemCount
 from assets.words.labels import STAND_INS, format_metric_name, list_stand_ins, load_metric_label
 from db.manifest.datasets import Dataset
 from db.manifest.rating_scales import load_turned_aspects
-from db.reports.judgements import RaterAnswer, count_passed_checks
+from db.reports.judgements import RaterAnswer, count_passed_checks, count_ratings
 from db.reports.summary import (
     compute_duration_spread,
     compute_own_numbers,
     compute_word_spreads,
-    count_excluded_ratings,
     count_labelled_samples,
     count_origins,
-    count_ratings_by_aspect,
-    count_ratings_by_rater,
     count_rejects_by_code,
     count_video_statuses,
     find_rating_days,
-    has_synthetic_ratings,
     load_dataset_summary,
 )
 from db.schema import scorer
@@ -45,20 +41,21 @@ def load_data_summary(
     """
     summary = load_dataset_summary(connection, dataset.name)
     dataset_id = dataset.dataset_id
+    ratings = count_ratings(connection, dataset_id)
     return DataSummary(
         counts={name: int(value) for name, value in summary.items() if name != "dataset"},
         video_statuses=count_video_statuses(connection, dataset_id),
         duration_s=compute_duration_spread(connection, dataset_id),
         words=tuple(compute_word_spreads(connection, dataset_id)),
         systems=tuple(row for kind, arrays in samples.items() for row in count_systems(kind, arrays)),
-        raters=count_ratings_by_rater(connection, dataset_id),
-        ratings=count_ratings_by_aspect(connection, dataset_id),
+        raters=ratings.by_rater,
+        ratings=ratings.by_aspect,
         refused=count_rejects_by_code(connection, dataset_id),
         labelled=count_labelled_samples(connection, dataset_id),
-        synthetic_ratings=has_synthetic_ratings(connection, dataset_id),
+        synthetic_ratings=ratings.has_synthetic,
         rated_between=find_rating_days(connection, dataset_id),
         repeats=compute_rater_consistency(answers),
-        n_drawn_apart=count_excluded_ratings(connection, dataset_id),
+        n_drawn_apart=ratings.n_chosen,
         turned_aspects=load_turned_aspects(connection, dataset_id),
         origins=count_origins(connection, dataset_id),
         own_numbers=tuple(compute_own_numbers(connection, dataset_id)),

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.judged import SEED, STORED_COLUMNS, JudgedSamples, choose_n_resamples
 from db.manifest.datasets import Dataset
-from db.reports.summary import has_synthetic_ratings
+from db.reports.judgements import count_ratings
 from db.schema import score_threshold
 from db.scores.thresholds import METHOD_RATINGS, list_thresholds, store_thresholds
 from metrics_core.agreement.groupings import DECIMALS
@@ -35,7 +35,7 @@ def store_rating_thresholds(
     """
     thresholds = list(_compute_rating_thresholds(judged, least))
     with engine.begin() as connection:
-        is_synthetic = has_synthetic_ratings(connection, dataset.dataset_id)
+        is_synthetic = count_ratings(connection, dataset.dataset_id).has_synthetic
         for metric, scorer_id in judged.scorer_ids.items():
             # A simple score is also here under its name in table `agreement`; its thresholds have its column's name.
             if metric in STORED_COLUMNS:

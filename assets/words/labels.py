@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from assets.models.settings import DEMO_ENCODER, HUMAN_NOTES
 from assets.words.text import format_name, join_names
 from db.manifest.rating_scales import load_turned_aspects
-from db.reports.summary import count_excluded_ratings, count_old_ratings, has_synthetic_ratings
+from db.reports.judgements import count_ratings
 from db.scores.store import list_active_models
 
 # Stand-ins for models that a metric needs, with the remedy.
@@ -87,15 +87,15 @@ def load_ratings_note(connection: Connection, dataset_id: int) -> dict[str, str]
     """Load notes for a page that shows a dataset's ratings, as texts by title: whether they are synthetic, of which
     aspects the lowest is best, how many are left out, and how many are of older texts. Empty where no note is needed.
     """
-    note = {}
-    if has_synthetic_ratings(connection, dataset_id):
+    note, counts = {}, count_ratings(connection, dataset_id)
+    if counts.has_synthetic:
         note["ratings"] = "synthetic: made by a program, not by people"
     if turned := load_turned_aspects(connection, dataset_id):
         note["lowest is best"] = explain_turned_aspects(turned)
-    if n := count_excluded_ratings(connection, dataset_id):
-        note["ratings left out"] = explain_excluded_ratings(n)
-    if n := count_old_ratings(connection, dataset_id):
-        note["old ratings"] = explain_old_ratings(n)
+    if counts.n_chosen:
+        note["ratings left out"] = explain_excluded_ratings(counts.n_chosen)
+    if counts.n_old:
+        note["old ratings"] = explain_old_ratings(counts.n_old)
     return note
 
 

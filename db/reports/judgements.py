@@ -4,6 +4,7 @@ raters answered, one row an answer.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -24,10 +25,10 @@ from db.server.arrays import pack_column, unpack_column
 # Judgements of texts as they are now, and the part of the ratings that statistics may use: see the views.
 _RATING = ("sample_id", "rater", "aspect", "value")
 current_rating = sa.table("current_rating", *map(sa.column, (*_RATING, "extra", "goodness")))
-random_rating = sa.table("random_rating", *map(sa.column, _RATING))
+_random_rating = sa.table("random_rating", *map(sa.column, _RATING))
 current_label = sa.table("current_label", *map(sa.column, ("keypoint_id", "sample_id", "source", "covered")))
 # Texts held at a time.
-ROWS = 2000
+_ROWS = 2000
 LABELS_ASPECT = "coverage (labels)"
 """The aspect of labels: the share of a caption's keypoints labelled as covered. All labels are of one rater."""
 SPANS_ASPECT = "caption without a wrong span"
@@ -86,7 +87,7 @@ def _list_samples(
 ) -> Iterator[tuple[str, int, int, int, str, int]]:
     """Yield kind, id, video, shard, system and number of words of every judged sample, ordered by kind and id."""
     labelled = sa.select(current_label.c.sample_id).where(current_label.c.source == MANIFEST_LABEL_SOURCE)
-    others = (random_rating.c.sample_id, preference.c.sample_id, preference.c.other_id)
+    others = (_random_rating.c.sample_id, preference.c.sample_id, preference.c.other_id)
     columns = sample.c
     query = (
         sa.select(columns.kind, columns.sample_id, columns.video_id, columns.shard, columns.system, columns.text)
@@ -94,7 +95,7 @@ def _list_samples(
         .where(columns.sample_id.in_(sa.union(labelled, *map(sa.select, others))))
         .order_by(columns.kind, columns.sample_id)
     )
-    for *row, text in connection.execute(query, execution_options={"yield_per": ROWS}):
+    for *row, text in connection.execute(query, execution_options={"yield_per": _ROWS}):
         yield (*row, count_words(text))
 
 
@@ -103,7 +104,7 @@ def _load_ratings(connection: Connection, dataset: Dataset) -> list[sa.Row[Any]]
     first samples.
     """
     in_dataset = sample.c.dataset_id == dataset.dataset_id
-    given = sa.select(sample.c.kind, *random_rating.c).join(sample, sample.c.sample_id == random_rating.c.sample_id)
+    given = sa.select(sample.c.kind, *_random_rating.c).join(sample, sample.c.sample_id == _random_rating.c.sample_id)
     covered = sa.func.avg(sa.case((current_label.c.covered, 1.0), else_=0.0))
     labels = (
         sa.select(sample.c.kind, current_label.c.sample_id, sa.literal("labels"), sa.literal(LABELS_ASPECT), covered)
@@ -186,6 +187,47 @@ def _build_preferences(places: Mapping[int, int], rows: Sequence[sa.Row[Any]]) -
     numbers = [(places[row.sample_id], places[row.other_id], row.value) for row in rows]
     first, second, better = np.array(numbers, dtype=np.int64).T
     return PreferenceArrays(first, second, better, tuple(row.rater for row in rows))
+
+
+class RatingCounts(NamedTuple):
+    """Numbers of a dataset's ratings. by_rater, by_aspect: of present texts, most ratings first. n_chosen: those of
+    them whose captions were chosen, such as for a promise, so that they are no random sample. n_old: of texts that have
+    changed since. Statistics leave out both. has_synthetic: whether any rating is marked as made by a program, by the
+    own field `synthetic: true`.
+    """
+
+    by_rater: dict[str, int]
+    by_aspect: dict[str, int]
+    n_chosen: int
+    n_old: int
+    has_synthetic: bool
+
+
+def count_ratings(connection: Connection, dataset_id: int) -> RatingCounts:
+    """Count a dataset's ratings by rater and by aspect, and those that statistics leave out."""
+    columns, n, is_present = rating.c, sa.func.count(), rating.c.text_sha256 == sample.c.text_sha256
+    is_chosen = columns.extra[CHOSEN_FIELD]["question"].astext.is_not(None)
+    counts = (n.filter(is_present), n.filter(~is_present), n.filter(is_present, is_chosen))
+    is_synthetic = sa.func.bool_or(columns.extra.contains({"synthetic": True}))
+    query = sa.select(columns.rater, columns.aspect, *counts, is_synthetic).join(
+        sample, sample.c.sample_id == columns.sample_id
+    )
+    query = query.where(sample.c.dataset_id == dataset_id).group_by(columns.rater, columns.aspect)
+    rows = connection.execute(query).all()
+    by_name: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+    for row in rows:
+        for names, name in zip(by_name, row[:2], strict=True):
+            names[name] += row[2]
+    by_rater, by_aspect = (
+        {name: names[name] for name in sorted(+names, key=lambda name: (-names[name], name))} for names in by_name
+    )
+    return RatingCounts(
+        by_rater,
+        by_aspect,
+        n_chosen=sum(row[4] for row in rows),
+        n_old=sum(row[3] for row in rows),
+        has_synthetic=any(row[5] for row in rows),
+    )
 
 
 class RaterAnswer(NamedTuple):

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
-from db.reports.judgements import current_label, current_rating, random_rating
-from db.schema import ingest_reject, rating, sample, video
+from db.reports.judgements import current_label
+from db.schema import ingest_reject, sample, video
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -45,39 +45,6 @@ def count_labelled_samples(connection: Connection, dataset_id: int) -> int:
         .where(sample.c.dataset_id == dataset_id, current_label.c.source == MANIFEST_LABEL_SOURCE)
     )
     return connection.scalar(query) or 0
-
-
-def has_synthetic_ratings(connection: Connection, dataset_id: int) -> bool:
-    """Whether any rating of the dataset is marked as made by a program, by the own field `synthetic: true`."""
-    query = (
-        sa.select(sa.literal(1))
-        .select_from(rating.join(sample, sample.c.sample_id == rating.c.sample_id))
-        .where(sample.c.dataset_id == dataset_id, rating.c.extra.contains({"synthetic": True}))
-        .limit(1)
-    )
-    return connection.scalar(query) is not None
-
-
-def count_excluded_ratings(connection: Connection, dataset_id: int) -> int:
-    """Return the number of ratings of present texts that statistics leave out: their captions were chosen, such as for
-    a promise, so they are no random sample.
-    """
-    counts = (
-        sa.select(sa.func.count())
-        .select_from(table.join(sample, table.c.sample_id == sample.c.sample_id))
-        .where(sample.c.dataset_id == dataset_id)
-        .scalar_subquery()
-        for table in (current_rating, random_rating)
-    )
-    n: int = connection.execute(sa.select(next(counts) - next(counts))).scalar_one()
-    return n
-
-
-def count_old_ratings(connection: Connection, dataset_id: int) -> int:
-    """Return the number of a dataset's ratings whose text has changed since; statistics leave these out."""
-    in_dataset = sa.and_(sample.c.sample_id == rating.c.sample_id, sample.c.dataset_id == dataset_id)
-    query = sa.select(sa.func.count()).select_from(rating.join(sample, in_dataset))
-    return connection.execute(query.where(rating.c.text_sha256 != sample.c.text_sha256)).scalar_one()
 
 
 def count_video_statuses(connection: Connection, dataset_id: int) -> dict[str, int]:
@@ -211,16 +178,6 @@ def compute_word_spreads(connection: Connection, dataset_id: int) -> list[Spread
     return [Spread(row[0], row[1], tuple(row[2])) for row in rows]
 
 
-def count_ratings_by_rater(connection: Connection, dataset_id: int) -> dict[str, int]:
-    """Return the number of ratings of present texts by rater, most ratings first."""
-    return _rating_counts(connection, dataset_id, current_rating.c.rater)
-
-
-def count_ratings_by_aspect(connection: Connection, dataset_id: int) -> dict[str, int]:
-    """Return the number of ratings of present texts by aspect, most ratings first."""
-    return _rating_counts(connection, dataset_id, current_rating.c.aspect)
-
-
 def find_rating_days(connection: Connection, dataset_id: int) -> tuple[str, str] | None:
     """Return (first day, last day) on which ratings of present texts or preferences were given, as YYYY-MM-DD; None
     without a recorded time. The days come from the own field `rated_at`, which the rating page fills and imported
@@ -242,15 +199,3 @@ def count_rejects_by_code(connection: Connection, dataset_id: int) -> dict[str, 
     return {
         code: int(rows) for code, rows in connection.execute(query.group_by(ingest_reject.c.code).order_by(n.desc()))
     }
-
-
-def _rating_counts(connection: Connection, dataset_id: int, column: sa.ColumnElement[str]) -> dict[str, int]:
-    n = sa.func.count()
-    query = (
-        sa.select(column, n)
-        .join(sample, sample.c.sample_id == current_rating.c.sample_id)
-        .where(sample.c.dataset_id == dataset_id)
-        .group_by(column)
-        .order_by(n.desc(), sa.collate(column, "C"))
-    )
-    return {row[0]: row[1] for row in connection.execute(query)}

@@ -127,7 +127,6 @@ def test_a_turned_scale_gives_the_same_threshold_and_pages_name_what_people_gave
     assert shown["lowest is best"] == "statistics use 6 minus the rating of coverage, since the lowest is best"
     made = report_on(engine, clips, tmp_path)
     for words in (
-        "ratings of 6 − coverage",
         "rated: 6 − coverage",
         "6 − coverage: kept | dropped",
         f"{np.median(MEANS):.2f} 6 − coverage",

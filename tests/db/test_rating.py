@@ -28,13 +28,10 @@ from db.manifest.rating import (
     store_rating,
 )
 from db.manifest.rows import store_rows
-from db.reports.judgements import list_answers
+from db.reports.judgements import count_ratings, list_answers
 from db.reports.samples import load_judgements as ratings_on_page
 from db.reports.samples import load_ratings_by_sample
 from db.reports.summary import (
-    count_excluded_ratings,
-    count_old_ratings,
-    count_ratings_by_rater,
     load_dataset_summary,
 )
 from db.schema import rating
@@ -147,7 +144,7 @@ def test_ratings_of_chosen_captions_are_no_random_sample(engine: Engine, clips: 
     with engine.connect() as connection:
         assert [row[0] for row in list_ratings(connection, dataset)] == [ids[2]]
         assert list_judged(connection, dataset) == [ids[2]]
-        assert count_excluded_ratings(connection, dataset.dataset_id) == 2
+        assert count_ratings(connection, dataset.dataset_id).n_chosen == 2
 
 
 def test_a_rating_of_an_older_text_counts_nowhere_and_its_caption_is_asked_again(
@@ -167,10 +164,10 @@ def test_a_rating_of_an_older_text_counts_nowhere_and_its_caption_is_asked_again
                 "random": list_ratings(connection, dataset),
                 "judged": list_judged(connection, dataset),
                 "rated": count_answers(connection, rater)[0],
-                "raters": count_ratings_by_rater(connection, dataset.dataset_id),
+                "raters": count_ratings(connection, dataset.dataset_id).by_rater,
                 "shown": load_ratings_by_sample(connection, [first]),
                 "counts": (summary["ratings"], summary["old_ratings"]),
-                "old": count_old_ratings(connection, dataset.dataset_id),
+                "old": count_ratings(connection, dataset.dataset_id).n_old,
             }
 
     assert answer(engine, rater, first, 2.0)

@@ -17,8 +17,7 @@ from assets.promise.state import PromiseState
 from assets.promise.terms import PromiseTerms
 from db.manifest.datasets import find_dataset
 from db.manifest.rating import Rater
-from db.reports.judgements import SPANS_ASPECT
-from db.reports.summary import count_excluded_ratings
+from db.reports.judgements import SPANS_ASPECT, count_ratings
 from db.schema import attention_check, keypoint_label, preference, rating, rating_scale, sample, wrong_span
 from db.selection.recipes import Recipe
 from metrics_core.protocols import TextEncoder
@@ -723,7 +722,7 @@ def test_a_promise_gives_the_captions_and_the_page_counts_down(page: Page, shown
         # They are no random sample of the dataset, so no statistic takes them for one.
         counted = sa.text("SELECT count(*) FROM random_rating WHERE rater = :rater")
         assert connection.scalar(counted, {"rater": rater}) == 0
-        assert count_excluded_ratings(connection, shown.dataset.dataset_id) >= 4
+        assert count_ratings(connection, shown.dataset.dataset_id).n_chosen >= 4
     while order := [sample_id for sample_id in order if sample_id not in seen]:
         if page.get_by_text("needs no more answers").count() or not page.locator(".rate").count():
             break
