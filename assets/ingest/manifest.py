@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assets.ingest.csv_reader import read_csv_header
+from assets.ingest.csv_reader import start_csv
 from assets.ingest.dimensions import read_dimensions
 from assets.ingest.encodings import UTF_8
 from assets.ingest.files import check_regular_file, find_manifest_file, open_text_file
@@ -97,7 +97,7 @@ def explain_files(manifest: Manifest) -> Iterator[str]:
             if file.encoding != UTF_8:
                 yield f"{path.name} is not UTF-8, and is read as {file.encoding}"
             if path.suffix == ".csv" and manifest.columns:
-                headers.update(read_csv_header(file, path.name, ","))
+                headers.update(start_csv(file, path.name, may_be_unnamed=True)[0])
     if manifest.mixed_rows is None and all(path.suffix == ".csv" for path in manifest.tables.values()):
         for column in manifest.columns.values():
             if column not in headers:

@@ -101,6 +101,15 @@ class RawRow(NamedTuple):
     texts_are_safe: bool = False
 
 
+class MediaBytes(NamedTuple):
+    """A cell of a source's table that holds a file: its bytes, and its name in the table, None where the table gives
+    none.
+    """
+
+    content: bytes
+    name: str | None
+
+
 class _ManifestRow(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="allow", allow_inf_nan=False)
 

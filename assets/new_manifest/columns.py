@@ -12,8 +12,7 @@ from typing import Any, Literal
 from assets.ingest import hygiene, strict_json
 from assets.ingest.hygiene import is_blank_text
 from assets.ingest.rejects import CODES, Reject
-from assets.ingest.rows import ORIGIN_FIELDS, CaptionRow
-from assets.new_manifest.extract import MediaBytes
+from assets.ingest.rows import ORIGIN_FIELDS, CaptionRow, MediaBytes
 from assets.new_manifest.findings import Caption, Findings, NoManifest, parse_id
 from assets.new_manifest.header_words import KNOWN_HEADERS, drop_form_prefix, normalise_header
 from assets.new_manifest.ratings import RatingColumn, add_ratings, is_rating_name, list_numbers, parse_ratings

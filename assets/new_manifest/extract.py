@@ -17,10 +17,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, Protocol
 
 from assets.ingest.files import open_file_inside
 from assets.ingest.paths import PathRejected
+from assets.ingest.rows import MediaBytes
 from assets.new_manifest.findings import Findings, NoManifest
 from assets.new_manifest.folder import is_video_name
 from assets.new_manifest.videos import VideoEntry, VideoRegistry
@@ -36,21 +37,15 @@ _BEGINNINGS = ((4, b"ftyp", ".mp4"), (0, b"\x1a\x45\xdf\xa3", ".mkv"), (8, b"AVI
 _PATH_ERRORS = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.EILSEQ, errno.EINVAL}
 
 
-class MediaBytes(NamedTuple):
-    """A video inside a table: its bytes, and its file name in the table, None where the table gives none."""
-
-    content: bytes
-    name: str | None
-
-    def choose_file_name(self, row: int) -> str:
-        """Return the name of the video's file. It is the last part of the name in the table; where that is no name of a
-        video, it is the number of the row with a suffix guessed from the first bytes.
-        """
-        name = PurePosixPath((self.name or "").replace("\\", "/")).name
-        if is_video_name(name):
-            return name
-        suffix = next((end for at, mark, end in _BEGINNINGS if self.content[at : at + len(mark)] == mark), ".mp4")
-        return f"{row:06d}{suffix}"
+def choose_file_name(media: MediaBytes, row: int) -> str:
+    """Return the name for the file of a video inside a table. It is the last part of the name in the table; where that
+    is no name of a video, it is the number of the row with a suffix guessed from the first bytes.
+    """
+    name = PurePosixPath((media.name or "").replace("\\", "/")).name
+    if is_video_name(name):
+        return name
+    suffix = next((end for at, mark, end in _BEGINNINGS if media.content[at : at + len(mark)] == mark), ".mp4")
+    return f"{row:06d}{suffix}"
 
 
 class VideoStream(Protocol):

@@ -8,6 +8,7 @@ import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from io import BytesIO
 from itertools import product
 from pathlib import PurePosixPath
 from typing import Any
@@ -54,10 +55,10 @@ def read_json_rows(file: OpenFile, name: str, is_video: _IsVideo) -> list[tuple[
     """
     if file.version.size > MAX_JSON_BYTES:
         raise ManifestError(f"{name}: JSON of more than {MAX_JSON_BYTES >> 20} MiB: {_REMEDY}")
-    document = strict_json.parse_json_bytes(b"".join(iter(lambda: file.read(_PART), b"")).removeprefix(BOM_UTF8))
+    data = b"".join(iter(lambda: file.read(_PART), b""))
+    document = strict_json.parse_json_bytes(data.removeprefix(BOM_UTF8))
     if isinstance(document, Reject):
-        file.rewind()
-        objects = read_numbered_objects(file)
+        objects = read_numbered_objects(BytesIO(data))
         lines = [(number, row if isinstance(row, Reject) else tidy_row(row)) for number, row in objects]
         if document.code != "json_invalid" or not lines or isinstance(lines[0][1], Reject):
             raise ManifestError(f"{name}: {document.reason}")

@@ -161,7 +161,7 @@ def create_manifest(
     with nullcontext() if is_trial else open_workspace(target) as scratch, _open_table_folder(scratch) as unfinished:
         videos, column_names = VideoRegistry(listing, places, findings), column_names or ColumnNames()
         extractor = VideoExtractor(target, videos, findings, scratch)
-        tables = TableReader(videos, extractor, findings, column_names)
+        tables = TableReader(videos, extractor, findings, column_names, unfinished)
         shards = TarShardReader(videos, extractor, findings, column_names)
         recognised = (
             _recognise_source(source, tables, shards)

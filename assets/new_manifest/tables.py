@@ -1,83 +1,72 @@
-"""Tables with a column of videos and one of captions: CSV, TSV, JSON Lines, Parquet, and Arrow of Hugging Face."""
+"""Videos and captions from the rows of tables: CSV, TSV, JSON Lines, JSON, Parquet, and Arrow of Hugging Face."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from assets.ingest.encodings import UTF_8
-from assets.ingest.files import OpenFile, open_file, open_text_file
-from assets.ingest.json_lines import read_numbered_objects
+from assets.ingest.files import OpenFile
 from assets.ingest.paths import PathRejected, resolve_inside
 from assets.ingest.rejects import CODES, ManifestError, Reject
-from assets.ingest.rows import ORIGIN_FIELDS, RawRow
+from assets.ingest.rows import ORIGIN_FIELDS, MediaBytes, RawRow
 from assets.ingest.validate import validate_row
 from assets.media.address import is_address
-from assets.new_manifest.arrow_tables import read_arrow_cells, read_arrow_column_names, read_arrow_rows
-from assets.new_manifest.columns import (
-    ColumnNames,
-    Columns,
-    check_columns,
-    guess_columns,
-    parse_list_cells,
-)
-from assets.new_manifest.csv_tables import read_csv_column_names, read_csv_table
-from assets.new_manifest.extract import VIDEO_FOLDER, MediaBytes, VideoExtractor
+from assets.new_manifest.columns import ColumnNames, Columns, check_columns, guess_columns, parse_list_cells
+from assets.new_manifest.extract import VIDEO_FOLDER, VideoExtractor, choose_file_name
 from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest, parse_id
 from assets.new_manifest.folder import drop_suffix, is_video_name
-from assets.new_manifest.json_rows import (
-    TIDY_COLUMNS,
-    has_captions,
-    read_json_rows,
-    tidy_captions,
-    tidy_row,
-)
+from assets.new_manifest.json_rows import TIDY_COLUMNS, has_captions, tidy_captions
 from assets.new_manifest.pairs import parse_row
+from assets.new_manifest.table_files import TableFile, open_table
 from assets.new_manifest.tool_fields import NOT_ONE_VIDEO
 from assets.new_manifest.videos import JudgedCells, VideoEntry, VideoRegistry
 
-# Rows of JSON Lines whose fields give the names of the columns.
-_LOOKED_AT = 100
 # Bytes of a JSON file in which captions are looked for.
 _LOOKED_AT_BYTES = 2**24
 
 # The beginning of the reason for which a whole table is left out.
 UNREADABLE_TABLE = "a table that cannot be read: "
 
-_Rows = Iterator[tuple[int, dict[str, Any] | Reject]]
+_NO_CELLS = JudgedCells({}, has_usable=False)
 
 
 @dataclass(frozen=True, slots=True)
 class TableReader:
     """A reader of videos and captions from tables. The columns have names that the user gave in `column_names`, or that
     are guessed. `videos` gives ids to videos, `extractor` writes those inside tables, and `findings` get what is left
-    out.
+    out. `aside` is a folder for rows that were read.
     """
 
     videos: VideoRegistry
     extractor: VideoExtractor
     findings: Findings
     column_names: ColumnNames
-    # By table, its columns and what its cells of videos mean.
-    _judged: dict[str, tuple[Columns, JudgedCells]] = field(default_factory=dict)
+    aside: Path
+    # By table, its file, its columns, and what its cells of videos mean.
+    _read: dict[str, tuple[TableFile, Columns, JudgedCells]] = field(default_factory=dict)
     # Of the video files of the source.
     _names: set[str] = field(default_factory=set)
 
     def read_columns(self, table: str) -> Columns:
-        """Return the columns of a table by their meaning; table: its path relative to the source folder. Names are
-        read, in JSON Lines those of the first 100 rows, and of a table with videos and texts all names of videos.
-        Raises ManifestError if the file cannot be read.
+        """Return the columns of a table by their meaning; table: its path relative to the source folder. A table with
+        videos and texts is read for that, from any other one only names. Of several columns that may be the one of
+        videos the first counts that holds videos or names of files in the folder, else the first usable one. Raises
+        ManifestError if the file cannot be read.
         """
-        path = self._require_path(table)
-        with _open_table(path) as file:
-            names = _read_column_names(file, path, self._is_video)
-            columns = guess_columns(names, self.column_names)
-            return self._judge_videos(file, path, table, names) if columns.has_video_and_text else columns
+        if table not in self._read:
+            path = self._require_path(table)
+            with open_table(path) as file:
+                opened = TableFile.start(file, path, self.aside / f"{len(self._read)}.rows", self._is_video)
+                columns, judged = guess_columns(opened.names, self.column_names), _NO_CELLS
+                if columns.has_video_and_text:
+                    columns, judged = self._judge_videos(opened, file, columns, table)
+            self._read[table] = opened, columns, judged
+        return self._read[table][1]
 
     def read_videos(self, table: str) -> Iterator[CaptionedVideo]:
         """Yield the video and captions of every row of a table that has both. Other rows, and the rest of a table that
@@ -89,33 +78,25 @@ class TableReader:
         self.videos.folder.mark_read(table)
         number = 0
         try:
-            path = self._require_path(table)
-            with _open_table(path) as file:
-                if file.encoding != UTF_8:
-                    self.findings.add_guess(f"{table} is not UTF-8, and is read as {file.encoding}")
-                names = _read_column_names(file, path, self._is_video)
-                columns = guess_columns(names, self.column_names)
-                if not columns.has_video_and_text and self._is_row(names):
-                    raise NoManifest(
-                        f"{table}: the first line is a row and no header: write a line with the names of the columns "
-                        "above it, such as video,caption"
-                    )
-                check_columns(table, names, columns)
-                if table not in self._judged:
-                    self._judge_videos(file, path, table, names)
-                columns, judged = self._judged[table]
-                self.findings.add_guess(columns.format_guess())
-                if unknown := columns.format_unknown(names):
-                    self.findings.add_guess(f"nothing about {unknown}: --column FIELD=COLUMN gives one a meaning")
-                file.rewind()
-                for number, content in _read_rows(file, path, columns, self.findings, self._is_video):
-                    if isinstance(content, Reject):
-                        why = "save the file as UTF-8" if content.code == "invalid_utf8" else CODES[content.code]
-                        self.findings.leave_out(
-                            f"a row that cannot be read ({content.code}): {why}", f"{table}:{number}"
-                        )
-                    elif (video := self._build_video(content, columns, judged, table, number)) is not None:
-                        yield video
+            self.read_columns(table)
+            file, columns, judged = self._read[table]
+            if file.encoding != UTF_8:
+                self.findings.add_guess(f"{table} is not UTF-8, and is read as {file.encoding}")
+            if not columns.has_video_and_text and self._is_row(file.names):
+                raise NoManifest(
+                    f"{table}: the first line is a row and no header: write a line with the names of the columns "
+                    "above it, such as video,caption"
+                )
+            check_columns(table, file.names, columns)
+            self.findings.add_guess(columns.format_guess())
+            if unknown := columns.format_unknown(file.names):
+                self.findings.add_guess(f"nothing about {unknown}: --column FIELD=COLUMN gives one a meaning")
+            for number, content in file.read_rows(columns, self.findings):
+                if isinstance(content, Reject):
+                    why = "save the file as UTF-8" if content.code == "invalid_utf8" else CODES[content.code]
+                    self.findings.leave_out(f"a row that cannot be read ({content.code}): {why}", f"{table}:{number}")
+                elif (video := self._build_video(content, columns, judged, table, number)) is not None:
+                    yield video
         except ManifestError as error:
             what = "the rest of a table that cannot be read: " if number else UNREADABLE_TABLE
             self.findings.leave_out(f"{what}{error}", f"{table}:{number + 1}")
@@ -128,7 +109,7 @@ class TableReader:
         try:
             return self.read_columns(file).has_video_and_text
         except ManifestError:
-            with _open_table(path) as opened:
+            with open_table(path) as opened:
                 if has_captions(opened.read(_LOOKED_AT_BYTES).decode("utf-8", "replace"), file, self._is_video):
                     raise
         return False
@@ -157,19 +138,18 @@ class TableReader:
             self.findings.add_guess(KEPT_FOR_FACTS)
             yield CaptionedVideo(place.video_id, place.path, ())
 
-    def _judge_videos(self, file: OpenFile, path: Path, table: str, names: Sequence[str]) -> Columns:
-        """Return the columns of a table, and keep what its cells of videos mean. Of several columns that may be the one
-        of videos the first counts that holds videos or names of files in the folder, else the first usable one.
-        """
+    def _judge_videos(
+        self, opened: TableFile, file: OpenFile, columns: Columns, table: str
+    ) -> tuple[Columns, JudgedCells]:
+        """Read the rows of a table, and return its columns, with the one of videos chosen, and what its cells mean."""
         cells: dict[str, dict[str, None]] = {}
-        while video := guess_columns([name for name in names if name not in cells], self.column_names).video:
+        while video := guess_columns([name for name in opened.names if name not in cells], self.column_names).video:
             cells[video] = {}
         holding = set[str]()
-        file.rewind()
         with suppress(ManifestError):  # reading the rows says so
-            for row in self._read_cells(file, path, guess_columns(names, self.column_names), list(cells)):
-                for name in cells.keys() & row.keys():
-                    value = row[name]
+            for row in opened.read_cells(file, columns, list(cells)):
+                present = {name: row[name] for name in cells.keys() & row.keys()}
+                for name, value in parse_list_cells(present, columns, "", Findings()).items():
                     value = value[0] if isinstance(value, list) and len(value) == 1 else value
                     if isinstance(value, MediaBytes):
                         holding.add(name)
@@ -179,18 +159,8 @@ class TableReader:
         judged = {name: self.videos.judge_cells(listed, folder) for name, listed in cells.items()}
         best = max(cells, key=lambda name: (name in holding or bool(judged[name].files), judged[name].has_usable))
         by_meaning = {**self.column_names.by_meaning, "video": best}
-        columns = guess_columns(names, replace(self.column_names, by_meaning=by_meaning))
-        self._judged[table] = (replace(columns, column_names=self.column_names), judged[best])
-        return columns
-
-    def _read_cells(
-        self, file: OpenFile, path: Path, columns: Columns, names: Sequence[str]
-    ) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows of a table with at least the columns of these names. Raises ManifestError."""
-        if path.suffix.lower() in (".parquet", ".arrow"):
-            return read_arrow_cells(file, path, names)
-        rows = _read_rows(file, path, columns, Findings(), self._is_video)
-        return (parse_list_cells(row, columns, "", Findings()) for _, row in rows if not isinstance(row, Reject))
+        columns = guess_columns(opened.names, replace(self.column_names, by_meaning=by_meaning))
+        return replace(columns, column_names=self.column_names), judged[best]
 
     def _require_path(self, table: str) -> Path:
         try:
@@ -243,15 +213,11 @@ class TableReader:
 
     def _extract_video(self, media: MediaBytes, own_id: str | None, table: str, number: int) -> VideoEntry | None:
         row = f"{table}:{number}"
-        wanted = f"{drop_suffix(table)}/{media.choose_file_name(number)}"
+        wanted = f"{drop_suffix(table)}/{choose_file_name(media, number)}"
         if not self.extractor.accept_path(wanted):
             return None
         staged = self.extractor.stage_video(io.BytesIO(media.content), len(media.content), row)
         return self.extractor.keep_video(staged, wanted, own_id, row)
-
-
-def _open_table(path: Path) -> AbstractContextManager[OpenFile]:
-    return open_file(path) if path.suffix.lower() in (".parquet", ".arrow") else open_text_file(path)
 
 
 def _take_origin(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -259,33 +225,3 @@ def _take_origin(fields: Mapping[str, Any]) -> dict[str, Any]:
     present = {name: fields[name] for name in ORIGIN_FIELDS if fields.get(name) is not None}
     rows = {name: RawRow("", 0, "video", {"video_id": "v", name: value}, None, "") for name, value in present.items()}
     return {name: present[name] for name, row in rows.items() if not isinstance(validate_row(row), Reject)}
-
-
-def _read_column_names(file: OpenFile, path: Path, is_video: Callable[[str], bool]) -> list[str]:
-    """Return the names of a table's columns; for JSON those in its first rows. Raises ManifestError."""
-    suffix = path.suffix.lower()
-    if suffix in (".csv", ".tsv"):
-        return read_csv_column_names(file, path)
-    if suffix in (".json", ".jsonl"):
-        read = _read_objects(file, path, is_video)
-        rows = (row for _, row in islice(read, _LOOKED_AT) if not isinstance(row, Reject))
-        return list(dict.fromkeys(name for row in rows for name in row))
-    return read_arrow_column_names(file, path)
-
-
-def _read_rows(
-    file: OpenFile, path: Path, columns: Columns, findings: Findings, is_video: Callable[[str], bool]
-) -> _Rows:
-    """Yield the rows of a table with their numbers. Raises ManifestError."""
-    suffix = path.suffix.lower()
-    if suffix in (".csv", ".tsv"):
-        return read_csv_table(file, path, columns, findings)
-    return _read_objects(file, path, is_video) if suffix in (".json", ".jsonl") else read_arrow_rows(file, path)
-
-
-def _read_objects(file: OpenFile, path: Path, is_video: Callable[[str], bool]) -> _Rows:
-    if path.suffix.lower() == ".json":
-        yield from read_json_rows(file, path.name, is_video)
-        return
-    for number, row in read_numbered_objects(file):
-        yield number, row if isinstance(row, Reject) else tidy_row(row)

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 from assets.ingest.files import open_file
+from assets.ingest.parquet_reader import read_arrow_rows
 from assets.ingest.paths import resolve_inside
 from assets.ingest.rejects import ManifestError, Reject
-from assets.new_manifest.arrow_tables import read_arrow_rows
 from assets.new_manifest.findings import CaptionedVideo, Findings
 from assets.new_manifest.folder import SourceFolder
 from assets.new_manifest.tables import UNREADABLE_TABLE
