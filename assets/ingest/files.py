@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from codecs import BOM_UTF16
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -45,7 +47,7 @@ class FileVersion(NamedTuple):
 class OpenFile:
     """An open file that ends at the size that it had when it was opened, so that bytes appended later are not read.
     `file` is the file itself, for readers that go back and forth; `version` is its version when it was opened, and
-    `encoding` that of its text, which `read` turns into UTF-8.
+    `encoding` that of the text read so far, which `read` turns into UTF-8.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -54,11 +56,18 @@ class OpenFile:
         self._left = self.version.size
         self.encoding = UTF_8
         self._to_utf_8: Utf8Stream | None = None
+        self._may_be_cp1252 = False
 
     def read(self, size: int, /) -> bytes:
         """Return the next bytes, at most `size`; b"" at the end."""
         if self._to_utf_8 is None:
-            return self._read_bytes(size)
+            part = self._read_bytes(size)
+            if not self._may_be_cp1252 or part.isascii():
+                return part
+            # What was read before is the same in both encodings.
+            place, self._may_be_cp1252 = self.file.tell() - len(part), False
+            self._set_encoding(guess_encoding(chain([b"", part], iter(lambda: self._read_bytes(_PART), b""))), place)
+            return self.read(size)
         # A byte of another encoding becomes at most three.
         while part := self._read_bytes(max(1, size // 3)):
             if converted := self._to_utf_8.convert(part):
@@ -67,17 +76,19 @@ class OpenFile:
 
     def rewind(self) -> None:
         """Go back to the beginning of the file."""
-        self.file.seek(0)
-        self._left = self.version.size
-        self._to_utf_8 = None if self.encoding == UTF_8 else Utf8Stream(self.encoding)
+        self._set_encoding(self.encoding, 0)
 
-    def detect_encoding(self, *, may_be_cp1252: bool) -> None:
-        """Guess the encoding of the file's text, and go back to its beginning. Where it may be cp1252, the file is read
-        once for that.
+    def read_as_text(self, *, may_be_cp1252: bool) -> None:
+        """Let `read` give UTF-8 from the beginning on. Where the text may be cp1252, its first character beyond ASCII
+        and what follows show whether it is.
         """
-        self.encoding, self._to_utf_8 = UTF_8, None
-        self.encoding = guess_encoding(iter(lambda: self._read_bytes(_PART), b""), may_be_cp1252=may_be_cp1252)
-        self.rewind()
+        self._may_be_cp1252 = may_be_cp1252
+        self._set_encoding(guess_encoding([self._read_bytes(len(BOM_UTF16))], may_be_cp1252=False), 0)
+
+    def _set_encoding(self, encoding: str, place: int) -> None:
+        self.file.seek(place)
+        self._left = self.version.size - place
+        self.encoding, self._to_utf_8 = encoding, None if encoding == UTF_8 else Utf8Stream(encoding)
 
     def _read_bytes(self, size: int) -> bytes:
         data = self.file.read(min(size, self._left))
@@ -104,7 +115,7 @@ def open_text_file(path: Path) -> Iterator[OpenFile]:
     cp1252, any other one in UTF-16 with its mark.
     """
     with open_file(path) as file:
-        file.detect_encoding(may_be_cp1252=path.suffix.lower() in _SPREADSHEETS)
+        file.read_as_text(may_be_cp1252=path.suffix.lower() in _SPREADSHEETS)
         yield file
 
 

@@ -18,6 +18,8 @@ from assets.ingest.readers import SUFFIXES
 from assets.ingest.rejects import ManifestError
 from assets.ingest.scales import Scale, read_scales
 
+_PART = 2**20
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
@@ -94,9 +96,13 @@ def explain_files(manifest: Manifest) -> Iterator[str]:
         if path.suffix == ".parquet":
             continue
         with open_text_file(path) as file:
+            if path.suffix == ".csv":
+                while file.read(_PART):  # the last character may show the encoding
+                    pass
             if file.encoding != UTF_8:
                 yield f"{path.name} is not UTF-8, and is read as {file.encoding}"
             if path.suffix == ".csv" and manifest.columns:
+                file.rewind()
                 headers.update(start_csv(file, path.name, may_be_unnamed=True)[0])
     if manifest.mixed_rows is None and all(path.suffix == ".csv" for path in manifest.tables.values()):
         for column in manifest.columns.values():

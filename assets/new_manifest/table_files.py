@@ -17,6 +17,7 @@ from typing import Any
 
 from assets.ingest import strict_json
 from assets.ingest.csv_reader import guess_separator, start_csv
+from assets.ingest.encodings import UTF_8
 from assets.ingest.files import OpenFile, open_file, open_text_file
 from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.lines import BLOCK_BYTES
@@ -59,10 +60,10 @@ class TableFile:
     path: Path
     aside: Path
     names: list[str]
-    encoding: str
     _rows: Rows = field(default_factory=lambda: iter(()))
     _header: Sequence[str] = ()
     _separator: str = ""
+    encoding: str = UTF_8
     _numbers: _NumberColumns | None = None
 
     @classmethod
@@ -72,16 +73,16 @@ class TableFile:
         """
         suffix = path.suffix.lower()
         if suffix in _ARROW:
-            return cls(path, aside, read_arrow_column_names(file, path), file.encoding)
+            return cls(path, aside, read_arrow_column_names(file, path))
         if suffix in _CSV:
             text = _CsvText(file)
             header, records = start_csv(text, path.name, text.separator, may_be_unnamed=True)
             rows = ((number, row) for number, row, _ in records)
-            return cls(path, aside, list(filter(None, header)), file.encoding, rows, header, text.separator)
+            return cls(path, aside, list(filter(None, header)), rows, header, text.separator)
         read = iter(read_json_rows(file, path.name, is_video)) if suffix == ".json" else _read_objects(file)
         first = list(islice(read, _LOOKED_AT))
         names = dict.fromkeys(name for _, row in first if not isinstance(row, Reject) for name in row)
-        return cls(path, aside, list(names), file.encoding, chain(first, read))
+        return cls(path, aside, list(names), chain(first, read))
 
     def read_cells(self, file: OpenFile, columns: Columns, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """Yield the rows of the file, still open, with at least the columns of these names; an empty MediaBytes stands
@@ -100,6 +101,7 @@ class TableFile:
                     if self._numbers is not None:
                         self._numbers.look_at(row)
                     yield row
+        self.encoding = file.encoding
 
     def read_rows(self, columns: Columns, findings: Findings) -> Rows:
         """Yield the rows with their numbers. A column of CSV without a meaning in `columns` whose cells are all numbers

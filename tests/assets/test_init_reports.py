@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from io import DEFAULT_BUFFER_SIZE, BufferedReader, FileIO
 from pathlib import Path
 
 import pytest
@@ -134,3 +136,26 @@ def test_captions_that_may_be_of_other_videos_are_not_paired(tmp_path: Path, fil
 def test_a_table_counts_before_captions_in_a_folder_of_their_own(tmp_path: Path) -> None:
     put(tmp_path, {"videos/a.mp4": "x", "labels/a.txt": "0 0.5 0.5", "t.csv": "video,caption\na.mp4,A dog.\n"})
     assert [row["text"] for row in rows(create_manifest(tmp_path), "captions")] == ["A dog."]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".json"])
+def test_a_table_of_a_source_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    rows = [{"video": f"{n}.mp4", "caption": f"A dog of {n} years {'runs ' * 200}"} for n in range(1000)]
+    table = tmp_path / "source" / f"table{suffix}"
+    table.parent.mkdir()
+    if suffix == ".csv":
+        table.write_text("video,caption\n" + "".join(f"{row['video']},{row['caption']}\n" for row in rows))
+    else:
+        lines = map(json.dumps, rows)
+        table.write_text("\n".join(lines) if suffix == ".jsonl" else f"[{', '.join(lines)}]")
+    n_bytes = []
+
+    class Counted(FileIO):
+        def readinto(self, buffer: bytearray) -> int | None:  # type: ignore[override]  # any buffer
+            n_bytes.append(super().readinto(buffer) or 0)
+            return n_bytes[-1]
+
+    monkeypatch.setattr("assets.ingest.files.open_regular", lambda path: BufferedReader(Counted(path)))
+    assert create_manifest(table.parent, tmp_path / "made").holdings.captions == len(rows)
+    # The beginning is looked at before, for a mark or a pointer in place of the file.
+    assert table.stat().st_size <= sum(n_bytes) <= table.stat().st_size + 3 * DEFAULT_BUFFER_SIZE
