@@ -152,7 +152,7 @@ class _SampleColumns:
         texts = [name for name in names if isinstance(name, str)]
         guessed = guess_columns(texts)
         exact = {name: name if name in texts else None for name in EXACT}
-        if guessed.caption is None and not (exact["question"] and exact["answer"]):
+        if guessed["caption"] is None and not (exact["question"] and exact["answer"]):
             shown = ", ".join(map(repr, texts)) or "none"
             names_known = ", ".join(KNOWN_HEADERS["caption"][:3])
             raise ReelsieveError(
@@ -160,12 +160,12 @@ class _SampleColumns:
             )
         if repeated := [name for name in texts if texts.count(name) > 1]:
             raise ReelsieveError(f"several columns of the table are named {repeated[0]!r}: give each its own name")
-        is_path = guessed.video is not None and normalise_header(guessed.video) != "videoid"
+        is_path = guessed["video"] is not None and normalise_header(guessed["video"]) != "videoid"
         return cls(
-            caption=guessed.caption,
-            references=guessed.reference,
-            video=guessed.video if is_path else None,
-            system=guessed.system,
+            caption=guessed["caption"],
+            references=guessed["reference"],
+            video=guessed["video"] if is_path else None,
+            system=guessed["system"],
             **exact,
         )
 

@@ -13,9 +13,10 @@ from assets.ingest.encodings import UTF_8, decode_text
 from assets.ingest.hygiene import is_blank_text
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.rejects import Reject
-from assets.new_manifest.columns import ColumnNames, guess_columns, parse_captions, parse_row_captions
+from assets.new_manifest.columns import ColumnNames, guess_columns
 from assets.new_manifest.findings import KEPT_FOR_FACTS, Caption, CaptionedVideo, Findings
 from assets.new_manifest.folder import CAPTION_SUFFIXES, SourceFolder, drop_suffix
+from assets.new_manifest.rows import parse_captions, parse_row_captions
 from assets.new_manifest.subtitles import parse_subtitles
 from assets.new_manifest.videos import VideoRegistry
 
@@ -113,19 +114,17 @@ def parse_caption_files(files: list[CaptionFile], findings: Findings, column_nam
     names of fields that the user gave.
     """
     contents = [(file, content) for file in files if (content := _parse_content(file, findings)) is not None]
-    holding = {
-        file.suffix for file, content in contents if file.suffix != ".json" or _is_caption(content, column_names)
-    }
-    chosen = next((suffix for suffix in CAPTION_SUFFIXES if suffix in holding), ".json")
+    kinds = {file.suffix for file, content in contents if file.suffix != ".json" or _is_caption(content, column_names)}
+    chosen = next((suffix for suffix in CAPTION_SUFFIXES if suffix in kinds), ".json")
     texts = [content for file, content in contents if file.suffix == chosen == ".txt"]
     fields: dict[str, Any] = {}
     for file, content in contents:
         if file.suffix == ".json" != chosen and isinstance(content, dict):
             columns = guess_columns(content, column_names, is_caption_file=True)
-            captions_there = [content[column] for column in (columns.caption, columns.candidates) if column is not None]
-            if any(caption not in texts for caption in captions_there):
+            holding = {columns["caption"], columns["candidates"]}
+            if any(key in holding and caption not in texts for key, caption in content.items()):
                 findings.leave_out(_LESS, file.name)
-            fields |= {key: value for key, value in content.items() if key not in (columns.caption, columns.candidates)}
+            fields |= {key: value for key, value in content.items() if key not in holding}
         elif file.suffix != chosen:
             findings.leave_out(_LESS, file.name)
     captions: list[Caption] = []
@@ -137,7 +136,7 @@ def parse_caption_files(files: list[CaptionFile], findings: Findings, column_nam
         else:
             parsed = _add_fields(content, fields, file.name, findings, column_names)
             # A video with several captions has its reference only once.
-            fields.pop(guess_columns(fields, column_names, is_caption_file=True).reference or "", None)
+            fields.pop(guess_columns(fields, column_names, is_caption_file=True)["reference"] or "", None)
         if not parsed:
             findings.leave_out("a caption file without a caption", file.name)
         captions += parsed
@@ -176,7 +175,7 @@ def _is_caption(value: Any, column_names: ColumnNames) -> bool:
     """Return whether a JSON value holds captions, and not only fields about them."""
     if isinstance(value, dict):
         columns = guess_columns(value, column_names, is_caption_file=True)
-        return columns.caption is not None or columns.candidates is not None
+        return columns["caption"] is not None or columns["candidates"] is not None
     return isinstance(value, str | list)
 
 
@@ -189,6 +188,6 @@ def _add_fields(
     else:
         row = {**fields, _TEXT: " ".join(segment["text"] for segment in content), "segments": content}
     columns = guess_columns(
-        row, replace(column_names, by_meaning={**column_names.by_meaning, "caption": _TEXT}), is_caption_file=True
+        row, replace(column_names, by_field={**column_names.by_field, "caption": _TEXT}), is_caption_file=True
     )
     return parse_row_captions(row, columns, name, findings)

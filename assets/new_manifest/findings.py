@@ -132,7 +132,7 @@ class Findings:
     `possible_ratings` are fields that may be ratings, with their least and greatest number and whether all are whole,
     or None for one that also holds something else; `possible_raters` is the field that may name the raters.
     `named_columns` are those names of columns that the user gave and a row has. `rating_scales` are the names of
-    declared scales by aspect.
+    declared scales by aspect, and `unread_tables` says why whole tables cannot be read.
     """
 
     guesses: list[str] = field(default_factory=list)
@@ -141,6 +141,7 @@ class Findings:
     possible_raters: str | None = None
     named_columns: set[str] = field(default_factory=set)
     rating_scales: dict[str, str] = field(default_factory=dict)
+    unread_tables: dict[str, None] = field(default_factory=dict)
 
     def add_guess(self, sentence: str) -> None:
         """Add a guess about the source, a sentence, unless it is there already."""
@@ -153,6 +154,12 @@ class Findings:
         """
         excerpt = thing if len(thing) <= _SHOWN else f"{thing[:_SHOWN]}.."
         self.left_out.setdefault(reason, LeftOut(excerpt)).n += n
+
+    def leave_out_table(self, error: Exception | str, where: str, *, is_whole: bool) -> None:
+        """Count a table that cannot be read as left out, or the rest of one. where: how people find the place."""
+        if is_whole:
+            self.unread_tables[str(error)] = None
+        self.leave_out(f"{'a table' if is_whole else 'the rest of a table'} that cannot be read: {error}", where)
 
     def add_possible_ratings(self, column: str, numbers: Sequence[float] | None, raters: str | None) -> None:
         """Note the numbers of a cell that may hold ratings: least, greatest, and whether all are whole. No numbers

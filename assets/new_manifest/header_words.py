@@ -51,6 +51,16 @@ HEADER_WORDS: Mapping[str, str] = {
     "video_id": "video_id; videoid; id vidéo; Videonummer; ид видео; 视频id; 視頻id; 動画id; 비디오 id",
     "caption_id": "caption_id",
     "segments": "segments; Segmente; segmentos; segmenti; segmenten; сегменты; 片段; セグメント; 구간",
+    "rater": """
+        rater; rater_id; rater_name; annotator; annotator_id; annotator_name; worker; worker_id; participant
+        participant_id; prolific_id; prolific_pid; judge; judge_id; evaluator; evaluator_id; reviewer; reviewer_id
+        rated_by; annotated_by; completed_by; email; email_address; response_id; labeler_id; labeller_id
+        coder; coder_id; labeler; labeller; respondent; respondent_id; expert; expert_id; user; user_id; username
+        user_name; subject; subject_id; person; person_id; raters; annotators
+        Bewerter; Bewerterin; Teilnehmer; Teilnehmerin; Gutachter; Gutachterin; évaluateur; annotateur; juge
+        evaluador; anotador; participante; juez; avaliador; valutatore; annotatore; partecipante; beoordelaar; deelnemer
+        оценщик; аннотатор; участник; 评分者; 评分人; 标注者; 标注员; 評分者; 標註者; 評価者; 参加者; 평가자; 참가자
+    """,
     "question": """
         question; questions; q; query; Frage; Fragen; pregunta; pergunta; domanda; vraag; вопрос; 问题; 問題; 質問; 질문
     """,
@@ -64,16 +74,6 @@ HEADER_WORDS: Mapping[str, str] = {
         opties; варианты; 选项; 選項; 選択肢; 선택지; 보기
     """,
     "qa_id": "qa_id; question_id; qid",
-    "rater": """
-        rater; rater_id; rater_name; annotator; annotator_id; annotator_name; worker; worker_id; participant
-        participant_id; prolific_id; prolific_pid; judge; judge_id; evaluator; evaluator_id; reviewer; reviewer_id
-        rated_by; annotated_by; completed_by; email; email_address; response_id; labeler_id; labeller_id
-        coder; coder_id; labeler; labeller; respondent; respondent_id; expert; expert_id; user; user_id; username
-        user_name; subject; subject_id; person; person_id; raters; annotators
-        Bewerter; Bewerterin; Teilnehmer; Teilnehmerin; Gutachter; Gutachterin; évaluateur; annotateur; juge
-        evaluador; anotador; participante; juez; avaliador; valutatore; annotatore; partecipante; beoordelaar; deelnemer
-        оценщик; аннотатор; участник; 评分者; 评分人; 标注者; 标注员; 評分者; 標註者; 評価者; 参加者; 평가자; 참가자
-    """,
     # Numbers that may be ratings of people; the user decides.
     "rating": """
         rating; ratings; score; scores; mos; stars; overall; overall_rating; overall_score; human_rating; human_ratings

@@ -4,6 +4,8 @@ captions with times, and lists that a cell has as text.
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +19,7 @@ from assets.ingest import strict_json
 from assets.ingest.files import OpenFile
 from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.rejects import ManifestError, Reject
-from assets.new_manifest.columns import Columns, guess_columns, parse_list
+from assets.new_manifest.columns import Columns, guess_columns
 from assets.new_manifest.folder import is_video_name
 from assets.new_manifest.header_words import normalise_header
 
@@ -46,6 +48,8 @@ _CERTAIN = frozenset(("caption", "captions", "sentence", "sentences", "encap", "
 _PAIRS = ("timestamps", "timestamp", "segment", "segments", "times", "time", "interval", "intervals", "span")
 _STARTS = ("start", "starts", "startsec", "starttime", "begin")
 _ENDS = ("end", "ends", "endsec", "endtime", "stop")
+_LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
+_NO_COMMA = re.compile(r"\0\s*\0")
 _CLOCK = re.compile(r"(?:(?:(\d{1,4}):)?(\d{1,2}):)?(\d{1,6}(?:[.,]\d{1,9})?)")
 
 
@@ -101,7 +105,7 @@ def _list_rows(value: Any, is_video: _IsVideo | None, depth: int = 2) -> list[Ro
     if rows := _list_rows_by_video(value, is_video):
         return rows
     row = tidy_row(value)
-    if _guess(row).has_video_and_text and isinstance(row[_guess(row).video or ""], str):
+    if _guess(row).has_video_and_text and isinstance(row[_guess(row)["video"] or ""], str):
         return [row]
     parts = [part for part in value.values() if isinstance(part, list | dict)]
     if len(parts) > _MOST_PARTS:
@@ -119,11 +123,11 @@ def _list_rows_by_video(value: Mapping[str, Any], is_video: _IsVideo | None) -> 
     for key, part in value.items():
         own = tidy_row(part) if isinstance(part, dict) else {"caption": part}
         row = tidy_row({**own, "video": key})
-        cell = own.get(_guess(own).video or "")
+        cell = own.get(_guess(own)["video"] or "")
         is_known = is_video_name(key) or (is_video is not None and is_video(key))
         if not is_known and isinstance(cell, str) and (key.isdecimal() or is_video_name(cell)):
             row, are_videos = own, True  # the key is the id of a row
-        elif (own_id := _guess(row).video_id) is not None:
+        elif (own_id := _guess(row)["video_id"]) is not None:
             row[f"source_{own_id}"] = row.pop(own_id)
         if is_video is not None:
             are_videos = are_videos or is_known
@@ -151,7 +155,7 @@ def _join(rows: list[Any], parts: Sequence[Any]) -> list[Any]:
 def _merge(video: Row, row: Row, own: str, key: str) -> Row:
     """Return a row with the fields of its video, whose id is in field `own`, and in field `key` of the row."""
     others = {name: value for name, value in video.items() if name != own}
-    file = _guess(others).video or ""
+    file = _guess(others)["video"] or ""
     path = others.pop(file) if file and "url" not in normalise_header(file) else row[key]
     return {**others, **{name: value for name, value in row.items() if name != key or own == key}, "video": path}
 
@@ -172,7 +176,7 @@ def tidy_row(fields: Row) -> Row:
 
 def tidy_captions(fields: Row) -> Row:
     """Return a row as `tidy_row` does, without flattening it."""
-    caption = _guess(fields).caption
+    caption = _guess(fields)["caption"]
     if not any(isinstance(value, list) or (name == caption and parse_list(value)) for name, value in fields.items()):
         return fields
     names = {normalise_header(name): name for name in fields}
@@ -191,16 +195,34 @@ def tidy_captions(fields: Row) -> Row:
         timed = [segment for segment in segments if segment is not None]
         if timed and len(timed) == len(segments):
             others = {key: part for key, part in fields.items() if key not in used}
-            text = others.get(whole := _guess(others).caption or "")
+            text = others.get(whole := _guess(others)["caption"] or "")
             others = {key: part for key, part in others.items() if key != whole or not isinstance(text, str)}
             joined = " ".join(segment["text"].strip() for segment in timed)
             return {**others, "caption": text if isinstance(text, str) else joined, "segments": timed}
     return fields
 
 
+def parse_list(value: Any) -> list[Any] | None:
+    """Return a list, or the list that a text shows in JSON or as Python writes it; None for anything else.
+
+    >>> parse_list("['A dog.', 'It runs.']"), parse_list('["A dog."]'), parse_list("['A dog.' 'It runs.']")
+    (['A dog.', 'It runs.'], ['A dog.'], None)
+    """
+    if not isinstance(value, str) or not value.lstrip().startswith("["):
+        return value if isinstance(value, list) else None
+    parsed = strict_json.parse_json(value)
+    # Python joins strings that have no comma between them, which is how NumPy writes a list.
+    if isinstance(parsed, Reject) and not _NO_COMMA.search(_LITERAL.sub("\0", value)):
+        try:
+            parsed = strict_json.parse_json(json.dumps(ast.literal_eval(value.strip())))
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+            return None
+    return parsed if isinstance(parsed, list) else None
+
+
 def _build_segment(event: Any) -> Row | None:
     """Return an object with a text and two times as a segment, with its other fields; None for anything else."""
-    if not isinstance(event, dict) or not isinstance(text := event.get(name := _guess(event).caption or ""), str):
+    if not isinstance(event, dict) or not isinstance(text := event.get(name := _guess(event)["caption"] or ""), str):
         return None
     pair, used = _find_times(event)
     times = [_parse_seconds(time) for time in pair] if isinstance(pair, list) else []

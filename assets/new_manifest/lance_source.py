@@ -18,12 +18,10 @@ from assets.new_manifest.columns import (
     Columns,
     check_columns,
     guess_columns,
-    parse_list_cells,
 )
 from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest, parse_id
 from assets.new_manifest.folder import drop_suffix
-from assets.new_manifest.pairs import parse_row
-from assets.new_manifest.tables import UNREADABLE_TABLE
+from assets.new_manifest.rows import parse_list_cells, parse_row
 from assets.new_manifest.tool_fields import collect_tool_fields
 from assets.new_manifest.tool_vectors import build_vector_row
 from assets.new_manifest.videos import VideoRegistry
@@ -54,7 +52,7 @@ def read_lance_tables(
         try:
             opened = open_table(videos.folder.path / table, read_settings(MediaSettings))
         except MediaUnavailable as error:
-            findings.leave_out(f"{UNREADABLE_TABLE}{table}: {error}", table)
+            findings.leave_out_table(f"{table}: {error}", table, is_whole=True)
             continue
         columns = _choose_columns(table, opened.schema, column_names)
         findings.add_guess(columns.format_guess())
@@ -82,8 +80,8 @@ def _build_video(
     captions, pairs = parse_row(parse_list_cells(texts, columns, where, findings), columns, where, findings)
     if not captions and not pairs:
         return None
-    member, short = f"{columns.video}/{row_id}", f"{drop_suffix(table)}/{row_id}"
-    place = videos.register_member("lance", table, member, short, parse_id(texts.get(columns.video_id or "")), where)
+    member, short = f"{columns['video']}/{row_id}", f"{drop_suffix(table)}/{row_id}"
+    place = videos.register_member("lance", table, member, short, parse_id(texts.get(columns["video_id"] or "")), where)
     if place is None:
         return None
     others = {name: value for name, value in fields.items() if name not in texts}
@@ -107,17 +105,15 @@ def _add_vectors(
 def _choose_columns(table: str, schema: pa.Schema, column_names: ColumnNames) -> Columns:
     """Choose the columns of a table by their names; the one of videos has to hold files."""
     files = list_file_columns(schema)
-    guessed = guess_columns(schema.names, column_names).video
+    guessed = guess_columns(schema.names, column_names)["video"]
     if guessed not in files:
-        if len(files) != 1 or "video" in column_names.by_meaning:
+        if len(files) != 1 or "video" in column_names.by_field:
             listed = (
                 f"one of {', '.join(map(repr, files))} with --column video=NAME" if files else "a table that has one"
             )
             raise NoManifest(f"{table}: no column of files was recognised as the one of videos: choose {listed}")
         guessed = files[0]
-    columns = guess_columns(
-        schema.names, replace(column_names, by_meaning={**column_names.by_meaning, "video": guessed})
-    )
+    columns = guess_columns(schema.names, replace(column_names, by_field={**column_names.by_field, "video": guessed}))
     check_columns(table, schema.names, columns)
     return columns
 
@@ -143,9 +139,8 @@ def _read_rows(
                     cells = {name: batch.column(name)[n].as_py() for name in vectors}
                     yield row_id, content, {name: cell for name, cell in cells.items() if cell is not None}
     except (OSError, ValueError, OverflowError, RecursionError, MemoryError) as error:
-        what = UNREADABLE_TABLE if row_id is None else "the rest of a table that cannot be read: "
         why = f"data is missing or damaged, put the complete table there ({type(error).__name__})"
-        findings.leave_out(f"{what}{table}: {why}", table)
+        findings.leave_out_table(f"{table}: {why}", table, is_whole=row_id is None)
 
 
 def _list_read_columns(
@@ -164,6 +159,6 @@ def _list_read_columns(
                 findings.leave_out(f"column {field.name!r} of lists of numbers, {why}", table)
         elif field.name not in files:
             read.append(field.name)
-        elif field.name != columns.video:
+        elif field.name != columns["video"]:
             findings.leave_out(f"column {field.name!r}, since its cells hold files that are not the videos", table)
     return read, vectors

@@ -39,7 +39,7 @@ from assets.new_manifest.folder import (
 )
 from assets.new_manifest.lance_source import read_lance_tables
 from assets.new_manifest.ratings import parse_ratings
-from assets.new_manifest.tables import UNREADABLE_TABLE, TableReader
+from assets.new_manifest.tables import TableReader
 from assets.new_manifest.tar_shards import TarShardReader
 from assets.new_manifest.tool_names import TOOL_NAMES, Tool
 from assets.new_manifest.videos import PathNaming, VideoRegistry
@@ -202,9 +202,8 @@ def _open_table_folder(scratch: Path | None) -> Iterator[Path]:
 
 def _explain_no_video(source: Path, recognised: _Source, findings: Findings) -> str:
     """Explain why a source has no video with a caption: by the errors of its tables if all are unreadable."""
-    errors = [reason.removeprefix(UNREADABLE_TABLE) for reason in findings.left_out]
-    if errors and all(reason.startswith(UNREADABLE_TABLE) for reason in findings.left_out):
-        return "; ".join(errors)
+    if findings.unread_tables and len(findings.unread_tables) == len(findings.left_out):
+        return "; ".join(findings.unread_tables)
     reasons = findings.format_left_out()
     left_out = f"left out: {reasons}" if reasons else "it is empty"
     return f"{source}: no video with a caption in {recognised.description}; {left_out}"
@@ -348,7 +347,7 @@ def _recognise_tables(files: Sequence[str], tables: TableReader, paired: Collect
             (usable if tables.read_columns(table).has_video_and_text else others).append(table)
         except ManifestError as error:
             tables.videos.folder.mark_read(table)
-            tables.findings.leave_out(f"{UNREADABLE_TABLE}{error}", table)
+            tables.findings.leave_out_table(error, table, is_whole=True)
     usable = usable or _list_json_tables(tables, paired)
     if not usable and (paired or not files):
         return None
@@ -385,7 +384,7 @@ def _list_json_tables(tables: TableReader, paired: Collection[str]) -> list[str]
         except ManifestError as error:
             listing.mark_read(file)
             faults.append(str(error))
-            tables.findings.leave_out(f"{UNREADABLE_TABLE}{error}", file)
+            tables.findings.leave_out_table(error, file, is_whole=True)
     if faults and not usable and not paired:
         raise NoManifest(faults[0])
     return usable
@@ -396,7 +395,7 @@ def _check_named_columns(
 ) -> Iterator[CaptionedVideo]:
     """Yield the videos; at the end raise NoManifest where no row has a column that the user named."""
     yield from videos
-    named = [(column, "--column") for column in column_names.by_meaning.values()]
+    named = [(column, "--column") for column in column_names.by_field.values()]
     rated = parse_ratings(column_names.ratings, findings.named_columns)
     for column, option in [*named, *((column.name, "--rating") for column in rated)]:
         if column not in findings.named_columns:

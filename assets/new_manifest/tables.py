@@ -16,21 +16,18 @@ from assets.ingest.rejects import CODES, ManifestError, Reject
 from assets.ingest.rows import ORIGIN_FIELDS, MediaBytes, RawRow
 from assets.ingest.validate import validate_row
 from assets.media.address import is_address
-from assets.new_manifest.columns import ColumnNames, Columns, check_columns, guess_columns, parse_list_cells
+from assets.new_manifest.columns import ColumnNames, Columns, check_columns, guess_columns
 from assets.new_manifest.extract import VIDEO_FOLDER, VideoExtractor, choose_file_name
 from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest, parse_id
 from assets.new_manifest.folder import drop_suffix, is_video_name
 from assets.new_manifest.json_rows import TIDY_COLUMNS, has_captions, tidy_captions
-from assets.new_manifest.pairs import parse_row
+from assets.new_manifest.rows import parse_list_cells, parse_row
 from assets.new_manifest.table_files import TableFile, open_table
 from assets.new_manifest.tool_fields import NOT_ONE_VIDEO
 from assets.new_manifest.videos import JudgedCells, VideoEntry, VideoRegistry
 
 # Bytes of a JSON file in which captions are looked for.
 _LOOKED_AT_BYTES = 2**24
-
-# The beginning of the reason for which a whole table is left out.
-UNREADABLE_TABLE = "a table that cannot be read: "
 
 _NO_CELLS = JudgedCells({}, has_usable=False)
 
@@ -98,8 +95,7 @@ class TableReader:
                 elif (video := self._build_video(content, columns, judged, table, number)) is not None:
                     yield video
         except ManifestError as error:
-            what = "the rest of a table that cannot be read: " if number else UNREADABLE_TABLE
-            self.findings.leave_out(f"{what}{error}", f"{table}:{number + 1}")
+            self.findings.leave_out_table(error, f"{table}:{number + 1}", is_whole=number == 0)
 
     def holds_captions(self, file: str) -> bool:
         """Return whether a JSON file of the source is a table of videos and captions. Raises ManifestError where it
@@ -143,7 +139,7 @@ class TableReader:
     ) -> tuple[Columns, JudgedCells]:
         """Read the rows of a table, and return its columns, with the one of videos chosen, and what its cells mean."""
         cells: dict[str, dict[str, None]] = {}
-        while video := guess_columns([name for name in opened.names if name not in cells], self.column_names).video:
+        while video := guess_columns([name for name in opened.names if name not in cells], self.column_names)["video"]:
             cells[video] = {}
         holding = set[str]()
         with suppress(ManifestError):  # reading the rows says so
@@ -158,9 +154,8 @@ class TableReader:
         folder = PurePosixPath(table).parent.as_posix()
         judged = {name: self.videos.judge_cells(listed, folder) for name, listed in cells.items()}
         best = max(cells, key=lambda name: (name in holding or bool(judged[name].files), judged[name].has_usable))
-        by_meaning = {**self.column_names.by_meaning, "video": best}
-        columns = guess_columns(opened.names, replace(self.column_names, by_meaning=by_meaning))
-        return replace(columns, column_names=self.column_names), judged[best]
+        by_field = {**self.column_names.by_field, "video": best}
+        return guess_columns(opened.names, replace(self.column_names, by_field=by_field)), judged[best]
 
     def _require_path(self, table: str) -> Path:
         try:
@@ -178,11 +173,11 @@ class TableReader:
         row = f"{table}:{number}"
         origin = _take_origin(fields)
         own = {name: value for name, value in fields.items() if name not in origin}
-        is_named = not columns.column_names.by_meaning.keys().isdisjoint(TIDY_COLUMNS)
+        is_named = not columns.column_names.by_field.keys().isdisjoint(TIDY_COLUMNS)
         tidied = own if is_named else tidy_captions(own)
         if tidied is not own:
-            caption, candidates, segments = (name if name in tidied else None for name in TIDY_COLUMNS)
-            columns = replace(columns, caption=caption, candidates=candidates, segments=segments)
+            others = {name: column for name, column in columns.by_field.items() if name not in TIDY_COLUMNS}
+            columns = replace(columns, by_field=others | {name: name for name in TIDY_COLUMNS if name in tidied})
         cells = parse_list_cells(tidied, columns, row, self.findings)
         captions, pairs = parse_row(cells, columns, row, self.findings)
         place = self._find_video({**fields, **cells}, columns, judged, table, number) if captions or pairs else None
@@ -193,13 +188,13 @@ class TableReader:
     def _find_video(
         self, fields: Mapping[str, Any], columns: Columns, judged: JudgedCells, table: str, number: int
     ) -> VideoEntry | None:
-        row, cell = f"{table}:{number}", fields.get(columns.video or "")
+        row, cell = f"{table}:{number}", fields.get(columns["video"] or "")
         if isinstance(cell, list):
             if len(cell) != 1:
                 self.findings.leave_out(NOT_ONE_VIDEO, row)
                 return None
             cell = cell[0]
-        own_id = parse_id(value) if (value := fields.get(columns.video_id or "")) is not None else None
+        own_id = parse_id(value) if (value := fields.get(columns["video_id"] or "")) is not None else None
         if value is not None and own_id is None:
             self.findings.leave_out("a row whose video_id is neither text nor a whole number", row)
             return None

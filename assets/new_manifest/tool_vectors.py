@@ -13,7 +13,6 @@ from assets.ingest.paths import resolve_inside
 from assets.ingest.rejects import ManifestError, Reject
 from assets.new_manifest.findings import CaptionedVideo, Findings
 from assets.new_manifest.folder import SourceFolder
-from assets.new_manifest.tables import UNREADABLE_TABLE
 from assets.new_manifest.videos import VideoEntry
 
 # The model, and what the tool calls its variant if it names one.
@@ -49,8 +48,7 @@ def read_clip_vectors(
                     seen.add(key)
                     yield video
         except ManifestError as error:
-            what = "the rest of a table that cannot be read: " if number else UNREADABLE_TABLE
-            findings.leave_out(f"{what}{error}", f"{file}:{number + 1}")
+            findings.leave_out_table(error, f"{file}:{number + 1}", is_whole=number == 0)
 
 
 def build_vector_row(

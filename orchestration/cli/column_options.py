@@ -58,14 +58,14 @@ def parse_column_names(options: Sequence[str] | None, ratings: Sequence[str] | N
     `--rating NAME`. Raises UsageError, also for a column of raters without one of ratings, and NoManifest for a scale
     that is none.
     """
-    from assets.new_manifest.columns import MEANINGS, ColumnNames
+    from assets.new_manifest.columns import FIELDS, ColumnNames
     from assets.new_manifest.ratings import parse_ratings
 
     given = [option for option in options or () if not option.startswith(f"{_RATING}=")]
     more = [option.partition("=")[2] for option in options or () if option not in given]
     rated = (*(ratings or ()), *more)
     parse_ratings(rated)
-    columns = parse_columns(given, (*MEANINGS, _RATING))
+    columns = parse_columns(given, (*FIELDS, _RATING))
     if "rater" in columns and not rated:
         raise UsageError(f"--column rater={columns['rater']}: name the column of the ratings too, with --rating COLUMN")
     return ColumnNames(columns, rated)

@@ -1,0 +1,303 @@
+"""The captions, question-answer pairs and ratings in the rows of a table, and in JSON objects about one video."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+from assets.ingest import hygiene
+from assets.ingest.hygiene import is_blank_text
+from assets.ingest.rejects import CODES
+from assets.ingest.rows import CaptionRow, MediaBytes
+from assets.new_manifest.columns import ColumnNames, Columns, guess_columns
+from assets.new_manifest.findings import Caption, Findings, Pair, parse_id
+from assets.new_manifest.json_rows import parse_list
+from assets.new_manifest.ratings import add_ratings, is_rating_name, list_numbers
+from assets.new_manifest.tool_fields import remove_marks
+
+_OWN_FIELDS = frozenset(CaptionRow.model_fields)
+# Columns whose cells may hold a list.
+_WITH_LISTS = ("video", "caption", "candidates", "reference", "segments", "question", "answer", "options")
+# Those who speak in a conversation and do not describe the video, and what stands for a video in a text.
+_ASKING = frozenset(("human", "user", "system", "tool", "function"))
+_PLACEHOLDER = re.compile(r"</?(?:video|image)>")
+_LIST = re.compile(r"""\[\s*['"{].*\]\s*""", re.DOTALL)
+_LETTER = re.compile(r"\(?([A-Ha-h])[).:]?")
+# Before an option, "(A) ", "A. " or "A: ".
+_LETTER_BEFORE = re.compile(r"\(?[A-Ha-h](?:\)|[.:]) *")
+# Columns with one option each, such as a0 or option_B.
+_OPTION_COLUMN = re.compile(r"(?:a|answer|choice|opt|option)[\W_]*([0-9]{1,2}|(?<=[\W_n])[A-H])", re.IGNORECASE)
+
+
+def parse_row(
+    fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings
+) -> tuple[tuple[Caption, ...], tuple[Pair, ...]]:
+    """Return the captions and the question-answer pairs of a row. What cannot be read, and ratings of a row without a
+    caption, are left out with the reason in `findings`, where `where` names the row.
+    """
+    if not columns.has_pairs:
+        return parse_row_captions(fields, columns, where, findings), ()
+    pairs = _parse_pairs(fields, columns, where, findings)
+    texts = [fields.get(name) for name in (columns["caption"], columns["candidates"], columns["reference"]) if name]
+    if all(text is None or (isinstance(text, str) and is_blank_text(text)) for text in texts):
+        if columns.ratings:
+            findings.leave_out("ratings of a question, since people rate only captions", where)
+        return (), pairs
+    known = {name: value for name, value in fields.items() if name in columns.meanings}
+    return parse_row_captions(known, columns, where, findings), pairs
+
+
+def _parse_pairs(fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings) -> tuple[Pair, ...]:
+    """Return the pairs of a row, one for every answer; a list of questions has a list with as many answers. An answer
+    that is a letter or a number, counted from 0, is the option of that place. Other fields of the row go to its pairs.
+    """
+    findings.named_columns |= columns.given_names
+    question, answer = fields.get(columns["question"] or ""), fields.get(columns["answer"] or "")
+    if isinstance(question, list) and isinstance(answer, list) and len(question) == len(answer):
+        asked = list(zip(question, answer, strict=True))
+    else:
+        asked = [(question, each) for each in (answer if isinstance(answer, list) and answer else [answer])]
+    own = _collect_own_fields(fields, columns, where, findings)
+    if columns["options"] and (value := fields.get(columns["options"])) is not None:
+        own[columns["options"]] = value
+    options = _list_options(fields, columns)
+    qa_id, system = (parse_id(fields.get(name or "")) for name in (columns["qa_id"], columns["system"]))
+    pairs: dict[tuple[str, str], Pair] = {}
+    for asked_question, asked_answer in asked:
+        text, reply = _format_text(asked_question), _choose_answer(asked_answer, options, where, findings)
+        if reply is None:
+            continue
+        if not text or not reply:
+            findings.leave_out(f"a row without {'an answer' if text else 'a question'} as text", where)
+            continue
+        pair = Pair(text, reply, qa_id, system, own)
+        if findings.accept_row("qa", pair.build_row("v", qa_id or "q"), where):
+            pairs[text, reply] = pair
+    return tuple(pairs.values())
+
+
+def _list_options(fields: Mapping[str, Any], columns: Columns) -> list[str]:
+    """List the options of a row as text, from a list, an object or columns that are numbered or lettered."""
+    value = fields.get(columns["options"] or "")
+    if isinstance(value, dict):
+        value = list(value.values())
+    if value is None:
+        named = [(match[1].zfill(2), name) for name in fields if (match := _OPTION_COLUMN.fullmatch(name))]
+        value = [fields[name] for _, name in sorted(named)] if len(named) > 1 else []
+    return [_format_text(option) for option in parse_list(value) or ()]
+
+
+def _choose_answer(value: Any, options: list[str], where: str, findings: Findings) -> str | None:
+    answer = _format_text(value)
+    if not options or answer in options:
+        return answer
+    if letter := _LETTER.fullmatch(answer):
+        place = ord(letter[1].upper()) - ord("A")
+    elif answer.isdecimal():
+        place = int(answer)
+        findings.add_guess("answers that are numbers are places among the options, counted from 0")
+    else:
+        return answer
+    if place >= len(options):
+        findings.leave_out("an answer that names none of the options", f"{where}: {answer}")
+        return None
+    return _LETTER_BEFORE.sub("", options[place], count=1)
+
+
+def _format_text(value: Any) -> str:
+    """Format a text or a number as text, and true and false as yes and no; "" for anything else."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and not value.is_integer():
+        return str(value)
+    return value.strip() if isinstance(value, str) else parse_id(value) or ""
+
+
+def parse_row_captions(
+    fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings, base: Caption | None = None
+) -> tuple[Caption, ...]:
+    """Return the captions of a row: one for each text in its columns of captions, candidates and references. base:
+    values for all captions of the row, such as the system. Captions that ingest would refuse are left out with the
+    reason in `findings`, where `where` names the row.
+
+    Other fields of the row go to its captions, or to its references where it has no caption.
+    """
+    base = base or Caption("")
+    findings.named_columns |= columns.given_names
+    extra = {**base.extra, **_collect_own_fields(fields, columns, where, findings)}
+    row = replace(
+        base,
+        role=_parse_role(fields, columns, base, where, findings),
+        system=_parse_id(fields, columns["system"], where, findings) or base.system,
+        caption_id=_parse_id(fields, columns["caption_id"], where, findings) or base.caption_id,
+        segments=_parse_segments(fields, columns, where, findings) or base.segments,
+        extra=extra,
+    )
+    # Objects inside a cell have names of their own.
+    column_names = replace(columns.column_names, by_field={})
+    captions = list(_parse_texts(_find_cell(fields, columns["caption"]), row, column_names, where, findings))
+    captions += _parse_candidates(_find_cell(fields, columns["candidates"]), row, column_names, where, findings)
+    reference = Caption("", "reference", extra={} if captions else extra)
+    references = list(_parse_texts(_find_cell(fields, columns["reference"]), reference, column_names, where, findings))
+    if not captions and not references:
+        findings.leave_out("a row whose caption has no text", where)
+    rated = add_ratings(captions, fields, columns.ratings, _find_cell(fields, columns["rater"]), where, findings)
+    return _filter_accepted([*rated, *references], where, findings)
+
+
+def parse_list_cells(fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings) -> dict[str, Any]:
+    """Return the fields of a row, with the JSON lists in columns of texts and segments parsed. A cell that looks like a
+    list and is not valid JSON is dropped, with the reason in `findings`, where `where` names the row.
+    """
+    parsed = dict(fields)
+    for column in filter(None, map(columns.__getitem__, _WITH_LISTS)):
+        value = fields.get(column)
+        if not isinstance(value, str) or not value.lstrip().startswith("["):
+            continue
+        if (parsed_list := parse_list(value)) is not None:
+            parsed[column] = parsed_list
+        elif _LIST.fullmatch(value):
+            findings.leave_out("a cell with a list that is not valid JSON: write it as JSON", f"{where}: {column}")
+            del parsed[column]
+    return parsed
+
+
+def _list_answers(turns: list[Any]) -> list[str] | None:
+    """Return the answers in the turns of a conversation, without marks of the video; None where it is none."""
+    answers = []
+    for turn in turns:
+        fields = turn if isinstance(turn, dict) else {}
+        speaker, content = fields.get("from", fields.get("role")), fields.get("value", fields.get("content"))
+        if not isinstance(speaker, str) or content is None:
+            return None
+        if isinstance(content, list):
+            content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+        if speaker.lower() not in _ASKING:
+            answers.append(_PLACEHOLDER.sub("", str(content)).strip())
+    return answers if turns else None
+
+
+def parse_captions(value: Any, column_names: ColumnNames, where: str, findings: Findings) -> tuple[Caption, ...]:
+    """Return the captions in a JSON value: a text, an object with a field such as `caption`, or a list of these.
+    Captions that ingest would refuse are left out with the reason in `findings`, where `where` names the source.
+    column_names: names of fields that the user gave.
+    """
+    return _filter_accepted(_parse_texts(value, Caption(""), column_names, where, findings), where, findings)
+
+
+def _filter_accepted(captions: Iterable[Caption], where: str, findings: Findings) -> tuple[Caption, ...]:
+    return tuple(
+        caption
+        for caption in captions
+        if findings.accept_row("caption", caption.build_row("v", caption.caption_id or "c"), where)
+    )
+
+
+def _parse_texts(
+    value: Any, base: Caption, column_names: ColumnNames, where: str, findings: Findings
+) -> Iterator[Caption]:
+    """Yield the captions in a value, which may be a text, an object with texts, or a list of these."""
+    if isinstance(value, str):
+        if not is_blank_text(text := remove_marks(value)):
+            yield replace(base, text=text)
+    elif isinstance(value, list) and (answers := _list_answers(value)) is not None:
+        if len(answers) > 1:
+            findings.leave_out("a later answer in a conversation, which is no caption", where, len(answers) - 1)
+        yield from _parse_texts("".join(answers[:1]), base, column_names, where, findings)
+    elif isinstance(value, list):
+        for item in value:
+            if item is None or (isinstance(item, str) and is_blank_text(item)):
+                findings.leave_out("a caption without text in a list", where)
+            yield from _parse_texts(item, base, column_names, where, findings)
+    elif isinstance(value, dict) and (columns := guess_columns(value, column_names, is_caption_file=True)).has_text:
+        findings.add_guess(
+            f"captions in field {columns['caption'] or columns['candidates'] or columns['reference']!r} of JSON objects"
+        )
+        yield from parse_row_captions(value, columns, where, findings, base)
+    elif value is not None:
+        findings.leave_out("a caption that is not text", where)
+
+
+def _parse_candidates(
+    value: Any, row: Caption, column_names: ColumnNames, where: str, findings: Findings
+) -> list[Caption]:
+    """Return the captions in a cell of candidates. Those of a list without names are of systems by their places."""
+    value, row = _convert_systems(value, column_names), replace(row, role="candidate")
+    if not isinstance(value, list) or row.system is not None:
+        return list(_parse_texts(value, row, column_names, where, findings))
+    bases = [replace(row, system=f"candidate_{place}") for place in range(1, len(value) + 1)]
+    parsed = [
+        list(_parse_texts([item], base, column_names, where, findings)) for item, base in zip(value, bases, strict=True)
+    ]
+    if any(caption.system == base.system for base, some in zip(bases, parsed, strict=True) for caption in some):
+        findings.add_guess("the captions of a list are of systems candidate_1, candidate_2 .., by their places in it")
+    return [caption for some in parsed for caption in some]
+
+
+def _convert_systems(value: Any, column_names: ColumnNames) -> Any:
+    """Return candidates as a list: an object may have them by the name of their system."""
+    if not isinstance(value, dict) or guess_columns(value, column_names, is_caption_file=True).has_text:
+        return value
+    return [{"system": name, **(item if isinstance(item, dict) else {"caption": item})} for name, item in value.items()]
+
+
+def _collect_own_fields(fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings) -> dict[str, Any]:
+    """Return every other field, unchanged; a value that a manifest cannot hold is left out with the reason."""
+    kept, taken = {}, columns.meanings
+    for name, value in fields.items():
+        if name in taken or value is None:
+            continue
+        if isinstance(value, MediaBytes):
+            findings.leave_out(
+                f"column {name!r}, since its cells hold files, which a manifest's tables cannot hold", where
+            )
+        elif name in _OWN_FIELDS:
+            why = f"column {name!r}, since a manifest has a field of this name with another meaning: rename the column"
+            findings.leave_out(why, where)
+        elif (fault := hygiene.find_fault({name: value})) is not None:
+            findings.leave_out(
+                f"a value that ingest would refuse ({fault.code}): {CODES[fault.code]}", f"{where}: {name}"
+            )
+        else:
+            kept[name] = value
+            if is_rating_name(name):
+                findings.add_possible_ratings(name, list_numbers(value), columns["rater"])
+    return kept
+
+
+def _parse_role(
+    fields: Mapping[str, Any], columns: Columns, base: Caption, where: str, findings: Findings
+) -> Literal["reference", "candidate"]:
+    value = _find_cell(fields, columns["role"])
+    role = value.strip().lower() if isinstance(value, str) else value
+    if role == "reference":
+        return "reference"
+    if role is not None and role != "candidate":
+        findings.leave_out(
+            "a role that is neither 'reference' nor 'candidate': the caption counts as a candidate", where
+        )
+        return "candidate"
+    return base.role if role is None else "candidate"
+
+
+def _parse_segments(fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings) -> Any:
+    value = _find_cell(fields, columns["segments"])
+    if value is not None and not isinstance(value, list):
+        findings.leave_out("segments that are not a list: the caption is kept without them", where)
+        return None
+    return value
+
+
+def _parse_id(fields: Mapping[str, Any], column: str | None, where: str, findings: Findings) -> str | None:
+    value = _find_cell(fields, column)
+    parsed = parse_id(value)
+    if parsed is None and value is not None and not (isinstance(value, str) and is_blank_text(value)):
+        why = f"a value of column {column!r} that is neither text nor a whole number: the caption is kept without it"
+        findings.leave_out(why, where)
+    return parsed
+
+
+def _find_cell(fields: Mapping[str, Any], column: str | None) -> Any:
+    return None if column is None else fields.get(column)
