@@ -14,7 +14,7 @@ from assets.ingest.hygiene import is_blank_text
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.rejects import Reject
 from assets.new_manifest.columns import ColumnNames, guess_columns
-from assets.new_manifest.findings import KEPT_FOR_FACTS, Caption, CaptionedVideo, Findings
+from assets.new_manifest.findings import KEPT_FOR_FACTS, Caption, CaptionedVideo, Findings, Place
 from assets.new_manifest.folder import CAPTION_SUFFIXES, SourceFolder, drop_suffix
 from assets.new_manifest.rows import parse_captions, parse_row_captions
 from assets.new_manifest.subtitles import parse_subtitles
@@ -132,7 +132,7 @@ def parse_caption_files(files: list[CaptionFile], findings: Findings, column_nam
         if file.suffix != chosen:
             continue
         if chosen == ".json":
-            parsed = parse_captions(content, column_names, file.name, findings)
+            parsed = parse_captions(content, column_names, Place(findings, file.name))
         else:
             parsed = _add_fields(content, fields, file.name, findings, column_names)
             # A video with several captions has its reference only once.
@@ -190,4 +190,4 @@ def _add_fields(
     columns = guess_columns(
         row, replace(column_names, by_field={**column_names.by_field, "caption": _TEXT}), is_caption_file=True
     )
-    return parse_row_captions(row, columns, name, findings)
+    return parse_row_captions(row, columns, Place(findings, name))

@@ -210,6 +210,21 @@ class Findings:
         return [{"left out": reason, "n": things.n, "first": things.first} for reason, things in self.left_out.items()]
 
 
+class Place(NamedTuple):
+    """A row or file of the source, whose findings are noted: `where` is how people find it."""
+
+    findings: Findings
+    where: str
+
+    def leave_out(self, reason: str, part: str | None = None, n: int = 1) -> None:
+        """Count `n` things of this place as left out for this reason. part: a name for what is left out of it."""
+        self.findings.leave_out(reason, self.where if part is None else f"{self.where}: {part}", n)
+
+    def accept_row(self, kind: str, row: Mapping[str, Any], scales: Mapping[str, Scale] = NO_SCALES) -> bool:
+        """Return whether a row made of this place is valid, as `Findings.accept_row` does."""
+        return self.findings.accept_row(kind, row, self.where, scales)
+
+
 def explain_refused(kind: str, code: Code) -> str:
     """Return why something that ingest would refuse with this code is left out. kind: a word for it."""
     return f"a {kind} that ingest would refuse ({code}): {CODES[code]}"

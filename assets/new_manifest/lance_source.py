@@ -19,7 +19,7 @@ from assets.new_manifest.columns import (
     check_columns,
     guess_columns,
 )
-from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest, parse_id
+from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest, Place, parse_id
 from assets.new_manifest.folder import drop_suffix
 from assets.new_manifest.rows import parse_list_cells, parse_row
 from assets.new_manifest.tool_fields import collect_tool_fields
@@ -77,7 +77,8 @@ def _build_video(
     table = named["tool_file"]
     where = f"{table}#{row_id}"
     texts = {name: value for name, value in fields.items() if name in columns.meanings}
-    captions, pairs = parse_row(parse_list_cells(texts, columns, where, findings), columns, where, findings)
+    row = Place(findings, where)
+    captions, pairs = parse_row(parse_list_cells(texts, columns, row), columns, row)
     if not captions and not pairs:
         return None
     member, short = f"{columns['video']}/{row_id}", f"{drop_suffix(table)}/{row_id}"

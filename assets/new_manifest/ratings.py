@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from assets.ingest import strict_json
 from assets.ingest.scales import YES_OR_NO, Scale, parse_scale
-from assets.new_manifest.findings import Caption, Findings, NoManifest, Rating, parse_id
+from assets.new_manifest.findings import Caption, NoManifest, Place, Rating, parse_id
 from assets.new_manifest.header_words import KNOWN_HEADERS, drop_form_prefix, normalise_header
 from assets.words.text import format_count
 
@@ -194,38 +194,36 @@ def add_ratings(
     fields: Mapping[str, Any],
     columns: Sequence[RatingColumn],
     rater: Any,
-    where: str,
-    findings: Findings,
+    place: Place,
 ) -> list[Caption]:
     """Return the captions of a row with their ratings: those of its only candidate, or in a list one for every
-    candidate. Others are left out with the reason in `findings`. rater: the cell that names who gave them, or has a
+    candidate. Others are left out at the place of the row. rater: the cell that names who gave them, or has a
     name for each answer in a list; None without one.
     """
-    places = [place for place, caption in enumerate(captions) if caption.role == "candidate"]
+    places = [n for n, caption in enumerate(captions) if caption.role == "candidate"]
     for column in columns:
         answers = list_answers(cell := fields.get(column.name))
         if len(places) == 1:
             by_place = {places[0]: answers}
         elif len(answers) == len(places) and (len(places) or cell is not None):
             by_place = {
-                place: answer if isinstance(answer, list) else [answer]
-                for place, answer in zip(places, answers, strict=True)
+                n: answer if isinstance(answer, list) else [answer] for n, answer in zip(places, answers, strict=True)
             }
         elif all(answer is None for answer in answers):
             by_place = dict.fromkeys(places[:1], answers)
         else:
             remedy = ": give a list with one rating for each candidate"
             row = f"a row with {format_count(len(places), 'candidate')}{remedy if places else ''}"
-            findings.leave_out(f"ratings in column {column.name!r} of {row}", where)
+            place.leave_out(f"ratings in column {column.name!r} of {row}")
             continue
-        for place, of_candidate in by_place.items():
-            before = captions[place].ratings
+        for n, of_candidate in by_place.items():
+            before = captions[n].ratings
             # An object in the row's cell may have ratings of its own.
             n_before = sum(rating.aspect == column.aspect for rating in before)
             raters = _list_raters(column, rater, len(of_candidate), n_before)
-            shown = f"{where}: {column.name}" + ("" if cell is None else f" {cell!r}")
-            ratings = _build_ratings(column, of_candidate, raters, shown, findings)
-            captions[place] = replace(captions[place], ratings=(*before, *ratings))
+            shown = f"{place.where}: {column.name}" + ("" if cell is None else f" {cell!r}")
+            ratings = _build_ratings(column, of_candidate, raters, place._replace(where=shown))
+            captions[n] = replace(captions[n], ratings=(*before, *ratings))
     return captions
 
 
@@ -239,15 +237,15 @@ def _list_raters(column: RatingColumn, cell: Any, n: int, n_before: int) -> list
 
 
 def _build_ratings(
-    column: RatingColumn, answers: Sequence[Any], raters: Sequence[str | int], where: str, findings: Findings
+    column: RatingColumn, answers: Sequence[Any], raters: Sequence[str | int], place: Place
 ) -> Iterator[Rating]:
     scales = {column.aspect: column.scale} if column.scale else {}
     for answer, rater in zip(answers, raters, strict=True):
         if answer is None:
-            findings.leave_out("a rating that is empty or no answer, such as N/A or skip", where)
+            place.leave_out("a rating that is empty or no answer, such as N/A or skip")
             continue
         value = int(answer) if isinstance(answer, float) and answer.is_integer() else answer
         rating = Rating(rater, column.aspect, value, column.mean_of)
-        if findings.accept_row("rating", rating.build_row("c", str(rater)), where, scales):
-            findings.rating_scales |= {aspect: scale.name for aspect, scale in scales.items()}
+        if place.accept_row("rating", rating.build_row("c", str(rater)), scales):
+            place.findings.rating_scales |= {aspect: scale.name for aspect, scale in scales.items()}
             yield rating

@@ -12,7 +12,7 @@ from assets.ingest.hygiene import is_blank_text
 from assets.ingest.rejects import CODES
 from assets.ingest.rows import CaptionRow, MediaBytes
 from assets.new_manifest.columns import ColumnNames, Columns, guess_columns
-from assets.new_manifest.findings import Caption, Findings, Pair, parse_id
+from assets.new_manifest.findings import Caption, Pair, Place, parse_id
 from assets.new_manifest.json_rows import parse_list
 from assets.new_manifest.ratings import add_ratings, is_rating_name, list_numbers
 from assets.new_manifest.tool_fields import remove_marks
@@ -32,48 +32,48 @@ _OPTION_COLUMN = re.compile(r"(?:a|answer|choice|opt|option)[\W_]*([0-9]{1,2}|(?
 
 
 def parse_row(
-    fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings
+    fields: Mapping[str, Any], columns: Columns, place: Place
 ) -> tuple[tuple[Caption, ...], tuple[Pair, ...]]:
     """Return the captions and the question-answer pairs of a row. What cannot be read, and ratings of a row without a
-    caption, are left out with the reason in `findings`, where `where` names the row.
+    caption, are left out at the place of the row.
     """
     if not columns.has_pairs:
-        return parse_row_captions(fields, columns, where, findings), ()
-    pairs = _parse_pairs(fields, columns, where, findings)
+        return parse_row_captions(fields, columns, place), ()
+    pairs = _parse_pairs(fields, columns, place)
     texts = [fields.get(name) for name in (columns["caption"], columns["candidates"], columns["reference"]) if name]
     if all(text is None or (isinstance(text, str) and is_blank_text(text)) for text in texts):
         if columns.ratings:
-            findings.leave_out("ratings of a question, since people rate only captions", where)
+            place.leave_out("ratings of a question, since people rate only captions")
         return (), pairs
     known = {name: value for name, value in fields.items() if name in columns.meanings}
-    return parse_row_captions(known, columns, where, findings), pairs
+    return parse_row_captions(known, columns, place), pairs
 
 
-def _parse_pairs(fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings) -> tuple[Pair, ...]:
+def _parse_pairs(fields: Mapping[str, Any], columns: Columns, place: Place) -> tuple[Pair, ...]:
     """Return the pairs of a row, one for every answer; a list of questions has a list with as many answers. An answer
     that is a letter or a number, counted from 0, is the option of that place. Other fields of the row go to its pairs.
     """
-    findings.named_columns |= columns.given_names
+    place.findings.named_columns |= columns.given_names
     question, answer = fields.get(columns["question"] or ""), fields.get(columns["answer"] or "")
     if isinstance(question, list) and isinstance(answer, list) and len(question) == len(answer):
         asked = list(zip(question, answer, strict=True))
     else:
         asked = [(question, each) for each in (answer if isinstance(answer, list) and answer else [answer])]
-    own = _collect_own_fields(fields, columns, where, findings)
+    own = _collect_own_fields(fields, columns, place)
     if columns["options"] and (value := fields.get(columns["options"])) is not None:
         own[columns["options"]] = value
     options = _list_options(fields, columns)
     qa_id, system = (parse_id(fields.get(name or "")) for name in (columns["qa_id"], columns["system"]))
     pairs: dict[tuple[str, str], Pair] = {}
     for asked_question, asked_answer in asked:
-        text, reply = _format_text(asked_question), _choose_answer(asked_answer, options, where, findings)
+        text, reply = _format_text(asked_question), _choose_answer(asked_answer, options, place)
         if reply is None:
             continue
         if not text or not reply:
-            findings.leave_out(f"a row without {'an answer' if text else 'a question'} as text", where)
+            place.leave_out(f"a row without {'an answer' if text else 'a question'} as text")
             continue
         pair = Pair(text, reply, qa_id, system, own)
-        if findings.accept_row("qa", pair.build_row("v", qa_id or "q"), where):
+        if place.accept_row("qa", pair.build_row("v", qa_id or "q")):
             pairs[text, reply] = pair
     return tuple(pairs.values())
 
@@ -89,21 +89,21 @@ def _list_options(fields: Mapping[str, Any], columns: Columns) -> list[str]:
     return [_format_text(option) for option in parse_list(value) or ()]
 
 
-def _choose_answer(value: Any, options: list[str], where: str, findings: Findings) -> str | None:
+def _choose_answer(value: Any, options: list[str], place: Place) -> str | None:
     answer = _format_text(value)
     if not options or answer in options:
         return answer
     if letter := _LETTER.fullmatch(answer):
-        place = ord(letter[1].upper()) - ord("A")
+        n = ord(letter[1].upper()) - ord("A")
     elif answer.isdecimal():
-        place = int(answer)
-        findings.add_guess("answers that are numbers are places among the options, counted from 0")
+        n = int(answer)
+        place.findings.add_guess("answers that are numbers are places among the options, counted from 0")
     else:
         return answer
-    if place >= len(options):
-        findings.leave_out("an answer that names none of the options", f"{where}: {answer}")
+    if n >= len(options):
+        place.leave_out("an answer that names none of the options", answer)
         return None
-    return _LETTER_BEFORE.sub("", options[place], count=1)
+    return _LETTER_BEFORE.sub("", options[n], count=1)
 
 
 def _format_text(value: Any) -> str:
@@ -116,40 +116,40 @@ def _format_text(value: Any) -> str:
 
 
 def parse_row_captions(
-    fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings, base: Caption | None = None
+    fields: Mapping[str, Any], columns: Columns, place: Place, base: Caption | None = None
 ) -> tuple[Caption, ...]:
     """Return the captions of a row: one for each text in its columns of captions, candidates and references. base:
     values for all captions of the row, such as the system. Captions that ingest would refuse are left out with the
-    reason in `findings`, where `where` names the row.
+    reason at the place of the row.
 
     Other fields of the row go to its captions, or to its references where it has no caption.
     """
     base = base or Caption("")
-    findings.named_columns |= columns.given_names
-    extra = {**base.extra, **_collect_own_fields(fields, columns, where, findings)}
+    place.findings.named_columns |= columns.given_names
+    extra = {**base.extra, **_collect_own_fields(fields, columns, place)}
     row = replace(
         base,
-        role=_parse_role(fields, columns, base, where, findings),
-        system=_parse_id(fields, columns["system"], where, findings) or base.system,
-        caption_id=_parse_id(fields, columns["caption_id"], where, findings) or base.caption_id,
-        segments=_parse_segments(fields, columns, where, findings) or base.segments,
+        role=_parse_role(fields, columns, base, place),
+        system=_parse_id(fields, columns["system"], place) or base.system,
+        caption_id=_parse_id(fields, columns["caption_id"], place) or base.caption_id,
+        segments=_parse_segments(fields, columns, place) or base.segments,
         extra=extra,
     )
     # Objects inside a cell have names of their own.
     column_names = replace(columns.column_names, by_field={})
-    captions = list(_parse_texts(_find_cell(fields, columns["caption"]), row, column_names, where, findings))
-    captions += _parse_candidates(_find_cell(fields, columns["candidates"]), row, column_names, where, findings)
+    captions = list(_parse_texts(_find_cell(fields, columns["caption"]), row, column_names, place))
+    captions += _parse_candidates(_find_cell(fields, columns["candidates"]), row, column_names, place)
     reference = Caption("", "reference", extra={} if captions else extra)
-    references = list(_parse_texts(_find_cell(fields, columns["reference"]), reference, column_names, where, findings))
+    references = list(_parse_texts(_find_cell(fields, columns["reference"]), reference, column_names, place))
     if not captions and not references:
-        findings.leave_out("a row whose caption has no text", where)
-    rated = add_ratings(captions, fields, columns.ratings, _find_cell(fields, columns["rater"]), where, findings)
-    return _filter_accepted([*rated, *references], where, findings)
+        place.leave_out("a row whose caption has no text")
+    rated = add_ratings(captions, fields, columns.ratings, _find_cell(fields, columns["rater"]), place)
+    return _filter_accepted([*rated, *references], place)
 
 
-def parse_list_cells(fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings) -> dict[str, Any]:
+def parse_list_cells(fields: Mapping[str, Any], columns: Columns, place: Place) -> dict[str, Any]:
     """Return the fields of a row, with the JSON lists in columns of texts and segments parsed. A cell that looks like a
-    list and is not valid JSON is dropped, with the reason in `findings`, where `where` names the row.
+    list and is not valid JSON is dropped, and left out at the place of the row.
     """
     parsed = dict(fields)
     for column in filter(None, map(columns.__getitem__, _WITH_LISTS)):
@@ -159,7 +159,7 @@ def parse_list_cells(fields: Mapping[str, Any], columns: Columns, where: str, fi
         if (parsed_list := parse_list(value)) is not None:
             parsed[column] = parsed_list
         elif _LIST.fullmatch(value):
-            findings.leave_out("a cell with a list that is not valid JSON: write it as JSON", f"{where}: {column}")
+            place.leave_out("a cell with a list that is not valid JSON: write it as JSON", column)
             del parsed[column]
     return parsed
 
@@ -179,60 +179,56 @@ def _list_answers(turns: list[Any]) -> list[str] | None:
     return answers if turns else None
 
 
-def parse_captions(value: Any, column_names: ColumnNames, where: str, findings: Findings) -> tuple[Caption, ...]:
+def parse_captions(value: Any, column_names: ColumnNames, place: Place) -> tuple[Caption, ...]:
     """Return the captions in a JSON value: a text, an object with a field such as `caption`, or a list of these.
-    Captions that ingest would refuse are left out with the reason in `findings`, where `where` names the source.
+    Captions that ingest would refuse are left out at the place of the value.
     column_names: names of fields that the user gave.
     """
-    return _filter_accepted(_parse_texts(value, Caption(""), column_names, where, findings), where, findings)
+    return _filter_accepted(_parse_texts(value, Caption(""), column_names, place), place)
 
 
-def _filter_accepted(captions: Iterable[Caption], where: str, findings: Findings) -> tuple[Caption, ...]:
+def _filter_accepted(captions: Iterable[Caption], place: Place) -> tuple[Caption, ...]:
     return tuple(
         caption
         for caption in captions
-        if findings.accept_row("caption", caption.build_row("v", caption.caption_id or "c"), where)
+        if place.accept_row("caption", caption.build_row("v", caption.caption_id or "c"))
     )
 
 
-def _parse_texts(
-    value: Any, base: Caption, column_names: ColumnNames, where: str, findings: Findings
-) -> Iterator[Caption]:
+def _parse_texts(value: Any, base: Caption, column_names: ColumnNames, place: Place) -> Iterator[Caption]:
     """Yield the captions in a value, which may be a text, an object with texts, or a list of these."""
     if isinstance(value, str):
         if not is_blank_text(text := remove_marks(value)):
             yield replace(base, text=text)
     elif isinstance(value, list) and (answers := _list_answers(value)) is not None:
         if len(answers) > 1:
-            findings.leave_out("a later answer in a conversation, which is no caption", where, len(answers) - 1)
-        yield from _parse_texts("".join(answers[:1]), base, column_names, where, findings)
+            place.leave_out("a later answer in a conversation, which is no caption", n=len(answers) - 1)
+        yield from _parse_texts("".join(answers[:1]), base, column_names, place)
     elif isinstance(value, list):
         for item in value:
             if item is None or (isinstance(item, str) and is_blank_text(item)):
-                findings.leave_out("a caption without text in a list", where)
-            yield from _parse_texts(item, base, column_names, where, findings)
+                place.leave_out("a caption without text in a list")
+            yield from _parse_texts(item, base, column_names, place)
     elif isinstance(value, dict) and (columns := guess_columns(value, column_names, is_caption_file=True)).has_text:
-        findings.add_guess(
+        place.findings.add_guess(
             f"captions in field {columns['caption'] or columns['candidates'] or columns['reference']!r} of JSON objects"
         )
-        yield from parse_row_captions(value, columns, where, findings, base)
+        yield from parse_row_captions(value, columns, place, base)
     elif value is not None:
-        findings.leave_out("a caption that is not text", where)
+        place.leave_out("a caption that is not text")
 
 
-def _parse_candidates(
-    value: Any, row: Caption, column_names: ColumnNames, where: str, findings: Findings
-) -> list[Caption]:
+def _parse_candidates(value: Any, row: Caption, column_names: ColumnNames, place: Place) -> list[Caption]:
     """Return the captions in a cell of candidates. Those of a list without names are of systems by their places."""
     value, row = _convert_systems(value, column_names), replace(row, role="candidate")
     if not isinstance(value, list) or row.system is not None:
-        return list(_parse_texts(value, row, column_names, where, findings))
-    bases = [replace(row, system=f"candidate_{place}") for place in range(1, len(value) + 1)]
-    parsed = [
-        list(_parse_texts([item], base, column_names, where, findings)) for item, base in zip(value, bases, strict=True)
-    ]
+        return list(_parse_texts(value, row, column_names, place))
+    bases = [replace(row, system=f"candidate_{n}") for n in range(1, len(value) + 1)]
+    parsed = [list(_parse_texts([item], base, column_names, place)) for item, base in zip(value, bases, strict=True)]
     if any(caption.system == base.system for base, some in zip(bases, parsed, strict=True) for caption in some):
-        findings.add_guess("the captions of a list are of systems candidate_1, candidate_2 .., by their places in it")
+        place.findings.add_guess(
+            "the captions of a list are of systems candidate_1, candidate_2 .., by their places in it"
+        )
     return [caption for some in parsed for caption in some]
 
 
@@ -243,59 +239,53 @@ def _convert_systems(value: Any, column_names: ColumnNames) -> Any:
     return [{"system": name, **(item if isinstance(item, dict) else {"caption": item})} for name, item in value.items()]
 
 
-def _collect_own_fields(fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings) -> dict[str, Any]:
+def _collect_own_fields(fields: Mapping[str, Any], columns: Columns, place: Place) -> dict[str, Any]:
     """Return every other field, unchanged; a value that a manifest cannot hold is left out with the reason."""
     kept, taken = {}, columns.meanings
     for name, value in fields.items():
         if name in taken or value is None:
             continue
         if isinstance(value, MediaBytes):
-            findings.leave_out(
-                f"column {name!r}, since its cells hold files, which a manifest's tables cannot hold", where
-            )
+            place.leave_out(f"column {name!r}, since its cells hold files, which a manifest's tables cannot hold")
         elif name in _OWN_FIELDS:
             why = f"column {name!r}, since a manifest has a field of this name with another meaning: rename the column"
-            findings.leave_out(why, where)
+            place.leave_out(why)
         elif (fault := hygiene.find_fault({name: value})) is not None:
-            findings.leave_out(
-                f"a value that ingest would refuse ({fault.code}): {CODES[fault.code]}", f"{where}: {name}"
-            )
+            place.leave_out(f"a value that ingest would refuse ({fault.code}): {CODES[fault.code]}", name)
         else:
             kept[name] = value
             if is_rating_name(name):
-                findings.add_possible_ratings(name, list_numbers(value), columns["rater"])
+                place.findings.add_possible_ratings(name, list_numbers(value), columns["rater"])
     return kept
 
 
 def _parse_role(
-    fields: Mapping[str, Any], columns: Columns, base: Caption, where: str, findings: Findings
+    fields: Mapping[str, Any], columns: Columns, base: Caption, place: Place
 ) -> Literal["reference", "candidate"]:
     value = _find_cell(fields, columns["role"])
     role = value.strip().lower() if isinstance(value, str) else value
     if role == "reference":
         return "reference"
     if role is not None and role != "candidate":
-        findings.leave_out(
-            "a role that is neither 'reference' nor 'candidate': the caption counts as a candidate", where
-        )
+        place.leave_out("a role that is neither 'reference' nor 'candidate': the caption counts as a candidate")
         return "candidate"
     return base.role if role is None else "candidate"
 
 
-def _parse_segments(fields: Mapping[str, Any], columns: Columns, where: str, findings: Findings) -> Any:
+def _parse_segments(fields: Mapping[str, Any], columns: Columns, place: Place) -> Any:
     value = _find_cell(fields, columns["segments"])
     if value is not None and not isinstance(value, list):
-        findings.leave_out("segments that are not a list: the caption is kept without them", where)
+        place.leave_out("segments that are not a list: the caption is kept without them")
         return None
     return value
 
 
-def _parse_id(fields: Mapping[str, Any], column: str | None, where: str, findings: Findings) -> str | None:
+def _parse_id(fields: Mapping[str, Any], column: str | None, place: Place) -> str | None:
     value = _find_cell(fields, column)
     parsed = parse_id(value)
     if parsed is None and value is not None and not (isinstance(value, str) and is_blank_text(value)):
         why = f"a value of column {column!r} that is neither text nor a whole number: the caption is kept without it"
-        findings.leave_out(why, where)
+        place.leave_out(why)
     return parsed
 
 

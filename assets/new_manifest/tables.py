@@ -18,7 +18,7 @@ from assets.ingest.validate import validate_row
 from assets.media.address import is_address
 from assets.new_manifest.columns import ColumnNames, Columns, check_columns, guess_columns
 from assets.new_manifest.extract import VIDEO_FOLDER, VideoExtractor, choose_file_name
-from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest, parse_id
+from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest, Place, parse_id
 from assets.new_manifest.folder import drop_suffix, is_video_name
 from assets.new_manifest.json_rows import TIDY_COLUMNS, has_captions, tidy_captions
 from assets.new_manifest.rows import parse_list_cells, parse_row
@@ -145,7 +145,7 @@ class TableReader:
         with suppress(ManifestError):  # reading the rows says so
             for row in opened.read_cells(file, columns, list(cells)):
                 present = {name: row[name] for name in cells.keys() & row.keys()}
-                for name, value in parse_list_cells(present, columns, "", Findings()).items():
+                for name, value in parse_list_cells(present, columns, Place(Findings(), "")).items():
                     value = value[0] if isinstance(value, list) and len(value) == 1 else value
                     if isinstance(value, MediaBytes):
                         holding.add(name)
@@ -170,7 +170,7 @@ class TableReader:
     def _build_video(
         self, fields: Mapping[str, Any], columns: Columns, judged: JudgedCells, table: str, number: int
     ) -> CaptionedVideo | None:
-        row = f"{table}:{number}"
+        row = Place(self.findings, f"{table}:{number}")
         origin = _take_origin(fields)
         own = {name: value for name, value in fields.items() if name not in origin}
         is_named = not columns.column_names.by_field.keys().isdisjoint(TIDY_COLUMNS)
@@ -178,12 +178,12 @@ class TableReader:
         if tidied is not own:
             others = {name: column for name, column in columns.by_field.items() if name not in TIDY_COLUMNS}
             columns = replace(columns, by_field=others | {name: name for name in TIDY_COLUMNS if name in tidied})
-        cells = parse_list_cells(tidied, columns, row, self.findings)
-        captions, pairs = parse_row(cells, columns, row, self.findings)
-        place = self._find_video({**fields, **cells}, columns, judged, table, number) if captions or pairs else None
-        if place is None:
+        cells = parse_list_cells(tidied, columns, row)
+        captions, pairs = parse_row(cells, columns, row)
+        found = self._find_video({**fields, **cells}, columns, judged, table, number) if captions or pairs else None
+        if found is None:
             return None
-        return CaptionedVideo(place.video_id, place.path, captions, origin, where=row, pairs=pairs)
+        return CaptionedVideo(found.video_id, found.path, captions, origin, where=row.where, pairs=pairs)
 
     def _find_video(
         self, fields: Mapping[str, Any], columns: Columns, judged: JudgedCells, table: str, number: int
