@@ -146,8 +146,7 @@ class _SampleColumns:
     @classmethod
     def find(cls, names: Sequence[Any]) -> _SampleColumns:
         """Find the columns of a table by their names. Raises ReelsieveError if nothing can be scored by them."""
-        from assets.new_manifest.columns import guess_columns
-        from assets.new_manifest.header_words import KNOWN_HEADERS, normalise_header
+        from assets.new_manifest.columns import KNOWN_HEADERS, guess_columns, normalise_header
 
         texts = [name for name in names if isinstance(name, str)]
         guessed = guess_columns(texts)

@@ -1,26 +1,245 @@
-"""Columns of a table, or fields of a JSON object, that hold the video, the caption and what is known about them."""
+"""What the columns of a table, or the fields of a JSON object, hold by their names, as people write them in headers."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
 
-from assets.ingest.rows import ORIGIN_FIELDS, CaptionRow
+from assets.ingest.rows import ORIGIN_FIELDS
+from assets.ingest.scales import Scale, parse_scale
 from assets.new_manifest.findings import NoManifest
-from assets.new_manifest.header_words import HEADER_WORDS, KNOWN_HEADERS, drop_form_prefix, normalise_header
-from assets.new_manifest.ratings import RatingColumn, is_rating_name, parse_ratings
 from assets.words.text import format_count, join_names
 
-_OWN_FIELDS = frozenset(CaptionRow.model_fields)
 # The columns without a meaning that a sentence names.
 _NAMED = 8
-_LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
-_NO_COMMA = re.compile(r"\0\s*\0")
-# Those who speak in a conversation and do not describe the video, and what stands for a video in a text.
-_ASKING = frozenset(("human", "user", "system", "tool", "function"))
-_PLACEHOLDER = re.compile(r"</?(?:video|image)>")
-_LIST = re.compile(r"""\[\s*['"{].*\]\s*""", re.DOTALL)
+_OVERALL = "overall"
+_RULE = re.compile(r"(.*?)(?:, mean of ([2-9]|[1-9][0-9]{1,6}))?")
+# What the option --rating has after its last =, where that is a scale, right or wrong, and no names of columns.
+_LIKE_RULE = re.compile(r"(-?[0-9].*|mean\b.*|yes-no.*|real.*)?")
+# The names of columns by several raters, such as rater1_coverage, rating_1, rating_b and "Rating (Anna)".
+_RATER = re.compile(
+    r"(?:(.+)[\W_])?(?:rater|annotator|evaluator|reviewer|judge|coder|worker|participant|person|expert)"
+    r"[\W_]?([0-9]{1,3}|[a-z])(?:[\W_]+(.+))?",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(r"(.*[^\W\d_])[\W_]*([0-9]{1,3})")
+_LETTERED = re.compile(r"(.+?)(?:[\W_]+([A-Za-z]|[aeprwAEPRW][0-9]{1,3})|\s*\((.+)\))")
+# Numbers after these words, or after a letter, count no raters.
+_COUNTED = "question item aspect criterion dimension statement video clip caption candidate system"
+_FORM_PREFIX = re.compile(r"(input|answer)\.", re.IGNORECASE)
+
+# By meaning, in the order of trust. English comes first; then German, French, Spanish, Portuguese, Italian, Dutch,
+# Russian, Chinese, Japanese and Korean. Words that differ only in accents from an earlier one need no entry.
+_HEADER_WORDS: Mapping[str, str] = {
+    "video": """
+        video; video_path; video_file; path; file_name; filename; file_path; filepath; file; clip; clip_path; mp4;
+        video_url; url; video_id; videoid; video_name; clip_id; clip_name; videos
+        Videodatei; Videopfad; Datei; Dateiname; Dateipfad; Pfad; fichier vidéo; fichier; nom du fichier; chemin
+        archivo de vídeo; archivo; nombre de archivo; fichero; ruta; arquivo de vídeo; arquivo; nome do arquivo
+        ficheiro; caminho; file video; nome file; nome del file; filmato; percorso; videobestand; bestand
+        bestandsnaam; pad; видео; видеофайл; файл; имя файла; путь; 视频; 視頻; 影片; 视频文件; 视频路径; 文件; 文件名
+        路径; 檔案; 檔名; 路徑; 動画; ビデオ; 映像; 動画ファイル; ファイル; ファイル名; パス; 비디오; 동영상; 영상
+        비디오 파일; 파일; 파일명; 파일 이름; 경로
+    """,
+    "caption": """
+        caption; captions; text; description; caption_text; txt; sentence; sentences; enCap; conversations; conversation
+        messages; content; cap
+        Beschreibung; Bildunterschrift; Beschriftung; légende; texte; descripción; leyenda; texto; legenda; descrição
+        didascalia; descrizione; testo; bijschrift; beschrijving; omschrijving; tekst; описание; подпись; текст
+        描述; 字幕; 说明; 說明; 文本; 文字; キャプション; 説明; 説明文; テキスト; 캡션; 설명; 자막; 텍스트
+    """,
+    # Captions in the same row as another caption or a reference.
+    "candidates": """
+        candidates; candidate; predictions; prediction; hypotheses; hypothesis
+        Kandidaten; Kandidat; Vorhersagen; Vorhersage; Hypothese; candidats; candidat; hypothèse; candidatos; candidato
+        predicciones; predicción; predições; predição; candidati; predizione; kandidaat; voorspelling; кандидаты
+        кандидат; предсказание; гипотеза; 候选; 候選; 预测; 預測; 候補; 予測; 후보; 예측
+    """,
+    "reference": """
+        reference; references; reference_caption; reference_text; ref; refs; ground_truth; gt; gt_caption
+        Referenz; Referenzen; Referenztext; référence; références; referencia; referencias; referência; referências
+        riferimento; riferimenti; referentie; referenties; эталон; референс; 参考; 參考; 参考描述; 参考答案; 参照
+        参照文; 正解; リファレンス; 참조; 정답
+    """,
+    "system": """
+        system; model; model_name; system_name; captioner
+        Modell; système; modèle; sistema; modelo; modello; systeem; система; модель; 系统; 系統; 模型; システム; モデル
+        시스템; 모델
+    """,
+    "role": "role",
+    "video_id": "video_id; videoid; id vidéo; Videonummer; ид видео; 视频id; 視頻id; 動画id; 비디오 id",
+    "caption_id": "caption_id",
+    "segments": "segments; Segmente; segmentos; segmenti; segmenten; сегменты; 片段; セグメント; 구간",
+    "rater": """
+        rater; rater_id; rater_name; annotator; annotator_id; annotator_name; worker; worker_id; participant
+        participant_id; prolific_id; prolific_pid; judge; judge_id; evaluator; evaluator_id; reviewer; reviewer_id
+        rated_by; annotated_by; completed_by; email; email_address; response_id; labeler_id; labeller_id
+        coder; coder_id; labeler; labeller; respondent; respondent_id; expert; expert_id; user; user_id; username
+        user_name; subject; subject_id; person; person_id; raters; annotators
+        Bewerter; Bewerterin; Teilnehmer; Teilnehmerin; Gutachter; Gutachterin; évaluateur; annotateur; juge
+        evaluador; anotador; participante; juez; avaliador; valutatore; annotatore; partecipante; beoordelaar; deelnemer
+        оценщик; аннотатор; участник; 评分者; 评分人; 标注者; 标注员; 評分者; 標註者; 評価者; 参加者; 평가자; 참가자
+    """,
+    "question": """
+        question; questions; q; query; Frage; Fragen; pregunta; pergunta; domanda; vraag; вопрос; 问题; 問題; 質問; 질문
+    """,
+    "answer": """
+        answer; answers; a; correct_answer; correct_choice; correct_option; gt_answer; answer_text; response
+        ground_truth; gt; Antwort; Antworten; réponse; respuesta; resposta; risposta; antwoord; ответ; 答案; 回答; 正解
+        정답; 답변
+    """,
+    "options": """
+        options; option; choices; candidates; mc_options; Optionen; Antwortmöglichkeiten; opciones; opções; opzioni
+        opties; варианты; 选项; 選項; 選択肢; 선택지; 보기
+    """,
+    "qa_id": "qa_id; question_id; qid",
+    # Numbers that may be ratings of people; the user decides.
+    "rating": """
+        rating; ratings; score; scores; mos; stars; overall; overall_rating; overall_score; human_rating; human_ratings
+        human_score; human_scores; user_rating; likert
+        Bewertung; Bewertungen; Note; Punkte; évaluation; valoración; puntuación; calificación; nota; avaliação
+        pontuação; valutazione; punteggio; voto; beoordeling; оценка; рейтинг; 评分; 評分; 分数; 評価; スコア; 点数
+        평점; 평가; 점수
+    """,
+}
+
+
+@lru_cache(maxsize=4096)
+def normalise_header(name: str) -> str:
+    """Return a column's name as names are compared: without capital letters, accents, spaces and punctuation. A name of
+    nothing else comes back unchanged.
+
+    >>> normalise_header(" Vidéo_File "), normalise_header("动画"), normalise_header("--")
+    ('videofile', '动画', '--')
+    """
+    plain = unicodedata.normalize("NFKD", name.casefold())
+    return "".join(filter(str.isalnum, plain)) or name
+
+
+def drop_form_prefix(column: str) -> str:
+    """Return a column's name without the part before it in the tables of Mechanical Turk.
+
+    >>> drop_form_prefix("Input.video"), drop_form_prefix("Answer.overall")
+    ('video', 'overall')
+    """
+    return _FORM_PREFIX.sub("", column) or column
+
+
+def _parse_words(words: str) -> tuple[str, ...]:
+    names = (normalise_header(name) for line in words.splitlines() for name in line.split(";") if name.strip())
+    return tuple(dict.fromkeys(names))
+
+
+# The names of _HEADER_WORDS, normalised.
+KNOWN_HEADERS: Mapping[str, tuple[str, ...]] = {
+    meaning: _parse_words(words) for meaning, words in _HEADER_WORDS.items()
+}
+
+
+class RatingColumn(NamedTuple):
+    """A column of ratings: its name, the aspect that people rated, and the scale, None for whole numbers from 1 to 5.
+    rater: who gave all of them, None where the row or the place in a cell shows it. mean_of: the number of raters whose
+    mean a number is, None where it is one rater's.
+    """
+
+    name: str
+    aspect: str
+    rater: str | None = None
+    scale: Scale | None = None
+    mean_of: int | None = None
+
+
+def parse_ratings(texts: Sequence[str], names: Collection[str] = ()) -> tuple[RatingColumn, ...]:
+    """Return the columns that values of the option --rating name: "score", "score=0-100", "mos=1-5, mean of 3" or
+    "overall=r1,r2". Several columns of an aspect are by several raters. Without an aspect it is the column's name, and
+    "overall" for one such as rating or score_1. names: of columns, which may have commas.
+
+    Raises NoManifest for a rule that is none, and for an aspect with two.
+
+    >>> [column[:3] for column in parse_ratings(["Rating 1", "Rating 2", "fluency"])]
+    [('Rating 1', 'overall', 'rater_1'), ('Rating 2', 'overall', 'rater_2'), ('fluency', 'fluency', None)]
+    """
+    options = [_parse_option(text, names) for text in texts]
+    implied = [_split_name(name) for _, aspect, columns, *_ in options if not aspect for name in columns]
+    stems = Counter(stem for stem, _ in implied)
+    n_general = len({stem for stem in stems if _is_general(stem)})
+
+    def choose_aspect(name: str) -> str:
+        stem, _ = _split_name(name)
+        if _is_general(stem):
+            return _OVERALL if n_general == 1 else stem
+        return stem if stems[stem] > 1 or _names_rater(name) else drop_form_prefix(name)
+
+    found = [
+        (text, RatingColumn(name, aspect or choose_aspect(name), _split_name(name)[1] or name, scale, mean_of))
+        for text, aspect, columns, scale, mean_of in options
+        for name in columns
+    ]
+    rules: dict[str, tuple[Scale | None, int | None]] = {}
+    for text, column in found:
+        if rules.setdefault(column.aspect, column[3:]) != column[3:]:
+            raise NoManifest(f"--rating {text}: {column.aspect!r} has another scale already: give an aspect only one")
+    raters = Counter((column.aspect, column.rater) for _, column in found)
+    n_columns = Counter(column.aspect for _, column in found)
+
+    def choose_rater(column: RatingColumn) -> str | None:
+        if n_columns[column.aspect] == 1 and not _names_rater(column.name):
+            return None
+        return column.rater if raters[column.aspect, column.rater] == 1 else column.name
+
+    return tuple(column._replace(rater=choose_rater(column)) for _, column in found)
+
+
+def _parse_option(text: str, names: Collection[str]) -> tuple[str, str, Sequence[str], Scale | None, int | None]:
+    """Return the text, its aspect, "" without one, its columns, their scale and the number of a mean's raters."""
+    rest, has_rule, rule = text.rpartition("=")
+    scale, mean_of = None, None
+    if text in names or not has_rule or not _LIKE_RULE.fullmatch(rule):
+        rest = text
+    elif (match := _RULE.fullmatch(rule)) and (scale := parse_scale(match[1])):
+        mean_of = int(match[2]) if match[2] else None
+    else:
+        raise NoManifest(
+            f"--rating {text}: {rule!r} is no scale: write COLUMN, COLUMN=0-100, COLUMN=yes-no or COLUMN=real, "
+            "with ', lowest is best' or ', mean of 3' after it if it is so"
+        )
+    aspect, _, columns = rest.rpartition("=")
+    if rest in names or columns in names:
+        return text, aspect if columns in names else "", [columns if columns in names else rest], scale, mean_of
+    return text, aspect, [name.strip() for name in columns.split(",")], scale, mean_of
+
+
+@lru_cache(maxsize=4096)
+def is_rating_name(column: str) -> bool:
+    """Return whether a column's name, such as score, "Rating (Anna)" or rater_1, shows that it may hold ratings."""
+    return _is_general(_split_name(column)[0])
+
+
+def _is_general(stem: str) -> bool:
+    return normalise_header(stem) in KNOWN_HEADERS["rating"]
+
+
+def _names_rater(column: str) -> bool:
+    return _RATER.fullmatch(drop_form_prefix(column)) is not None
+
+
+def _split_name(column: str) -> tuple[str, str | None]:
+    """Split the name of a column into what was rated and a rater; None without one."""
+    name = drop_form_prefix(column)
+    if match := _RATER.fullmatch(name):
+        return " ".join(filter(None, (match[1], match[3]))) or _OVERALL, f"rater_{match[2].lower()}"
+    if (match := _LETTERED.fullmatch(name)) and _is_general(match[1]):
+        return match[1], match[3] or f"rater_{match[2].lower()}"
+    if match := _NUMBERED.fullmatch(name):
+        stem = _OVERALL if match[1].lower() == "r" else match[1]
+        is_counted = len(stem) == 1 or normalise_header(stem) in _COUNTED.split()
+        return (name, None) if is_counted else (stem, f"rater_{match[2]}")
+    return name, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +312,7 @@ class Columns:
 
 
 # What a column can hold, except ratings.
-FIELDS = tuple(field for field in HEADER_WORDS if field != "rating")
+FIELDS = tuple(field for field in _HEADER_WORDS if field != "rating")
 _OF_PAIRS = ("question", "answer", "options", "qa_id")
 
 

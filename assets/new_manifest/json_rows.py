@@ -19,9 +19,8 @@ from assets.ingest import strict_json
 from assets.ingest.files import OpenFile
 from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.rejects import ManifestError, Reject
-from assets.new_manifest.columns import Columns, guess_columns
+from assets.new_manifest.columns import Columns, guess_columns, normalise_header
 from assets.new_manifest.folder import is_video_name
-from assets.new_manifest.header_words import normalise_header
 
 Row = dict[str, Any]
 _IsVideo = Callable[[str], bool]

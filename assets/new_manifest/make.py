@@ -22,7 +22,7 @@ from assets.ingest.rejects import ManifestError
 from assets.media.settings import MediaSettings
 from assets.new_manifest.caption_files import group_caption_files, read_captioned_videos
 from assets.new_manifest.clip_folders import CLIP_META, read_clip_folder
-from assets.new_manifest.columns import ColumnNames
+from assets.new_manifest.columns import ColumnNames, parse_ratings
 from assets.new_manifest.data_juicer import read_data_juicer
 from assets.new_manifest.extract import VIDEO_FOLDER, VideoExtractor, open_workspace
 from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest
@@ -38,7 +38,6 @@ from assets.new_manifest.folder import (
     is_video_name,
 )
 from assets.new_manifest.lance_source import read_lance_tables
-from assets.new_manifest.ratings import parse_ratings
 from assets.new_manifest.tables import TableReader
 from assets.new_manifest.tar_shards import TarShardReader
 from assets.new_manifest.tool_names import TOOL_NAMES, Tool

@@ -6,8 +6,8 @@ import shlex
 from typing import NamedTuple
 
 from assets.ingest.scales import DEFAULT_SCALE
+from assets.new_manifest.columns import parse_ratings
 from assets.new_manifest.findings import Findings
-from assets.new_manifest.ratings import parse_ratings
 from assets.words.text import join_names
 
 # On which people rate, the likeliest first.

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from assets.ingest import hygiene
+from assets.ingest import hygiene, strict_json
 from assets.ingest.hygiene import is_blank_text
 from assets.ingest.rejects import CODES
 from assets.ingest.rows import CaptionRow, MediaBytes
-from assets.new_manifest.columns import ColumnNames, Columns, guess_columns
-from assets.new_manifest.findings import Caption, Pair, Place, parse_id
+from assets.ingest.scales import YES_OR_NO
+from assets.new_manifest.columns import (
+    ColumnNames,
+    Columns,
+    RatingColumn,
+    guess_columns,
+    is_rating_name,
+    normalise_header,
+)
+from assets.new_manifest.findings import Caption, Pair, Place, Rating, parse_id
 from assets.new_manifest.json_rows import parse_list
-from assets.new_manifest.ratings import add_ratings, is_rating_name, list_numbers
 from assets.new_manifest.tool_fields import remove_marks
+from assets.words.text import format_count
 
 _OWN_FIELDS = frozenset(CaptionRow.model_fields)
 # Columns whose cells may hold a list.
@@ -29,6 +38,15 @@ _LETTER = re.compile(r"\(?([A-Ha-h])[).:]?")
 _LETTER_BEFORE = re.compile(r"\(?[A-Ha-h](?:\)|[.:]) *")
 # Columns with one option each, such as a0 or option_B.
 _OPTION_COLUMN = re.compile(r"(?:a|answer|choice|opt|option)[\W_]*([0-9]{1,2}|(?<=[\W_n])[A-H])", re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?[0-9]{1,300}(\.[0-9]*)?")
+_BETWEEN_RATERS = re.compile(r"\s*[,;|]\s*")
+_NO_WORD = " -–—?._/*#"
+# As `normalise_header` returns them.
+_NO_ANSWERS = """
+    na skip skipped null none nan dk idk dontknow donotknow unknown unsure notsure notapplicable notrated unrated
+    noanswer noresponse norating missing blank empty undefined canttell cannottell cantsay prefernottosay
+    keineangabe weißnicht
+"""
 
 
 def parse_row(
@@ -143,7 +161,7 @@ def parse_row_captions(
     references = list(_parse_texts(_find_cell(fields, columns["reference"]), reference, column_names, place))
     if not captions and not references:
         place.leave_out("a row whose caption has no text")
-    rated = add_ratings(captions, fields, columns.ratings, _find_cell(fields, columns["rater"]), place)
+    rated = _add_ratings(captions, fields, columns.ratings, _find_cell(fields, columns["rater"]), place)
     return _filter_accepted([*rated, *references], place)
 
 
@@ -255,7 +273,7 @@ def _collect_own_fields(fields: Mapping[str, Any], columns: Columns, place: Plac
         else:
             kept[name] = value
             if is_rating_name(name):
-                place.findings.add_possible_ratings(name, list_numbers(value), columns["rater"])
+                place.findings.add_possible_ratings(name, _list_numbers(value), columns["rater"])
     return kept
 
 
@@ -291,3 +309,112 @@ def _parse_id(fields: Mapping[str, Any], column: str | None, place: Place) -> st
 
 def _find_cell(fields: Mapping[str, Any], column: str | None) -> Any:
     return None if column is None else fields.get(column)
+
+
+def list_answers(value: Any) -> list[Any]:
+    """Return the answers in a cell of ratings, which has one, or a list of several raters', also as text. An answer is
+    None where the cell is empty or says that there is none, and else a number, or what the cell has.
+
+    >>> list_answers("5; 4.0; N/A"), list_answers("[5, 4]"), list_answers("Don't know"), list_answers("good, 5")
+    ([5, 4.0, None], [5, 4], [None], ['good, 5'])
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        parsed = strict_json.parse_json(text) if text.startswith("[") else None
+        parts = [part.strip("'\"") for part in _BETWEEN_RATERS.split(text.strip("[](){}"))]
+        if len(parts) == 1:
+            parts = parts[0].split()
+        are_answers = all(is_no_answer(part) or _NUMBER.fullmatch(part) or part.lower() in YES_OR_NO for part in parts)
+        value = parsed if isinstance(parsed, list) else parts if len(parts) > 1 and are_answers else [text]
+    return [_parse_answer(item) for item in (value if isinstance(value, list) else [value])]
+
+
+def _parse_answer(value: Any) -> Any:
+    if isinstance(value, list):
+        return list(map(_parse_answer, value))
+    if isinstance(value, str):
+        text = value.strip()
+        if is_no_answer(text):
+            return None
+        return (float if "." in text else int)(text) if _NUMBER.fullmatch(text) else value
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def is_no_answer(text: str) -> bool:
+    """Return whether a text is empty or says that there is no answer, such as N/A, skip and "don't know"."""
+    return not text.strip(_NO_WORD) or normalise_header(text) in _NO_ANSWERS.split()
+
+
+def _list_numbers(value: Any) -> list[float] | None:
+    """List the numbers in a cell of answers, empty without any; None for a cell that holds anything else. Yes and no,
+    also as true and false, give the ends of their scale, 0 and 1.
+    """
+    answers = [answer for answer in list_answers(value) if answer is not None]
+    if answers and all(
+        isinstance(answer, bool) or (isinstance(answer, str) and answer.lower() in YES_OR_NO) for answer in answers
+    ):
+        return [0, 1]
+    is_number = all(isinstance(answer, int | float) and not isinstance(answer, bool) for answer in answers)
+    return answers if is_number else None
+
+
+def _add_ratings(
+    captions: list[Caption],
+    fields: Mapping[str, Any],
+    columns: Sequence[RatingColumn],
+    rater: Any,
+    place: Place,
+) -> list[Caption]:
+    """Return the captions of a row with their ratings: those of its only candidate, or in a list one for every
+    candidate. Others are left out at the place of the row. rater: the cell that names who gave them, or has a
+    name for each answer in a list; None without one.
+    """
+    places = [n for n, caption in enumerate(captions) if caption.role == "candidate"]
+    for column in columns:
+        answers = list_answers(cell := fields.get(column.name))
+        if len(places) == 1:
+            by_place = {places[0]: answers}
+        elif len(answers) == len(places) and (len(places) or cell is not None):
+            by_place = {
+                n: answer if isinstance(answer, list) else [answer] for n, answer in zip(places, answers, strict=True)
+            }
+        elif all(answer is None for answer in answers):
+            by_place = dict.fromkeys(places[:1], answers)
+        else:
+            remedy = ": give a list with one rating for each candidate"
+            row = f"a row with {format_count(len(places), 'candidate')}{remedy if places else ''}"
+            place.leave_out(f"ratings in column {column.name!r} of {row}")
+            continue
+        for n, of_candidate in by_place.items():
+            before = captions[n].ratings
+            # An object in the row's cell may have ratings of its own.
+            n_before = sum(rating.aspect == column.aspect for rating in before)
+            raters = _list_raters(column, rater, len(of_candidate), n_before)
+            shown = f"{place.where}: {column.name}" + ("" if cell is None else f" {cell!r}")
+            ratings = _build_ratings(column, of_candidate, raters, place._replace(where=shown))
+            captions[n] = replace(captions[n], ratings=(*before, *ratings))
+    return captions
+
+
+def _list_raters(column: RatingColumn, cell: Any, n: int, n_before: int) -> list[str | int]:
+    """List who gave `n` answers of a cell: a rater's name, or else the place in the cell."""
+    names = cell if isinstance(cell, list) else _BETWEEN_RATERS.split(cell) if isinstance(cell, str) else []
+    of_row = list(map(parse_id, names)) if len(names) == n else [parse_id(cell)] * n
+    if column.mean_of and column.rater is None:
+        return [f"mean of {column.mean_of}"] * n
+    return [column.rater or name or place for place, name in enumerate(of_row, n_before + 1)]
+
+
+def _build_ratings(
+    column: RatingColumn, answers: Sequence[Any], raters: Sequence[str | int], place: Place
+) -> Iterator[Rating]:
+    scales = {column.aspect: column.scale} if column.scale else {}
+    for answer, rater in zip(answers, raters, strict=True):
+        if answer is None:
+            place.leave_out("a rating that is empty or no answer, such as N/A or skip")
+            continue
+        value = int(answer) if isinstance(answer, float) and answer.is_integer() else answer
+        rating = Rating(rater, column.aspect, value, column.mean_of)
+        if place.accept_row("rating", rating.build_row("c", str(rater)), scales):
+            place.findings.rating_scales |= {aspect: scale.name for aspect, scale in scales.items()}
+            yield rating

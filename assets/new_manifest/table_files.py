@@ -23,10 +23,10 @@ from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.lines import BLOCK_BYTES
 from assets.ingest.parquet_reader import read_arrow_cells, read_arrow_column_names, read_arrow_rows
 from assets.ingest.rejects import Reject
-from assets.new_manifest.columns import Columns, guess_columns
+from assets.new_manifest.columns import Columns, guess_columns, is_rating_name
 from assets.new_manifest.findings import Findings
 from assets.new_manifest.json_rows import read_json_rows, tidy_row
-from assets.new_manifest.ratings import is_no_answer, is_rating_name
+from assets.new_manifest.rows import is_no_answer
 
 # Rows of JSON Lines whose fields give the names of the columns.
 _LOOKED_AT = 100

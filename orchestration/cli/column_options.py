@@ -58,8 +58,7 @@ def parse_column_names(options: Sequence[str] | None, ratings: Sequence[str] | N
     `--rating NAME`. Raises UsageError, also for a column of raters without one of ratings, and NoManifest for a scale
     that is none.
     """
-    from assets.new_manifest.columns import FIELDS, ColumnNames
-    from assets.new_manifest.ratings import parse_ratings
+    from assets.new_manifest.columns import FIELDS, ColumnNames, parse_ratings
 
     given = [option for option in options or () if not option.startswith(f"{_RATING}=")]
     more = [option.partition("=")[2] for option in options or () if option not in given]

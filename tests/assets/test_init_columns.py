@@ -17,11 +17,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
-from assets.new_manifest.columns import ColumnNames
+from assets.new_manifest.columns import ColumnNames, parse_ratings
 from assets.new_manifest.findings import NoManifest
 from assets.new_manifest.make import NewManifest, create_manifest
 from assets.new_manifest.rating_offers import list_rating_offers
-from assets.new_manifest.ratings import parse_ratings
 from db import schema
 from lab.adapters.vatex_eval import convert
 from tests.assets.init_sources import Row, left_out, put, rows, texts

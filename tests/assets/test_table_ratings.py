@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
-from assets.new_manifest.columns import ColumnNames
+from assets.new_manifest.columns import ColumnNames, parse_ratings
 from assets.new_manifest.findings import NoManifest
 from assets.new_manifest.make import NewManifest, create_manifest
 from assets.new_manifest.rating_offers import list_rating_offers
-from assets.new_manifest.ratings import list_answers, parse_ratings
+from assets.new_manifest.rows import list_answers
 from tests.assets.init_sources import left_out, put, rows, texts
 
 NO_ANSWER = "a rating that is empty or no answer, such as N/A or skip"
