@@ -1,4 +1,4 @@
-"""What the columns of a table, or the fields of a JSON object, hold by their names, as people write them in headers."""
+"""The meanings of the columns of a table, or of the fields of a JSON object, by their names in many languages."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class TableFile:
                 aside.write("\n")
                 if not isinstance(row, Reject):
                     if self._numbers is not None:
-                        self._numbers.look_at(row)
+                        self._numbers.drop_texts(row)
                     yield row
         self.encoding = file.encoding
 
@@ -182,7 +182,7 @@ class _NumberColumns:
         self._plain, self._with_commas = set(names), set(names) - lists
         self._filled, self._has_comma, self._is_clear = set[str](), set[str](), set[str]()
 
-    def look_at(self, row: Row) -> None:
+    def drop_texts(self, row: Row) -> None:
         """Drop the columns that hold something else in this row."""
         for name in (self._plain | self._with_commas) & row.keys():
             cell = row[name]
