@@ -141,8 +141,12 @@ def _drop_weak(etag: str | None) -> str | None:
     return None if not etag or etag.startswith("W/") else etag
 
 
-async def _read_s3_range(system: Any, address: Address, begin: int, stop: int, seen: set[str | None]) -> bytes:
-    """Read bytes of an object; one more where the server sends more, since some ignore ranges."""
+async def _read_part(system: Any, address: Address, begin: int, stop: int, seen: set[str | None]) -> bytes:
+    """Read bytes of an object; one more where an S3 server sends more, since some ignore ranges."""
+    if address.scheme == "gs":
+        seen.add(None)  # the client gives the bytes only
+        found: bytes = await system._cat_file(_format_name(address), start=begin, end=stop)
+        return found
     answer = await system._call_s3(
         "get_object", Bucket=address.host, Key=address.path, Range=f"bytes={begin}-{stop - 1}"
     )
@@ -153,12 +157,6 @@ async def _read_s3_range(system: Any, address: Address, begin: int, stop: int, s
             block += part
     finally:
         body.close()
-    return block
-
-
-async def _read_google_range(system: Any, address: Address, begin: int, stop: int, seen: set[str | None]) -> bytes:
-    seen.add(None)  # the client gives the bytes only
-    block: bytes = await system._cat_file(_format_name(address), start=begin, end=stop)
     return block
 
 
@@ -173,10 +171,9 @@ async def _read_blocks(
             yield block
         return
     start, length = part or (0, size_bytes or 0)
-    read = _read_s3_range if address.scheme == "s3" else _read_google_range
     for begin in range(start, start + length, BLOCK_BYTES):
         stop = min(begin + BLOCK_BYTES, start + length)
-        block = await read(system, address, begin, stop, seen)
+        block = await _read_part(system, address, begin, stop, seen)
         if len(block) != stop - begin:
             raise MediaUnavailable("trouble", _OTHER_BYTES)
         yield block

@@ -8,14 +8,10 @@ import secrets
 import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import URL
 
 from db.server.urls import DatabaseUnavailable
-
-if TYPE_CHECKING:
-    pass
 
 HOST = "127.0.0.1"
 SUPERUSER = "postgres"
