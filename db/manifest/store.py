@@ -95,8 +95,8 @@ class IngestStore:
             )
 
     def load_video_files(self) -> Iterator[Any]:
-        """Yield a row with uri, status, size_bytes, mtime_ns, ctime_ns, inode and etag of every video of the dataset with
-        a file, in bounded memory. Needs a transaction.
+        """Yield a row with uri, status, size_bytes, mtime_ns, ctime_ns, inode and etag of every video of the dataset
+        that has a file, in bounded memory. Needs a transaction.
         """
         columns = b"uri, status, size_bytes, mtime_ns, ctime_ns, inode, etag"
         query = b"SELECT " + columns + b" FROM video WHERE dataset_id = %s AND uri IS NOT NULL"

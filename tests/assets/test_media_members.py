@@ -29,6 +29,7 @@ from assets.media.address import (
     parse_member_address,
 )
 from assets.media.errors import MediaUnavailable
+from assets.media.file_state import FileState
 from assets.media.files import hold_ingested_file, read_ingested_part
 from assets.media.members import read_range
 from assets.media.settings import MediaSettings
@@ -663,19 +664,23 @@ def test_a_server_that_begins_to_lie_gives_no_other_bytes(server: WebServer, pac
         content(video)
 
 
+@pytest.mark.parametrize("part", [Member(512, 100), None])
 @pytest.mark.parametrize("stated", ['"one"', '"two"', None])
 def test_bytes_of_another_object_than_was_asked_for_are_refused(
-    server: WebServer, packed: Path, stated: str | None
+    server: WebServer, packed: Path, stated: str | None, part: Member | None
 ) -> None:
-    server.pages["/s.tar"] = Page(packed.read_bytes(), headers={"ETag": stated} if stated else {}, ranges="honest")
-    settings, address = read_settings(MediaSettings), parse_address(f"{server.url}/s.tar")
+    content = packed.read_bytes()
+    server.pages["/s.tar"] = Page(content, headers={"ETag": stated} if stated else {}, ranges="honest")
+    whole, address = ObjectStore(read_settings(MediaSettings)), parse_address(f"{server.url}/s.tar")
     blocks: list[bytes] = []
+    asked = FileState(len(content), etag='"one"')
     if stated == '"one"':
-        read_range(address, Member(512, 100), settings, blocks.append, '"one"')
-        assert (b"".join(blocks), len(server.asked)) == (packed.read_bytes()[512:612], 1), "the answer has the etag"
+        whole.fetch(address, blocks.append, asked, part)
+        expected = content if part is None else content[512:612]
+        assert (b"".join(blocks), len(server.asked)) == (expected, 1), "the answer has the etag"
         return
     with pytest.raises(MediaUnavailable, match="changed"):
-        read_range(address, Member(512, 100), settings, blocks.append, '"one"')
+        whole.fetch(address, blocks.append, asked, part)
 
 
 def test_a_store_is_asked_once_for_a_tar_file_and_once_for_each_member(
