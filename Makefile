@@ -15,7 +15,7 @@ SCRATCH    := $(VENV)/scratch
 # thousands of modules again. So what make starts may write it. Compiling all packages would take minutes: setup compiles
 # those that commands import, and the first demo or test the rest.
 export PYTHONDONTWRITEBYTECODE :=
-IMPORTED   := import sentence_transformers, open_clip, av, pyarrow.parquet, matplotlib.figure, sqlglot, dagster_postgres; \
+IMPORTED   := import sentence_transformers, open_clip, av, pyarrow.parquet, sqlglot, dagster_postgres; \
               import orchestration.cli, orchestration.launch, orchestration.definitions, orchestration.doctor; \
               from transformers import AutoModelForSequenceClassification, BertForSequenceClassification, BertModel
 

@@ -26,7 +26,7 @@ WARM_UP = 8
 SECONDS_WANTED, KB_WANTED = 240, 220
 SENTENCES = ("A man opens a red door.", "He crosses the wet street.", "Then number {} lifts a box.", "A dog sleeps.")
 _EVENTS = """
-SELECT count(*), coalesce(sum(length(event)), 0), count(*) FILTER (WHERE event LIKE '%image/png%')
+SELECT count(*), coalesce(sum(length(event)), 0), count(*) FILTER (WHERE event LIKE '%image/svg%')
 FROM event_logs WHERE run_id = ANY(:run_ids)
 """
 _MADE = ("score", "past_score", "verdict_set", "entailment", "text_embedding", "frame_set", "qeva_question_set")

@@ -92,7 +92,6 @@ def _packages() -> tuple[bool, str]:
     names = [
         "av",
         "dagster_postgres",
-        "matplotlib",
         "open_clip",
         "pyarrow",
         "sentence_transformers",

@@ -9,10 +9,10 @@ from assets.datasets.lookup import require_dataset
 from assets.definitions.curation import Curation
 from assets.definitions.lineage import depend_on_all_partitions
 from assets.definitions.partitions import DATASETS
-from assets.definitions.png_plots import format_markdown_image, plot_intervals_png
 from assets.definitions.step_errors import explain_failure
 from assets.metrics.registry import SCORERS, build_score_asset_name
 from assets.promise.estimated_means import store_estimated_means
+from assets.reports.figures import Bar, format_markdown_image, plot_bars
 from assets.words.labels import load_metric_label, load_ratings_note
 from assets.words.tables import format_markdown_table
 from assets.words.text import format_number
@@ -112,15 +112,17 @@ def _format_aspect_table(aspect: str, rows: list[AgreementRow]) -> str:
     table = format_markdown_table(
         ["metric", "over", "Kendall tau-b", INTERVAL_HEADING, "samples", "stale, left out"], cells
     )
-    pooled = {
-        row.metric: (row.value, row.low, row.high)
+    bars = [
+        Bar(row.metric, row.value, row.low, row.high)
         for row in rows
         if row.over == "captions" and row.value is not None and row.low is not None and row.high is not None
-    }
-    if not pooled:
+    ]
+    if not bars:
         return table
-    plot = plot_intervals_png(pooled, aspect)
-    return f"{table}\n\n{format_markdown_image(plot, 'coefficients with their intervals')}"
+    shown = "coefficients with their intervals"
+    best_first = sorted(bars, key=lambda bar: -bar.value)
+    svg = plot_bars(best_first, f"Kendall’s τ-b with {aspect}", f"{aspect}: {shown}", None, None)
+    return f"{table}\n\n{format_markdown_image(svg, shown)}"
 
 
 def _format_decisions(rows: list[AgreementRow]) -> str:

@@ -13,11 +13,11 @@ from assets.datasets.lookup import require_dataset
 from assets.definitions.curation import Curation
 from assets.definitions.lineage import depend_on_all_partitions
 from assets.definitions.partitions import DATASETS
-from assets.definitions.png_plots import format_markdown_image, plot_histogram_png
 from assets.definitions.score_metadata import load_mean_metadata
 from assets.definitions.step_errors import explain_failure
 from assets.home.settings import read_settings
 from assets.metrics.registry import SCORERS, build_score_asset_name
+from assets.reports.figures import format_markdown_image, plot_histogram
 from assets.scores.sentences import KIND_NAMES, REASON_WIDTH
 from assets.thresholds.ratings import explain_rating_threshold, format_estimate, store_rating_thresholds
 from assets.thresholds.shares import KEPT_SHARES
@@ -144,9 +144,10 @@ def _format_distribution(
         for share, one in by_share
     ]
     lines = {f"{share:g}": one.at_least for share, one in by_share if one.at_least is not None}
-    title = f"{scores} in {dataset.name}"
-    plot = plot_histogram_png(distribution.low, distribution.high, distribution.counts, scores, title, lines)
-    picture = format_markdown_image(plot, f"distribution of {scores} with its thresholds")
+    svg = plot_histogram(
+        distribution.low, distribution.high, distribution.counts, scores, f"{scores} in {dataset.name}", lines
+    )
+    picture = format_markdown_image(svg, f"distribution of {scores} with its thresholds")
     return {
         f"thresholds of {scores}": dg.MetadataValue.md(
             format_markdown_table(["share", "asked for", "kept", "at least"], rows)

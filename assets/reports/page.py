@@ -14,7 +14,16 @@ from markupsafe import Markup
 from assets.agreement.raters import explain_checks
 from assets.reports.answers import LEVEL_LIGHTS
 from assets.reports.best_system import list_leaders, list_people_leaders
-from assets.reports.records import MetricSummary, ReferenceCount, Report, SystemTable
+from assets.reports.figures import GREY, LIGHT_COLOURS, Bar, plot_bars, plot_histogram
+from assets.reports.records import (
+    AspectAgreement,
+    MetricSpread,
+    MetricSummary,
+    ReferenceCount,
+    Report,
+    ShareThresholdRow,
+    SystemTable,
+)
 from assets.reports.stressed import list_unstressed
 from assets.reports.systems import MOST_SYSTEMS, choose_shown_means
 from assets.trial.sentences import MEASURE_NAMES, explain_trial
@@ -35,9 +44,9 @@ from metrics_core.intervals import ClusterMean
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render_page(report: Report, figures: Mapping[str, str]) -> str:
-    """Render a report as one HTML page that needs no network. figures: SVG elements by name, as `plot_figures` returns
-    them; they are put in as they are, and all text of the dataset is escaped. Reads the templates of this package.
+def render_page(report: Report) -> str:
+    """Render a report as one HTML page that needs no network. All text of the dataset is escaped. Reads the templates
+    of this package.
     """
     labels = {metric.name: metric.label for metric in report.metrics}
 
@@ -52,7 +61,8 @@ def render_page(report: Report, figures: Mapping[str, str]) -> str:
         .get_template("index.html")
         .render(
             report=report,
-            figures=figures,
+            plot_aspect=lambda aspect: _plot_aspect(aspect, labels),
+            plot_spread=lambda spread, cuts: _plot_spread(spread, cuts, labels),
             style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
             label=label,
             goodness=lambda aspect: format_goodness(aspect, report.data.turned_aspects),
@@ -98,6 +108,30 @@ def _list_sections(report: Report) -> dict[str, str]:
         "method": ("Method", True),
     }
     return {section: name for section, (name, has_content) in named.items() if has_content}
+
+
+def _plot_aspect(aspect: AspectAgreement, labels: Mapping[str, str]) -> str | None:
+    """Draw the coefficients of all metrics and simple scores for one aspect as an SVG element; None without any."""
+    rows = [
+        *(
+            (labels[name], found, LIGHT_COLOURS[LEVEL_LIGHTS[aspect.verdicts[name].level]])
+            for name, found in aspect.coefficients.items()
+        ),
+        *((found.name, found, GREY) for found in aspect.baselines),
+    ]
+    bars = [Bar(name, f.value, f.low, f.high, colour) for name, f, colour in rows if f.value is not None]
+    description = "; ".join(f"{bar.name} {format_number(bar.value)}" for bar in bars)
+    ceiling = aspect.ceiling
+    rater = Bar("", ceiling.value, ceiling.low, ceiling.high) if ceiling and ceiling.value is not None else None
+    simple = aspect.strongest.value if aspect.strongest else None
+    title = "Kendall’s τ-b with people, 95 % interval"
+    return plot_bars(bars, title, f"Kendall’s tau-b: {description}", simple, rater) if bars else None
+
+
+def _plot_spread(spread: MetricSpread, cuts: Sequence[ShareThresholdRow], labels: Mapping[str, str]) -> str:
+    """Draw the histogram of a metric's values with thresholds as an SVG element."""
+    label, marks = labels[spread.metric], {f"{100 * cut.share:g} %": cut.value for cut in cuts}
+    return plot_histogram(spread.low, spread.high, spread.counts, label, f"Distribution of {label}", marks)
 
 
 def _format_reference_counts(report: Report, metric: str) -> list[str]:

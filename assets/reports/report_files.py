@@ -11,7 +11,6 @@ from typing import Any
 
 from assets.reports.answer_records import ReportAnswers
 from assets.reports.page import render_page
-from assets.reports.page_figures import plot_figures
 from assets.reports.records import Report
 from assets.reports.sample_records import ShownSample
 from assets.selection.partial_file import open_partial_file, remove_abandoned
@@ -61,7 +60,7 @@ def write_report(report: Report, folder: Path) -> ReportFiles:
     their paths with the notices and answers. Replaces these two files only. Raises ReportError where they cannot be
     written.
     """
-    contents = {NUMBERS: format_report_json(report), PAGE: render_page(report, plot_figures(report))}
+    contents = {NUMBERS: format_report_json(report), PAGE: render_page(report)}
     try:
         for name, content in contents.items():
             with open_partial_file(folder / name) as file:

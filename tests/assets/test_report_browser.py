@@ -158,7 +158,7 @@ def test_pictures_and_figures_are_drawn(page: Page) -> None:
 
 
 def test_no_text_of_a_figure_is_cut_or_covers_another(page: Page) -> None:
-    assert page.evaluate("document.querySelectorAll('svg text').length") > 30
+    assert page.evaluate("document.querySelectorAll('svg text').length") > 20
     assert page.evaluate(CUT_TEXT) == []
     assert page.evaluate(TEXT_ON_TEXT) == []
 

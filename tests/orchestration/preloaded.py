@@ -7,7 +7,6 @@ import importlib
 import pkgutil
 
 import dagster_postgres
-import matplotlib.pyplot
 import pytest
 import sentence_transformers
 import sqlglot
@@ -19,7 +18,7 @@ import orchestration.launch
 import orchestration.runs
 import orchestration.settings
 
-__all__ = ["dagster_postgres", "matplotlib", "orchestration", "pytest", "sentence_transformers", "sqlglot"]
+__all__ = ["dagster_postgres", "orchestration", "pytest", "sentence_transformers", "sqlglot"]
 
 for module in pkgutil.walk_packages(assets.__path__, f"{assets.__name__}."):
     importlib.import_module(module.name)

