@@ -48,7 +48,7 @@ def build_answers(
     dataset: str,
     data: DataSummary,
     described: DatasetFacts | None,
-    plan: Plan,
+    plan: Plan | None,
     metrics: Sequence[MetricSummary],
     trust: TrustSummary,
     tables: Sequence[SystemTable],
@@ -56,21 +56,21 @@ def build_answers(
     trials: Sequence[Trial],
 ) -> ReportAnswers:
     """Build the first screen of a report from its other parts: two answers, the notable facts, and up to three next
-    steps. dataset: its name, for the commands. described: None where no facts are measured. tables, people: the
-    systems' means by metrics and by ratings, one table for each kind of samples. trials: the newest first; the first
-    with a curve says which share to select. Without metrics, the steps propose to
-    score, to look at facts, or to select by them.
+    steps. dataset: its name, for the commands. described: None where no facts are measured. plan: what metrics need;
+    None where something is scored. tables, people: the systems' means by metrics and by ratings, one table for each
+    kind of samples. trials: the newest first; the first with a curve says which share to select. With a plan, the steps
+    propose to score, to look at facts, or to select by them.
     """
     labels, quoted = {metric.name: metric.label for metric in metrics}, shlex.quote(dataset)
     notable = tuple(fact.sentence for fact in described.notable) if described else ()
     size = _choose_size(trials)
     steps = (
         _list_steps(quoted, data, metrics, trust, labels, size)
-        if metrics
+        if plan is None
         else _list_first_steps(quoted, described, plan)
     )
     return ReportAnswers(
-        _answer_trust(metrics, plan, trust, labels),
+        _answer_trust(plan, trust, labels),
         answer_best_system(trust, tables, people, labels),
         notable,
         tuple(islice(steps, MOST_NEXT_STEPS)),
@@ -85,14 +85,12 @@ def _list_trusted_metrics(aspect: AspectAgreement) -> list[str]:
     return sorted(good, key=lambda name: -(aspect.coefficients[name].value or 0.0))
 
 
-def _answer_trust(
-    metrics: Sequence[MetricSummary], plan: Plan, trust: TrustSummary, labels: Mapping[str, str]
-) -> ReportAnswer:
+def _answer_trust(plan: Plan | None, trust: TrustSummary, labels: Mapping[str, str]) -> ReportAnswer:
     """Build the answer to "which metric to trust?": the best metric for every aspect, or why none can be named yet."""
     nobody = "There are no ratings and no labels, so how well a metric agrees with people is unknown."
     if trust.side_by_side:
         nobody = "People compared captions side by side (see below), but rated and labelled none."
-    if not metrics:
+    if plan is not None:
         unrated = () if trust.aspects else (nobody,)
         return ReportAnswer(
             "open", "Nothing is scored", ("No sample has a score yet.", *_explain_needs(plan), *unrated)

@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from assets.reports.records import MetricSpread, MetricSummary
 from db.scores.score_arrays import ScoreArrays
-from metrics_core.arrays import FloatArray
 from metrics_core.selection.distribution import compute_distribution
 
-SAMPLE_KIND = "caption"
-MOST_DRAWN = 20_000
 N_BINS = 40
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnCaptions:
-    """Up to 20,000 captions of a dataset, drawn at random. sample_ids: in the order of the draw. values: by metric,
-    arrays (n,) in this order, NaN where a caption has no value.
-    """
-
-    sample_ids: Sequence[int]
-    values: Mapping[str, FloatArray]
-
-
-def draw_captions(captions: ScoreArrays | None, metrics: Sequence[MetricSummary]) -> DrawnCaptions:
-    """Draw up to 20,000 captions of a dataset, the same every time, with the values of every metric for them, NaN where
-    it has none. Metrics without any value for captions are left out. captions: None for a dataset without captions.
-    """
-    if captions is None:
-        return DrawnCaptions([], {})
-    drawn = np.argsort(captions.chances, kind="stable")[:MOST_DRAWN]
-    values = {metric.name: captions.values[metric.name][drawn] for metric in metrics if metric.has_values(SAMPLE_KIND)}
-    return DrawnCaptions(captions.sample_ids[drawn].tolist(), values)
 
 
 def compute_metric_spreads(

@@ -75,7 +75,7 @@ def plot_bars(bars: Sequence[Bar], xlabel: str, description: str, simple: float 
     ends = [end for bar in (*bars, *([rater] if rater else [])) for end in (bar.value, bar.low, bar.high)]
     known = [end for end in (*ends, simple) if end is not None]
     names = [_shorten(bar.name) for bar in bars]
-    axis = _make_axis(min(known), max(known), 10 + LETTER * max(map(len, names)))
+    axis = _make_axis(min(known), max(known), 20 + LETTER * max(map(len, names)))
     top, lines = 26.0, []
     bottom = top + ROW * len(bars)
     if rater and rater.low is not None and rater.high is not None:

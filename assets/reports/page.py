@@ -20,12 +20,12 @@ from assets.reports.records import (
     MetricSpread,
     MetricSummary,
     ReferenceCount,
-    Report,
-    ShareThresholdRow,
     SystemTable,
 )
+from assets.reports.sections import Report
 from assets.reports.stressed import list_unstressed
 from assets.reports.systems import MOST_SYSTEMS, choose_shown_means
+from assets.reports.thresholds import Row
 from assets.trial.sentences import MEASURE_NAMES, explain_trial
 from assets.words.labels import format_goodness
 from assets.words.text import (
@@ -42,6 +42,14 @@ from metrics_core.agreement.row import ONE_RATER
 from metrics_core.intervals import ClusterMean
 
 TEMPLATES = Path(__file__).parent / "templates"
+
+_GROUP_TITLES = {
+    "facts": "Extremes of facts",
+    "best": "Best",
+    "worst": "Worst",
+    "metrics": "Metric against metric",
+    "people": "Metric against people",
+}
 
 
 def render_page(report: Report) -> str:
@@ -88,6 +96,7 @@ def render_page(report: Report) -> str:
             same_n=find_common_n,
             statistic=lambda name: "Kendall’s τ-b" if name == KENDALL else name.replace("_", " "),
             most_systems=MOST_SYSTEMS,
+            group_titles=_GROUP_TITLES,
         )
     )
 
@@ -101,7 +110,7 @@ def _list_sections(report: Report) -> dict[str, str]:
         "facts": ("Facts", report.described),
         "trust": ("Trust", report.trust.aspects or report.trust.side_by_side or report.stresses or report.judges),
         "systems": ("Systems", report.systems or report.people),
-        "samples": ("Samples", any(group.samples for group in report.groups)),
+        "samples": ("Samples", any(report.groups.values())),
         "scores": ("Scores", report.spreads),
         "trials": ("Training", report.trials),
         "data": ("Data", True),
@@ -128,9 +137,9 @@ def _plot_aspect(aspect: AspectAgreement, labels: Mapping[str, str]) -> str | No
     return plot_bars(bars, title, f"Kendall’s tau-b: {description}", simple, rater) if bars else None
 
 
-def _plot_spread(spread: MetricSpread, cuts: Sequence[ShareThresholdRow], labels: Mapping[str, str]) -> str:
+def _plot_spread(spread: MetricSpread, cuts: Sequence[Row], labels: Mapping[str, str]) -> str:
     """Draw the histogram of a metric's values with thresholds as an SVG element."""
-    label, marks = labels[spread.metric], {f"{100 * cut.share:g} %": cut.value for cut in cuts}
+    label, marks = labels[spread.metric], {f"{100 * cut['share']:g} %": cut["value"] for cut in cuts}
     return plot_histogram(spread.low, spread.high, spread.counts, label, f"Distribution of {label}", marks)
 
 

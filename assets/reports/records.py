@@ -6,21 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
 
 from assets.agreement.progress import RaterConsistency
-from assets.metrics.judge.repeated import JudgeSteadiness
-from assets.promise.estimated_means import EstimatedMean
-from assets.reports.answer_records import ReportAnswers
-from assets.reports.sample_records import SampleGroup, ShownSample
 from db.reports.facts import Extreme, FactSubject, FactSummary
 from db.reports.judgements import LABELS_ASPECT, CheckCount
 from db.reports.summary import Origins, OwnNumber, Spread
 from db.scores.imported_scores import IMPORTED_VERSION
 from db.scores.quality import StatusCount
 from db.scores.stress import Stress
-from db.selection.trials import Trial
 from metrics_core.agreement import AgreementRow
 from metrics_core.agreement.baseline_comparison import Coefficient
 from metrics_core.agreement.conclusions import Conclusion, OrderConclusion
@@ -287,38 +280,3 @@ class MetricSpread:
     low: float
     high: float
     counts: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Report:
-    """All that a report's page shows, read from one state of the database. notices: sentences to read before the first
-    number. described: the dataset's facts; None if none are measured. systems, people: the systems' means by metrics
-    and by ratings. stresses: of the metrics whose active scorer was stressed. judges: of the metrics whose judge was
-    asked several times about a text. cuts, rating_cuts, label_cuts: thresholds by shares, ratings and labels. groups:
-    the samples that are shown. agreement, estimated_means: rows of tables `agreement` and `estimated_mean`. trials: the
-    newest training trial of every selection.
-
-    The judged samples may have been loaded before that state.
-    """
-
-    dataset: str
-    made_at: datetime
-    version: str
-    notices: tuple[str, ...]
-    answers: ReportAnswers
-    metrics: tuple[MetricSummary, ...]
-    data: DataSummary
-    described: DatasetFacts | None
-    systems: tuple[SystemTable, ...]
-    people: tuple[SystemTable, ...]
-    trust: TrustSummary
-    stresses: tuple[MetricStress, ...]
-    judges: tuple[JudgeSteadiness, ...]
-    spreads: tuple[MetricSpread, ...]
-    cuts: tuple[dict[str, Any], ...]
-    rating_cuts: tuple[dict[str, Any], ...]
-    label_cuts: tuple[dict[str, Any], ...]
-    groups: tuple[SampleGroup[ShownSample], ...]
-    agreement: tuple[AgreementRow, ...] = field(default=())
-    estimated_means: tuple[EstimatedMean, ...] = field(default=())
-    trials: tuple[Trial, ...] = field(default=())

@@ -27,7 +27,7 @@ from orchestration.cli.tried_manifest import find_or_make_manifest, name_manifes
 if TYPE_CHECKING:
     from assets.planning.holdings import Holdings
     from assets.planning.plan import Plan
-    from assets.reports.report_files import ReportFiles
+    from assets.reports.report import ReportFiles
     from orchestration.installation import Installation
 
 # The captions that the printed table has; view sample_scores has all.

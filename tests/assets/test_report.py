@@ -16,9 +16,8 @@ from scipy import stats
 from sqlalchemy.engine import Engine
 
 from assets.agreement.judged import load_judged_snapshot
-from assets.reports import report_files
-from assets.reports.report import write_stored_report
-from assets.reports.report_files import ReportError
+from assets.reports import report
+from assets.reports.report import ReportError, write_stored_report
 from assets.scores.base import Explanation
 from db import schema
 from db.manifest.datasets import Dataset
@@ -480,7 +479,7 @@ def test_a_page_that_fails_leaves_the_one_before(
     def fail(*_: object) -> str:
         raise RuntimeError("no page")
 
-    monkeypatch.setattr(report_files, "render_page", fail)
+    monkeypatch.setattr(report, "render_page", fail)
     with pytest.raises(RuntimeError, match="no page"):
         report_on(engine, dataset, tmp_path)
     assert before.path.read_text(encoding="utf-8") == before.html
