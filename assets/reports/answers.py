@@ -57,9 +57,9 @@ def build_answers(
 ) -> ReportAnswers:
     """Build the first screen of a report from its other parts: two answers, the notable facts, and up to three next
     steps. dataset: its name, for the commands. described: None where no facts are measured. plan: what metrics need;
-    None where something is scored. tables, people: the systems' means by metrics and by ratings, one table for each
-    kind of samples. trials: the newest first; the first with a curve says which share to select. With a plan, the steps
-    propose to score, to look at facts, or to select by them.
+    None where something is scored. tables, people: the systems' means by metrics and by ratings, a table for
+    every kind of samples. trials: the newest first; the first with a curve says which share to select. With a plan, the
+    steps propose to score, to look at facts, or to select by them.
     """
     labels, quoted = {metric.name: metric.label for metric in metrics}, shlex.quote(dataset)
     notable = tuple(fact.sentence for fact in described.notable) if described else ()

@@ -176,17 +176,18 @@ def _format_tick(tick: float) -> str:
     return (f"{tick:,.0f}" if 1000 <= abs(tick) < 1e9 else f"{tick + 0:g}").replace("-", "−")
 
 
-def _list_ticks(low: float, high: float, most: int) -> list[float]:
-    """Return round numbers between low and high at equal distances, at most so many.
+def _list_ticks(low: float, high: float, n: int) -> list[float]:
+    """Return round numbers between low and high at equal distances, at most n + 1.
 
     >>> _list_ticks(-0.12, 0.71, 5), _list_ticks(0, 7, 4)
-    ([0.0, 0.2, 0.4, 0.6], [0, 2, 4, 6])
+    ([0.0, 0.2, 0.4, 0.6], [0.0, 2.0, 4.0, 6.0])
     """
-    width = (high - low) / most
-    if not isfinite(width) or width < 1e-300:
+    width = (high - low) / n
+    # Between numbers that are nearly equal there are no others.
+    if not isfinite(width) or width < max(1e-300, 1e-9 * abs(low), 1e-9 * abs(high)):
         return [low, high]
     power = 10.0 ** floor(log10(width))
-    step = next(times * power for times in (1, 2, 5, 10, 20) if (high - low) / (times * power) <= most - 1)
+    step = next(times * power for times in (1, 2, 5, 10) if width <= times * power)
     # A tick of a step such as 0.1 is no sum of such steps, which would not be round.
     digits = max(0, -floor(log10(step)) + 1)
     return [round(number * step, digits) for number in range(ceil(low / step), floor(high / step) + 1)]

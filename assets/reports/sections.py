@@ -1,4 +1,4 @@
-"""The sections of a report: the rows of each, and what several of them are computed from, loaded once."""
+"""The sections of a report: their rows, and the data that several of them are computed from, loaded once."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ class Report:
 
     @cached_property
     def _plan(self) -> Plan | None:
-        """What each metric needs; None where something is scored."""
+        """The plan with the needs of every metric; None where something is scored."""
         if self.metrics:
             return None
         scorers = {name: scorer for name, scorer in self._scorers.items() if name not in SIMPLE_SCORES}
