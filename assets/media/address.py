@@ -182,18 +182,6 @@ def has_address_user(address: str) -> bool:
     return _USER.search(address) is not None
 
 
-def strip_address(address: str) -> str:
-    """Return an address without user, password, query and fragment. A text that is no address comes back unchanged.
-
-    >>> strip_address("https://ann:secret@clips.example/a.mp4?sig=1")
-    'https://clips.example/a.mp4'
-    """
-    plain = re.split("[?#]", address, maxsplit=1)[0]
-    if not is_address(plain):
-        return address
-    return re.sub(r"://[^#]*@", "://", plain) if has_address_user(plain) else plain
-
-
 def hide_credentials(text: str) -> str:
     """Return any text with `***` in place of the user and password of its addresses, and of the values of these query
     parameters, in small or capital letters: token, key, sig, signature, credential, policy, awsaccesskeyid,

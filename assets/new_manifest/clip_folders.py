@@ -17,7 +17,7 @@ from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.paths import resolve_inside
 from assets.ingest.rejects import Reject
-from assets.media.address import is_address, strip_address
+from assets.media.address import has_address_user, is_address
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest
 from assets.new_manifest.folder import FileKind, SourceFolder
 from assets.new_manifest.tool_fields import collect_tool_fields
@@ -165,10 +165,18 @@ def _list_measured(meta: Mapping[str, Any]) -> dict[str, Any]:
     elif (times := _find_times(meta, None)) is not None:
         measured |= {"span_start_s": times[0], "span_end_s": times[1]}
     if isinstance(source, str):
-        measured["source_video"] = strip_address(source)
+        measured["source_video"] = _strip_address(source)
         if source.startswith(("https://", "http://")):
             measured["source_url"] = measured["source_video"]
     return measured
+
+
+def _strip_address(address: str) -> str:
+    """Return an address without user, password, query and fragment. Another text comes back unchanged."""
+    plain = re.split("[?#]", address, maxsplit=1)[0]
+    if not is_address(plain):
+        return address
+    return re.sub(r"://[^#]*@", "://", plain) if has_address_user(plain) else plain
 
 
 def _find_clip(

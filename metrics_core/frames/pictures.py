@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metrics_core.frames.fit import MAX_PIXELS, PictureFit, PictureRefused
-from metrics_core.frames.records import DecodedFrames, FrameReadError
+from metrics_core.frames.records import FrameReadError
 
 # The most memory for the sampled frames of one video as they leave the decoder: 7,133 frames of 224 x 224 pixels, or
 # 172 of 1920 x 1080.
@@ -93,14 +93,3 @@ def _check_memory(path: Path, n: int, bytes_per_picture: int) -> None:
             f"over the limit of {MAX_FRAMES_BYTES >> 20:,} MiB for one video: "
             "lower the cap on its frames or sample them farther apart",
         )
-
-
-def check_frames(path: Path, frames: DecodedFrames) -> None:
-    """Raise `FrameReadError` if a reader returned no frame, or arrays of other types or shapes than `DecodedFrames`
-    asks.
-    """
-    n = len(frames.indices)
-    actual = [f"{array.dtype} {array.shape}" for array in (frames.indices, frames.times_s, frames.pixels)]
-    promised = [f"int64 {(n,)}", f"float64 {(n,)}", f"uint8 {(n, *frames.pixels.shape[1:3], 3)}"]
-    if actual != promised or not frames.pixels.size:
-        raise FrameReadError(path, f"the reader returned indices, times and pixels of {', '.join(actual)}")

@@ -17,7 +17,6 @@ from metrics_core.facts.measure import measure_and_read, measure_video
 from metrics_core.facts.pictures import VideoMeasurement
 from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.messages import receive_message, send_message
-from metrics_core.frames.pictures import check_frames
 from metrics_core.frames.probe import collect_probe_fields
 from metrics_core.frames.readers import make_reader
 from metrics_core.frames.records import DecodedFrames, FrameReadError, NotAVideo
@@ -78,8 +77,19 @@ def _read_frames(path: Path, request: dict[str, Any]) -> tuple[dict[str, Any], D
         measured, frames = measure_and_read(path, *sampling, with_models=request["with_models"])
         return _build_answer(measured), frames
     frames = make_reader(request["reader"]).read(path, *sampling)
-    check_frames(path, frames)
+    _check_frames(path, frames)
     return {}, frames
+
+
+def _check_frames(path: Path, frames: DecodedFrames) -> None:
+    """Raise `FrameReadError` if a reader returned no frame, or arrays of other types or shapes than `DecodedFrames`
+    asks.
+    """
+    n = len(frames.indices)
+    actual = [f"{array.dtype} {array.shape}" for array in (frames.indices, frames.times_s, frames.pixels)]
+    promised = [f"int64 {(n,)}", f"float64 {(n,)}", f"uint8 {(n, *frames.pixels.shape[1:3], 3)}"]
+    if actual != promised or not frames.pixels.size:
+        raise FrameReadError(path, f"the reader returned indices, times and pixels of {', '.join(actual)}")
 
 
 if __name__ == "__main__":
