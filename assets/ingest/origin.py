@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from assets.ingest.declarations import read_declaration
 from assets.ingest.files import find_manifest_file
 from assets.ingest.hygiene import format_value
 from assets.ingest.rejects import ManifestError
-from assets.ingest.rows import ORIGIN_FIELDS, CheckedRow, Origin, VideoRow
+from assets.ingest.rows import ORIGIN_FIELDS, Origin
 from db.spelling import suggest_name
 
 ORIGIN_FILE = "origin.json"
@@ -42,12 +41,6 @@ def read_origin(folder: Path) -> dict[str, Any]:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise _build_error(f"{first['loc'][0]} is {format_value(first['input'])}: {first['msg']}") from None
-
-
-def fill_origins(rows: Iterator[CheckedRow], origin: Mapping[str, Any]) -> Iterator[CheckedRow]:
-    """Yield checked rows as they are, except that videos get those fields of `origin` that they do not have."""
-    for raw, row in rows:
-        yield raw, row.fill_origin(origin) if origin and isinstance(row, VideoRow) else row
 
 
 def _build_error(fault: str) -> ManifestError:

@@ -25,16 +25,22 @@ _Rows = Iterator[tuple[int, dict[str, Any] | Reject, str]]
 _Reader = Callable[[OpenFile, str, Mapping[str, type]], _Rows]
 
 
-def read_table(path: Path, kind: str, columns: Columns = NO_COLUMNS) -> Iterator[RawRow]:
+def read_table(path: Path, kind: str | None, columns: Columns = NO_COLUMNS) -> Iterator[RawRow]:
     """Yield a RawRow for every row of a table's file, with a Reject for one that cannot be read. The suffix of the path
     names the format, and `kind` is that of the rows. columns: by field, the name of its column. Raises
     ManifestError if the file cannot be read, or changes before the last row is read.
+
+    A file without a kind has mixed rows: it is JSON Lines whose field `kind` names the row's table, or, with the suffix
+    `.json`, an export of Label Studio, whose annotations are ratings.
     """
-    if path.suffix not in SUFFIXES:
-        raise ManifestError(f"{path.name}: unknown format: use {', '.join(SUFFIXES)}")
-    if path.suffix == JSON_LINES:
+    if kind is None and path.suffix == LABEL_STUDIO:
+        yield from read_rating_rows(path)
+        return
+    if kind is None or path.suffix == JSON_LINES:
         yield from read_json_rows(path, kind, columns)
         return
+    if path.suffix not in SUFFIXES:
+        raise ManifestError(f"{path.name}: unknown format: use {', '.join(SUFFIXES)}")
     with open_file(path) if path.suffix == ".parquet" else open_text_file(path) as file:
         types = name_types(MANIFEST_TABLES[kind].field_types, columns)
         for line, row, raw in _READERS[path.suffix](file, path.name, types):
@@ -52,14 +58,6 @@ def count_table_rows(file: ByteReader, path: Path, kind: str) -> int:
     if path.suffix == JSON_LINES:
         return sum(1 for _ in read_nonblank_lines(file))
     return sum(1 for _ in read_csv_rows(file, path.name, MANIFEST_TABLES[kind].field_types))
-
-
-def read_mixed_rows(path: Path, columns: Columns = NO_COLUMNS) -> Iterator[RawRow]:
-    """Yield a RawRow for every row of a file of mixed rows, which is JSON Lines whose field `kind` names the row's
-    table. A file `.json` is an export of Label Studio, whose annotations are ratings. columns: by field, the name of
-    its column. Raises ManifestError if the file cannot be read, or changes before the last row is read.
-    """
-    return read_rating_rows(path) if path.suffix == LABEL_STUDIO else read_json_rows(path, None, columns)
 
 
 def _read_parquet_rows(file: OpenFile, name: str, field_types: Mapping[str, type]) -> _Rows:

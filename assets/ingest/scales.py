@@ -122,12 +122,3 @@ def _build_error(fault: str) -> ManifestError:
         f'{SCALES_FILE}: {fault}: give a JSON object such as {{"overall": "1-7", "errors": "0-20{_LOWEST}"}}; a scale '
         "has two whole numbers, or is yes-no or real"
     )
-
-
-def choose_scale(scales: Mapping[str, Scale], fields: Mapping[str, Any]) -> Scale | None:
-    """Return the scale that the fields of a rating are checked by; None if neither its aspect has a declared scale nor
-    `mean_of` says that it is a mean: then it is a whole number from 1 to 5.
-    """
-    aspect = fields.get("aspect")
-    declared = scales.get(aspect) if isinstance(aspect, str) else None
-    return declared or (DEFAULT_SCALE if fields.get("mean_of") is not None else None)

@@ -13,7 +13,7 @@ from assets.ingest.hygiene import format_value
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rejects import Code, Reject
 from assets.ingest.rows import DIMENSIONS, KeypointRow, RawRow, ScaledRatingRow, ValidRow
-from assets.ingest.scales import NO_SCALES, Scale, choose_scale
+from assets.ingest.scales import DEFAULT_SCALE, NO_SCALES, Scale
 
 # The code of every type of pydantic error; a type that is not listed has the code "wrong_type".
 _CODES: dict[str, Code] = {
@@ -51,7 +51,7 @@ def validate_row(
         required = table.required_fields
         payload = {name: value for name, value in payload.items() if value is not None or name in required}
     try:
-        if row.kind == "rating" and (scale := choose_scale(scales, payload)) is not None:
+        if row.kind == "rating" and (scale := _choose_scale(scales, payload)) is not None:
             return _validate_rating(payload, scale)
         valid_row = table.row_model.model_validate(payload)
     except ValidationError as error:
@@ -60,6 +60,15 @@ def validate_row(
         reason = f"field 'dimension' is {format_value(valid_row.dimension)}: use one of {', '.join(dimensions)}"
         return Reject("unknown_dimension", reason)
     return valid_row
+
+
+def _choose_scale(scales: Mapping[str, Scale], fields: Mapping[str, Any]) -> Scale | None:
+    """Return the scale that the fields of a rating are checked by; None if neither its aspect has a declared scale nor
+    `mean_of` says that it is a mean: then it is a whole number from 1 to 5.
+    """
+    aspect = fields.get("aspect")
+    declared = scales.get(aspect) if isinstance(aspect, str) else None
+    return declared or (DEFAULT_SCALE if fields.get("mean_of") is not None else None)
 
 
 def _validate_rating(fields: Mapping[str, Any], scale: Scale) -> ValidRow | Reject:

@@ -10,7 +10,7 @@ from typing import Any
 from assets.ingest.manifest_tables import MANIFEST_TABLES, ManifestTable
 from assets.ingest.reject_writer import RejectWriter
 from assets.ingest.rejects import Reject
-from assets.ingest.report import IngestCounts
+from assets.ingest.report import IngestReport
 from assets.ingest.resolve import RESOLVERS, DatabaseRow
 from assets.ingest.rows import CheckedRow, RawRow, ValidRow
 from db.manifest.store import IngestStore
@@ -29,13 +29,13 @@ _Refused = tuple[RawRow, Reject]
 
 @dataclass(frozen=True, slots=True)
 class RowWriter:
-    """A writer of checked rows to the database, file by file, which counts them in `counts`. `folder` is that of the
+    """A writer of checked rows to the database, file by file, which counts them in `report`. `folder` is that of the
     manifest. `progress` is called after every batch with the file's name and its number of rows so far.
     """
 
     store: IngestStore
     folder: Path
-    counts: IngestCounts
+    report: IngestReport
     progress: Progress | None = None
 
     def write_rows(self, rows: Iterable[CheckedRow]) -> None:
@@ -71,7 +71,7 @@ class RowWriter:
             table = MANIFEST_TABLES[kind]
             for rows_by_key in self._split_rounds(table, accepted, refused):
                 self._write_round(table, rows_by_key, refused)
-        self.counts.rejected += len(refused)
+        self.report.rejected += len(refused)
         reject_writer.write_rows(refused)
 
     def _split_rounds(
@@ -101,7 +101,7 @@ class RowWriter:
         self, table: ManifestTable, raw: RawRow, row: ValidRow, first_sha256: bytes, refused: list[_Refused]
     ) -> None:
         if row.content_sha256 == first_sha256:
-            self.counts.unchanged[table.name] += 1
+            self.report.unchanged[table.name] += 1
             return
         row_id = " / ".join(table.list_id_values(row))
         reason = (
@@ -120,8 +120,8 @@ class RowWriter:
                 refused.append((raw, database_row))
         for database_table, columns_by_key in by_database_table.items():
             written, reasons = self.store.store_rows(database_table, list(columns_by_key.values()))
-            self.counts.accepted[table.name] += written.inserted + written.updated
-            self.counts.unchanged[table.name] += written.unchanged
+            self.report.accepted[table.name] += written.inserted + written.updated
+            self.report.unchanged[table.name] += written.unchanged
             stored: dict[str, bytes] = {}
             for position, (key, columns) in enumerate(columns_by_key.items()):
                 if position in reasons:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from assets.ingest import hygiene
 from assets.ingest.lines import Line, read_lines
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.readers import read_mixed_rows
+from assets.ingest.readers import read_table
 from tests.assets.manifests import of_kind
 from tests.attack.manifest_rows import rows_of, write_lines
 
@@ -29,7 +29,7 @@ def spoilt(tmp_path: Path) -> Path:
 
 
 def test_a_read_content_the_bytes_of_a_line_misses_no_fault_of_its_texts(spoilt: Path) -> None:
-    rows = [row for row in read_mixed_rows(spoilt) if row.fields is not None]
+    rows = [row for row in read_table(spoilt, None) if row.fields is not None]
     assert {row.texts_are_safe for row in rows} == {True, False}
     for row in rows:
         assert row.fields is not None

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Engine
 from assets.ingest.dimensions import read_dimensions
 from assets.ingest.files import OpenFile, check_regular_file
 from assets.ingest.manifest import list_table_files
-from assets.ingest.readers import read_mixed_rows, read_table
+from assets.ingest.readers import read_table
 from assets.ingest.rejects import ManifestError
 from assets.ingest.rows import RawRow
 from assets.ingest.run import ingest_folder
@@ -141,7 +141,7 @@ def of_json_lines(path: Path) -> tuple[Iterator[RawRow], bytes]:
 def of_mixed_rows(path: Path) -> tuple[Iterator[RawRow], bytes]:
     line = JSON_ROW.replace(b"{", b'{"kind": "rating", ')
     path.write_bytes(line * 3)
-    return read_mixed_rows(path), line
+    return read_table(path, None), line
 
 
 def of_csv(path: Path) -> tuple[Iterator[RawRow], bytes]:

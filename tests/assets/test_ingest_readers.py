@@ -19,7 +19,7 @@ from assets.ingest.dimensions import read_dimensions
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.manifest import list_table_files
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.readers import read_mixed_rows, read_table
+from assets.ingest.readers import read_table
 from assets.ingest.rejects import CODES, ManifestError, Reject
 from assets.ingest.rows import DIMENSIONS, RawRow, ValidRow
 from assets.ingest.table_content import read_table_content
@@ -246,7 +246,7 @@ def test_counting_names_a_table_that_cannot_be_opened(tmp_path: Path, name: str)
 def test_mixed_rows_carry_their_kind_and_lose_the_field(tmp_path: Path) -> None:
     lines = [{"kind": "rating", **RATING}, {"kind": "moods"}, {"video_id": "v"}, {"kind": ["rating"]}, [1]]
     path = written(tmp_path, "mixed.jsonl", "\n".join(map(json.dumps, lines)).encode())
-    rows = list(read_mixed_rows(path))
+    rows = list(read_table(path, None))
     assert [row.kind for row in rows] == ["rating"] + ["unknown"] * 4
     assert rows[0].fields == RATING
     unknown = [(line, "unknown_kind") for line in (2, 3, 4)]
@@ -278,7 +278,7 @@ def test_no_bytes_make_the_reader_of_mixed_files_raise(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
     path = written(tmp_path_factory.getbasetemp(), "hostile.jsonl", content)
-    rows = list(read_mixed_rows(path))
+    rows = list(read_table(path, None))
     lines = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     assert [row.line for row in rows] == [number for number, line in enumerate(lines, 1) if line.strip()]
     for row in rows:

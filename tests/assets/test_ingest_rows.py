@@ -16,7 +16,7 @@ from assets.ingest import hygiene
 from assets.ingest.manifest import list_table_files
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.paths import PathRejected, resolve_inside
-from assets.ingest.readers import read_mixed_rows, read_table
+from assets.ingest.readers import read_table
 from assets.ingest.rejects import CODES, Reject
 from assets.ingest.rows import (
     DIMENSIONS,
@@ -473,7 +473,7 @@ def test_the_malformed_rows_of_the_pack_get_the_expected_codes(shared_data: Path
     folder = shared_data / "clips"
     expected = json.loads((folder / "bad_rows_expected.json").read_text(encoding="utf-8"))["lines"]
     codes: dict[int, str] = {}
-    for raw in read_mixed_rows(folder / "bad_rows.jsonl"):
+    for raw in read_table(folder / "bad_rows.jsonl", None):
         row = validate_row(raw)
         codes[raw.line] = row.code if isinstance(row, Reject) else "valid"
         if isinstance(row, VideoRow) and row.path is not None:
