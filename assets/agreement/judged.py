@@ -13,7 +13,7 @@ import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
 from db.manifest.datasets import Dataset
-from db.reports.judgements import Judgements, load_judgements
+from db.reports.judgements import Judgements, load_judgement_arrays
 from db.scores.keypoint_decisions import KeypointDecision, load_keypoint_decisions
 from db.scores.sample_scores import SIMPLE_SCORES, list_dataset_metrics
 from db.scores.scorers import load_scorer_values
@@ -129,7 +129,7 @@ def load_judged_samples(connection: Connection, dataset: Dataset, metrics: Seque
     scores. Only captions are loaded where any is judged, else question-answer pairs. Values are those of active
     scorers; a metric with no result for any of the samples is left out. Without judged samples, no score is read.
     """
-    others = load_judgements(connection, dataset, lambda text: len(list_words(text)))
+    others = load_judgement_arrays(connection, dataset, lambda text: len(list_words(text)))
     people = others.pop(min(others))
     active = {name: find_active_scorer(connection, name) for name in (*metrics, *SIMPLE_SCORES)}
     scorers = {name: scorer_id for name, scorer_id in active.items() if scorer_id}

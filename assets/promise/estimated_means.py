@@ -21,7 +21,7 @@ from assets.promise.terms import JUDGE, uses_answers
 from db.manifest.datasets import Dataset
 from db.manifest.draws import load_caption_systems, load_drawable_captions
 from db.reports.estimated_means import list_estimated_means, list_newest_selections, replace_estimated_means
-from db.reports.mean_ratings import list_rated_aspects, load_mean_ratings
+from db.reports.judgements import load_mean_ratings
 from db.scores.score_arrays import load_values
 from db.scores.scorers import StoredScorer, list_scorers
 from db.selection.draws import list_draws
@@ -151,10 +151,9 @@ def load_estimated_means(connection: Connection, dataset: Dataset) -> tuple[Esti
 
 def _load_dear_scores(connection: Connection, dataset: Dataset) -> Iterator[_DearScore]:
     """Yield ratings of captions, by aspect, and then the scores of the active judge."""
-    for aspect in list_rated_aspects(connection, dataset):
-        ids, values = load_mean_ratings(connection, dataset, aspect)
-        half_width = _choose_half_width(load_scale(connection, dataset, aspect), values)
-        yield _DearScore(aspect, None, ids, values, SEED, half_width, is_of_all=True)
+    for aspect, rated in load_mean_ratings(connection, dataset).items():
+        half_width = _choose_half_width(load_scale(connection, dataset, aspect), rated.values)
+        yield _DearScore(aspect, None, rated.sample_ids, rated.values, SEED, half_width, is_of_all=True)
     for scorer in list_scorers(connection):
         if scorer.metric != JUDGE or scorer.status != "active":
             continue

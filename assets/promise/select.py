@@ -25,7 +25,7 @@ from assets.promise.state import (
 from assets.promise.terms import JUDGE, PromiseTerms, check_scale, check_terms, parse_record
 from assets.selection.select import MakeEncoder, embed_for_recipe
 from db.manifest.datasets import Dataset
-from db.reports.mean_ratings import list_rated_aspects
+from db.reports.judgements import load_mean_ratings
 from db.selection.eligible import find_eligible_samples
 from db.selection.freeze import Selection, freeze_selection
 from db.selection.promises import (
@@ -74,7 +74,7 @@ def make_promised_selection(
     check_terms(terms, recipe)
     if terms.aspect is not None:
         with engine.connect() as connection:
-            rated = list_rated_aspects(connection, dataset)
+            rated = list(load_mean_ratings(connection, dataset))
             if terms.aspect not in rated and (hint := suggest_name(terms.aspect, rated, "")):
                 begin = f"a new aspect begins with reelsieve rate {dataset.name} --aspect {shlex.quote(terms.aspect)}"
                 raise SelectionError(f"nobody has rated {terms.aspect!r} in {dataset.name}{hint} ({begin})")

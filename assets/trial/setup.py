@@ -23,6 +23,7 @@ from assets.trial.trainer import Trainer
 from db.evidence.frames import load_frames
 from db.evidence.video_vectors import list_encoders, load_video_vectors
 from db.manifest.datasets import Dataset
+from db.reports.judgements import MeanRatings, load_mean_ratings
 from db.scores.pending import split_ids
 from db.selection.candidates import NothingToSelect, load_candidates
 from db.selection.eligible import find_eligible_samples
@@ -32,7 +33,6 @@ from db.selection.trial_rows import (
     FrozenCaption,
     TrialVideo,
     load_frozen_captions,
-    load_mean_ratings,
     load_trial_captions,
     load_trial_videos,
 )
@@ -95,7 +95,7 @@ def prepare_trial(
     with engine.begin() as connection:
         captions = load_trial_captions(connection, dataset, recipe)
         videos = load_trial_videos(connection, dataset)
-        ratings = load_mean_ratings(connection, dataset)
+        ratings = _choose_ratings(load_mean_ratings(connection, dataset))
         numbers = (request.selection_id, *request.others)
         frozen, *further = [_require_captions(connection, number, dataset) for number in numbers]
         model_id = None if is_own else _find_frame_model(connection, scorers)
@@ -127,6 +127,17 @@ def prepare_trial(
         trainer = OwnTrainer(parts, request.command, folder, request.limit_s, is_shared=is_shared)
         return TrialSetup(parts, arms, clean_texts, trainer)
     return TrialSetup(parts, arms, clean_texts, StudentTrainer(parts, seen))
+
+
+def _choose_ratings(by_aspect: Mapping[str, MeanRatings]) -> tuple[str, dict[int, float]] | None:
+    """Return the aspect by which most captions are rated, and the mean rating by sample, the highest being best; None
+    where none is rated.
+    """
+    if not by_aspect:
+        return None
+    aspect = min(by_aspect, key=lambda name: (-by_aspect[name].sample_ids.size, name))
+    rated = by_aspect[aspect]
+    return aspect, dict(zip(rated.sample_ids.tolist(), rated.goodness.tolist(), strict=True))
 
 
 def _require_captions(connection: Connection, selection_id: int, dataset: Dataset) -> list[FrozenCaption]:

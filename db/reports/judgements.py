@@ -69,7 +69,7 @@ class Judgements:
     preferences: Mapping[str, PreferenceArrays]
 
 
-def load_judgements(
+def load_judgement_arrays(
     connection: Connection, dataset: Dataset, count_words: Callable[[str], int]
 ) -> dict[str, Judgements]:
     """Load all judgements of a dataset's samples by kind of samples, sorted. A sample is judged by a rating, a label or
@@ -187,6 +187,38 @@ def _build_preferences(places: Mapping[int, int], rows: Sequence[sa.Row[Any]]) -
     numbers = [(places[row.sample_id], places[row.other_id], row.value) for row in rows]
     first, second, better = np.array(numbers, dtype=np.int64).T
     return PreferenceArrays(first, second, better, tuple(row.rater for row in rows))
+
+
+class MeanRatings(NamedTuple):
+    """The mean ratings of captions by one aspect, over all raters, as arrays (n,): values as they were given, and
+    goodness, where the highest is best. Only ratings of present texts count, also those of chosen captions.
+    """
+
+    sample_ids: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64]
+    goodness: npt.NDArray[np.float64]
+
+
+def load_mean_ratings(connection: Connection, dataset: Dataset) -> dict[str, MeanRatings]:
+    """Load the mean ratings of a dataset's captions by aspect, sorted; {} where none is rated."""
+    columns = current_rating.c
+    means = (
+        sa.select(
+            *(columns.aspect, columns.sample_id),
+            sa.func.avg(columns.value).label("value"),
+            sa.func.avg(columns.goodness).label("goodness"),
+        )
+        .join(sample, sample.c.sample_id == columns.sample_id)
+        .where(sample.c.dataset_id == dataset.dataset_id, sample.c.kind == "caption")
+        .group_by(columns.aspect, columns.sample_id)
+        .subquery()
+    ).c
+    packed = map(pack_column, (means.sample_id, means.value, means.goodness))
+    rows = connection.execute(sa.select(means.aspect, *packed).group_by(means.aspect)).all()
+    return {
+        aspect: MeanRatings(unpack_column(ids, "i8"), unpack_column(values, "f8"), unpack_column(goodness, "f8"))
+        for aspect, ids, values, goodness in sorted(map(tuple, rows))
+    }
 
 
 class RatingCounts(NamedTuple):

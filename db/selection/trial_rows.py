@@ -14,7 +14,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.reports.judgements import current_rating
 from db.schema import reference, sample, selection_item, video, video_fact
 from db.scores.sample_scores import SIMPLE_SCORES
 from db.selection.candidates import WHOLE_STRATUM
@@ -139,25 +138,3 @@ def load_frozen_captions(connection: Connection, selection_id: int) -> list[Froz
     item = selection_item.c
     query = sa.select(item.sample, item.video, item.kind, item.text).where(item.selection_id == selection_id)
     return [FrozenCaption(*row) for row in connection.execute(query.order_by(item.rank))]
-
-
-def load_mean_ratings(connection: Connection, dataset: Dataset) -> tuple[str, dict[int, float]] | None:
-    """Load the aspect by which most captions are rated, and the mean rating by sample, the highest being best; None
-    where none is rated.
-    """
-    of_dataset = sample.c.dataset_id == dataset.dataset_id
-    rated = current_rating.join(sample, sample.c.sample_id == current_rating.c.sample_id)
-    count = sa.func.count(current_rating.c.sample_id.distinct())
-    most = sa.select(current_rating.c.aspect).select_from(rated).where(of_dataset, sample.c.kind == "caption")
-    aspect = connection.scalar(
-        most.group_by(current_rating.c.aspect).order_by(count.desc(), current_rating.c.aspect).limit(1)
-    )
-    if aspect is None:
-        return None
-    query = (
-        sa.select(sample.c.sample_id, sa.func.avg(current_rating.c.goodness))
-        .select_from(rated)
-        .where(of_dataset, sample.c.kind == "caption", current_rating.c.aspect == aspect)
-        .group_by(sample.c.sample_id)
-    )
-    return aspect, {row[0]: float(row[1]) for row in connection.execute(query)}

@@ -6,11 +6,11 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.reports.judgements import Judgements, load_judgements
+from db.reports.judgements import Judgements, load_judgement_arrays
 
 
 def load(connection: Connection, dataset: Dataset) -> dict[str, Judgements]:
-    return load_judgements(connection, dataset, lambda text: len(text.split()))
+    return load_judgement_arrays(connection, dataset, lambda text: len(text.split()))
 
 
 def list_ratings(connection: Connection, dataset: Dataset) -> list[tuple[int, str, str, float]]:
