@@ -118,7 +118,10 @@ def world() -> dict[str, Any]:
     return {
         "first": truth + rng.normal(scale=3, size=30),
         "second": truth + rng.normal(scale=0.3, size=30),
-        "ratings": {"quality": truth[:, None] + rng.normal(scale=0.2, size=(30, 2)), "style": rng.normal(size=(30, 1))},
+        "by_aspect": {
+            "quality": truth[:, None] + rng.normal(scale=0.2, size=(30, 2)),
+            "style": rng.normal(size=(30, 1)),
+        },
         "videos": np.repeat(np.arange(10), 3).tolist(),
     }
 
@@ -127,7 +130,7 @@ def test_coefficients_with_people_are_scipys() -> None:
     world_ = world()
     quality, style = compare_with_people(**world_)
     assert (quality.n, quality.n_videos, quality.n_raters, style.n_raters) == (30, 10, 2, 1)
-    people = world_["ratings"]["quality"].mean(axis=1)
+    people = world_["by_aspect"]["quality"].mean(axis=1)
     for name, value in scipys(world_["first"], people).items():
         assert quality.first[name].value == approx(value)
         assert quality.second[name].value == approx(scipys(world_["second"], people)[name])
@@ -139,7 +142,7 @@ def test_coefficients_with_people_are_scipys() -> None:
 def test_the_difference_leaves_the_same_videos_out() -> None:
     world_ = world()
     quality = compare_with_people(**world_, n_resamples=50)[0]
-    people = world_["ratings"]["quality"].mean(axis=1)
+    people = world_["by_aspect"]["quality"].mean(axis=1)
     differences = []
     for video in range(10):
         rows = np.array(world_["videos"]) != video
@@ -154,7 +157,7 @@ def test_the_paired_test_is_that_of_all_swaps_corrected_for_the_aspects() -> Non
     # On another scale, which changes no rank.
     world_["second"] = np.exp(world_["second"])
     quality, style = compare_with_people(**world_, n_resamples=2000)
-    people = world_["ratings"]["quality"].mean(axis=1)
+    people = world_["by_aspect"]["quality"].mean(axis=1)
     ranks = [stats.rankdata(world_[name]) for name in ("first", "second")]
     seen = [stats.kendalltau(side, people).statistic for side in ranks]
     differences = []
@@ -180,11 +183,11 @@ def test_the_test_does_not_know_which_scorer_comes_first() -> None:
 def test_items_without_a_number_are_left_out() -> None:
     world_ = world()
     world_["first"][:3], world_["second"][3] = NAN, NAN
-    world_["ratings"]["quality"][4:6] = NAN
+    world_["by_aspect"]["quality"][4:6] = NAN
     quality, style = compare_with_people(**world_)
     assert (quality.n, quality.n_videos, style.n) == (24, 8, 26)
     kept = slice(6, None)
-    people = world_["ratings"]["quality"][kept].mean(axis=1)
+    people = world_["by_aspect"]["quality"][kept].mean(axis=1)
     assert quality.second["spearman"].value == approx(scipys(world_["second"][kept], people)["spearman"])
 
 
@@ -192,8 +195,8 @@ def test_items_without_a_number_are_left_out() -> None:
     "changes",
     [
         {"first": np.ones(30)},
-        {"ratings": {"quality": np.ones((30, 2))}},
-        {"ratings": {"quality": np.full((30, 2), NAN)}},
+        {"by_aspect": {"quality": np.ones((30, 2))}},
+        {"by_aspect": {"quality": np.full((30, 2), NAN)}},
         {"second": np.full(30, NAN)},
     ],
 )
