@@ -17,9 +17,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from assets.ingest.files import open_file_inside
+from assets.ingest.lines import ByteReader
 from assets.ingest.paths import PathRejected
 from assets.ingest.rows import MediaBytes
 from assets.new_manifest.findings import Findings, NoManifest
@@ -48,13 +49,6 @@ def choose_file_name(media: MediaBytes, row: int) -> str:
     return f"{row:06d}{suffix}"
 
 
-class VideoStream(Protocol):
-    """A video's content, read in blocks."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return the next bytes, at most `size`; b"" at the end."""
-
-
 @dataclass(frozen=True, slots=True)
 class StagedVideo:
     """A video that was read and has no place in the manifest yet: its SHA-256 (32 bytes), its size in bytes and its
@@ -80,7 +74,7 @@ def open_workspace(target: Path) -> Iterator[Path]:
     made: list[Path] = []
     try:
         try:
-            create_folders(target, made)
+            _create_folders(target, made)
             scratch = Path(tempfile.mkdtemp(prefix=".reelsieve-", dir=target))
         except OSError as error:
             raise _build_write_error(target, error) from error
@@ -89,7 +83,7 @@ def open_workspace(target: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(scratch)
     finally:
-        remove_empty_folders(made)
+        _remove_empty_folders(made)
 
 
 @dataclass(slots=True)
@@ -133,7 +127,7 @@ class VideoExtractor:
             )
         return is_plain
 
-    def stage_video(self, content: VideoStream, size: int, name: str) -> StagedVideo:
+    def stage_video(self, content: ByteReader, size: int, name: str) -> StagedVideo:
         """Read a video and write it to a temporary file until it has a place; in a trial, only hash it. size: its
         bytes, as the source states them. name: how people recognise it. Raises NoManifest where the disk has no room
         for it or cannot be written, and the errors of `content`.
@@ -213,10 +207,10 @@ class VideoExtractor:
             raise NoManifest(f"{file.parent} leads out of {self.target} through a link: remove the link")
         made: list[Path] = []
         try:
-            create_folders(file.parent, made)
+            _create_folders(file.parent, made)
             os.link(staged, file)
         except OSError as error:
-            remove_empty_folders(made)
+            _remove_empty_folders(made)
             if error.errno not in _PATH_ERRORS:
                 raise _build_write_error(file, error) from error
             self.findings.leave_out(f"a video that cannot be written ({error.strerror})", path)
@@ -224,7 +218,7 @@ class VideoExtractor:
         return True
 
 
-def create_folders(folder: Path, made: list[Path]) -> None:
+def _create_folders(folder: Path, made: list[Path]) -> None:
     """Create a folder and its parents, and append the new ones to `made`, outermost first. Raises OSError."""
     missing = []
     while not os.path.lexists(folder):
@@ -235,14 +229,14 @@ def create_folders(folder: Path, made: list[Path]) -> None:
         made.append(parent)
 
 
-def remove_empty_folders(made: Sequence[Path]) -> None:
+def _remove_empty_folders(made: Sequence[Path]) -> None:
     """Remove the folders of this sequence that are empty, the last one first; others stay."""
     for folder in reversed(made):
         with suppress(OSError):  # it holds something
             folder.rmdir()
 
 
-def _copy_and_hash(content: VideoStream, write: Callable[[bytes], None] = lambda _: None) -> tuple[bytes, int]:
+def _copy_and_hash(content: ByteReader, write: Callable[[bytes], None] = lambda _: None) -> tuple[bytes, int]:
     """Return the SHA-256 and the number of bytes of a content, after every part of it was passed to `write`."""
     digest, length = hashlib.sha256(), 0
     while chunk := content.read(_CHUNK):

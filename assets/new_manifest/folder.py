@@ -153,10 +153,12 @@ class SourceFolder:
                 if entry.is_dir(follow_symlinks=False) and not is_lance_name(file):
                     folders.append(file)
                     continue
-                if (fault := self._find_fault(entry, file)) is None:
+                is_bad_name = hygiene.find_fault({"path": file}) is not None
+                fault = _BAD_NAME if is_bad_name else self._find_fault(entry, file)
+                if fault is None:
                     yield file
                     continue
-                self.findings.leave_out(fault, ascii(file) if fault == _BAD_NAME else file)
+                self.findings.leave_out(fault, ascii(file) if is_bad_name else file)
                 if is_video_name(file):
                     self.refused_videos[file] = fault
 
@@ -167,8 +169,6 @@ class SourceFolder:
                 return "a link to a folder, which is not followed: put the folder itself there"
         except OSError:
             pass  # a loop of links, which the next look refuses
-        if hygiene.find_fault({"path": file}) is not None:
-            return _BAD_NAME
         code = find_path_fault(file)
         if code is None and not entry.is_file(follow_symlinks=False):
             if (above := _find_folder_above(self.path, file)) is not None:

@@ -50,42 +50,38 @@ from assets.words.text import format_count
 _HUGGING_FACE = re.compile(r"(.*/)?(metadata\.(csv|jsonl|parquet)|[^/]+\.arrow|dataset_info\.json)")
 _NO_NAME = re.compile(r"^[^A-Za-z0-9]+|[^A-Za-z0-9_.-]+")
 _TELL_EVERY = 1000
-_OTHER = "a file that is neither video, caption file, table nor tar shard"
 _NO_TABLE = "a JSON file that belongs to no video: if it has captions of several, give its path"
-_PACKED = "a packed file: unpack it"
-_LANCE = "a Lance table, which is read with --from lance"
+# Why an unread file is left out, however the source was understood.
+_UNREAD: Mapping[FileKind, str] = {
+    "packed": "a packed file: unpack it",
+    "lance": "a Lance table, which is read with --from lance",
+    "other": "a file that is neither video, caption file, table nor tar shard",
+}
 # Why an unread file is left out, by how the source was understood.
 _UNREAD_REASONS: Mapping[str, Mapping[FileKind, str]] = {
     "captions": {
         "caption": "a caption file without a video",
         "table": "a table that was not read, since the caption files are used: to use it instead, give its path",
-        "packed": _PACKED,
-        "lance": _LANCE,
-        "other": _OTHER,
+        **_UNREAD,
     },
     "tables": {
         "video": "a video without a caption in a table",
         "caption": "a caption file that was not read, since the captions come from a table",
         "table": "a table without a column of videos or without one of captions",
-        "packed": _PACKED,
-        "lance": _LANCE,
-        "other": _OTHER,
+        **_UNREAD,
     },
     "shards": {
         "video": "a video file that was not read, since the videos come from tar shards",
         "caption": "a caption file that was not read, since the captions come from tar shards",
         "table": "a table that was not read, since the tar shards are used: to use it instead, give its path",
-        "packed": _PACKED,
-        "lance": _LANCE,
-        "other": _OTHER,
+        **_UNREAD,
     },
     "tool": {
         "video": "a video that no metadata of the tool names",
         "caption": "a file of the tool that names no clip",
         "table": "a table without videos, captions and numbers of the tool",
         "shard": "a tar shard, since the clips come from the tool's folder",
-        "packed": _PACKED,
-        "lance": _LANCE,
+        **_UNREAD,
         "other": "a file that holds neither clips nor metadata",
     },
 }
@@ -110,11 +106,6 @@ class NewManifest:
     def holdings(self) -> Holdings:
         """The counts of the manifest's tables, and its first samples, from which a plan is made."""
         return self.tables.holdings
-
-    @property
-    def suggested_dataset(self) -> str:
-        """A valid name for the dataset, made from the name of the manifest's folder; "mine" where that gives none."""
-        return suggest_dataset_name(self.folder)
 
 
 def suggest_dataset_name(folder: Path) -> str:

@@ -17,11 +17,12 @@ from pathlib import PurePosixPath
 from typing import IO, BinaryIO, NamedTuple, cast
 
 from assets.ingest.files import open_file_inside
+from assets.ingest.lines import ByteReader
 from assets.ingest.paths import PathRejected
 from assets.media.tar_index import TAR_ERRORS, check_size, format_damage, read_tar_index
 from assets.new_manifest.caption_files import MAX_READ_BYTES, CaptionFile, parse_caption_files
 from assets.new_manifest.columns import ColumnNames
-from assets.new_manifest.extract import VIDEO_FOLDER, StagedVideo, VideoExtractor, VideoStream
+from assets.new_manifest.extract import VIDEO_FOLDER, StagedVideo, VideoExtractor
 from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest
 from assets.new_manifest.folder import CAPTION_SUFFIXES, SHARD_SUFFIXES, SourceFolder, is_video_name
 from assets.new_manifest.videos import VideoEntry, VideoRegistry
@@ -37,7 +38,7 @@ _MOST_TIMES, _MOST_MORE = 100, 2**26
 class _BoundedStream:
     """A content that ends with an error where it is longer than a shard of videos can be."""
 
-    def __init__(self, content: VideoStream, most: int) -> None:
+    def __init__(self, content: ByteReader, most: int) -> None:
         self._content = content
         self._left = most
 
@@ -61,7 +62,7 @@ class _MemberFile(NamedTuple):
 
     name: str
     size: int
-    content: VideoStream
+    content: ByteReader
     is_in_place: bool
 
 
@@ -192,7 +193,7 @@ class TarShardReader:
                 if not self._is_file(member, shard):
                     continue
                 unpacked.check_size(member.size)
-                content = cast(VideoStream, tar.extractfile(member))
+                content = cast(ByteReader, tar.extractfile(member))
                 yield _MemberFile(member.name, member.size, content, is_in_place=False)
 
     def _leave_out_rest(self, damage: str, shard: str) -> None:
@@ -268,7 +269,7 @@ def _is_gzip(file: BinaryIO) -> bool:
 def _open_unpacked(file: BinaryIO) -> _BoundedStream:
     """Return the tar in a file, which gzip may have packed."""
     most = _MOST_TIMES * _measure_disk_size(os.fstat(file.fileno())) + _MOST_MORE
-    return _BoundedStream(cast(VideoStream, gzip.GzipFile(fileobj=file)) if _is_gzip(file) else file, most)
+    return _BoundedStream(cast(ByteReader, gzip.GzipFile(fileobj=file)) if _is_gzip(file) else file, most)
 
 
 def _measure_disk_size(state: os.stat_result) -> int:

@@ -96,11 +96,13 @@ def list_next_commands(made: NewManifest) -> list[str]:
     """Return the shell commands that the user should run after a manifest was made: ingest, then score. If the manifest
     needs a new media root, the command that exports it comes first.
     """
-    folder_shown = shlex.quote(str(made.folder))
+    from assets.new_manifest.make import suggest_dataset_name
+
+    folder_shown, dataset = shlex.quote(str(made.folder)), suggest_dataset_name(made.folder)
     return [
         *([f"export {MEDIA_ROOTS}={shlex.quote(format_media_roots(made.new_root))}"] if made.new_root else []),
-        f"reelsieve ingest {folder_shown} --dataset {made.suggested_dataset}",
-        f"reelsieve score --dataset {made.suggested_dataset}",
+        f"reelsieve ingest {folder_shown} --dataset {dataset}",
+        f"reelsieve score --dataset {dataset}",
     ]
 
 

@@ -22,7 +22,7 @@ from assets.ingest.rejects import ManifestError
 from assets.ingest.run import ingest_folder
 from assets.new_manifest.columns import ColumnNames, guess_columns
 from assets.new_manifest.findings import KEPT_FOR_FACTS, Findings, NoManifest
-from assets.new_manifest.make import create_manifest
+from assets.new_manifest.make import create_manifest, suggest_dataset_name
 from assets.new_manifest.rating_offers import list_rating_offers
 from assets.planning.holdings import read_manifest_holdings
 from db import schema
@@ -73,7 +73,7 @@ def test_videos_with_captions_beside_them(tmp_path: Path, clip: bytes, engine: E
         "a caption file without a video": 1,
     }
     assert (made.holdings.videos, made.holdings.captions, made.holdings.references) == (5, 5, 1)
-    assert made.suggested_dataset == "clips"
+    assert suggest_dataset_name(made.folder) == "clips"
     report = ingest_folder(engine, made.folder, "mine")
     assert (report.accepted["videos"], report.accepted["captions"], report.rejected) == (5, 6, 0)
     with engine.connect() as connection:
@@ -496,7 +496,7 @@ def test_a_column_that_is_named_is_guessed_for_nothing_else() -> None:
     given = ColumnNames({"reference": "Text"})
     assert guess_columns(names, given).meanings == {"video": "video", "text": "reference", "description": "caption"}
     exact = guess_columns(["caption", "Caption"], ColumnNames({"reference": "Caption"}))
-    assert (exact.caption, exact.reference) == ("caption", "Caption")
+    assert (exact["caption"], exact["reference"]) == ("caption", "Caption")
 
 
 def test_a_column_that_no_row_has_is_refused(tmp_path: Path) -> None:
