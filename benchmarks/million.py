@@ -47,7 +47,6 @@ from metrics_core.selection.distribution import compute_distribution, compute_gr
 
 SAMPLES_PER_SHARD = 4000
 AVERAGES = "SELECT system, avg(vcs), avg(evqa), avg(ecs), avg(qeva) FROM sample_scores WHERE dataset = :name GROUP BY 1"
-SHARES = (0.5, 0.25, 0.125, 0.0625)
 # Measurement, floor, and the ratio that is wanted; a floor of four scans is four times that of one.
 WANTED = {
     "best 12.5 %": ("scan", 2.5),
@@ -139,8 +138,8 @@ def spread_out(bench: Bench) -> None:
         for values in arrays.values.values():
             known = np.isfinite(values)
             compute_distribution(values[known])
-            find_share_thresholds(values[known], SHARES)
-            find_share_thresholds(values[known], SHARES, arrays.shards[known])
+            find_share_thresholds(values[known])
+            find_share_thresholds(values[known], arrays.shards[known])
             compute_group_means(values[known], arrays.video_ids[known])
 
 

@@ -20,7 +20,6 @@ from assets.metrics.registry import SCORERS, build_score_asset_name
 from assets.reports.figures import format_markdown_image, plot_histogram
 from assets.scores.sentences import KIND_NAMES, REASON_WIDTH
 from assets.thresholds.ratings import explain_rating_threshold, format_estimate, store_rating_thresholds
-from assets.thresholds.shares import KEPT_SHARES
 from assets.words.labels import load_metric_label, load_ratings_note
 from assets.words.tables import escape_markdown, format_markdown_table, shorten_text
 from assets.words.text import format_count
@@ -32,6 +31,7 @@ from db.scores.score_arrays import ScoreArrays, load_score_arrays
 from db.scores.thresholds import METHOD_QUANTILE, store_thresholds
 from metrics_core.arrays import FloatArray
 from metrics_core.calibration import Threshold, find_share_thresholds
+from metrics_core.calibration.search import KEPT_SHARES
 from metrics_core.drift import LEAST_DELTA, GroupShift, measure_shifts
 from metrics_core.selection.distribution import compute_distribution, compute_group_means
 from metrics_core.selection.strata import count_in_share
@@ -115,11 +115,11 @@ def _store_metric_thresholds(
         for kind, known in scored.items():
             arrays = scores[kind]
             values, shards = arrays.values[metric][known], arrays.shards[known]
-            of_dataset = find_share_thresholds(values, KEPT_SHARES)
+            of_dataset = find_share_thresholds(values)
             metadata |= _format_distribution(f"{label} of {KIND_NAMES[kind]}s", dataset, values, of_dataset)
             rows += [
                 {"kind": kind, **{name: getattr(threshold, name) for name in _COLUMNS}}
-                for threshold in (*of_dataset, *find_share_thresholds(values, KEPT_SHARES, shards))
+                for threshold in (*of_dataset, *find_share_thresholds(values, shards))
             ]
             if dataset.n_shards > 1:
                 means, positions = compute_group_means(values, arrays.video_ids[known])

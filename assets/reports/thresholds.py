@@ -13,7 +13,6 @@ from assets.agreement.scales import RatingSettings
 from assets.home.settings import read_settings
 from assets.reports.records import MetricSummary, TrustSummary
 from assets.thresholds.ratings import explain_rating_threshold, explain_simple_score_gain, load_rating_thresholds
-from assets.thresholds.shares import KEPT_SHARES
 from db.manifest.datasets import Dataset
 from db.manifest.rating_scales import load_turned_aspects
 from db.reports.judgements import LABELS_ASPECT, SPANS_ASPECT, Judgements
@@ -24,6 +23,7 @@ from db.scores.thresholds import list_thresholds
 from metrics_core.agreement.conclusions import CLAIMS
 from metrics_core.arrays import FloatArray, IntArray
 from metrics_core.calibration import find_share_thresholds
+from metrics_core.calibration.search import KEPT_SHARES
 from metrics_core.selection.strata import count_in_share
 
 # The numbers of a threshold by ratings that the page and its file of numbers show.
@@ -76,7 +76,7 @@ def _compute_share_rows(
     values = arrays.values[metric]
     known = np.isfinite(values)
     n_of_system = np.bincount(arrays.system_places[known], minlength=len(arrays.systems)).tolist()
-    for share, threshold in zip(KEPT_SHARES, find_share_thresholds(values[known], KEPT_SHARES), strict=True):
+    for share, threshold in zip(KEPT_SHARES, find_share_thresholds(values[known]), strict=True):
         cut = threshold.at_least
         assert cut is not None
         passes = values >= cut

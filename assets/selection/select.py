@@ -11,7 +11,6 @@ from assets.progress import LineWriter
 from assets.selection.pick import combine_values, pick_samples
 from assets.selection.places import count_places
 from assets.selection.vectors import embed_missing_texts
-from assets.thresholds.shares import KEPT_SHARES
 from assets.trial.sentences import advise_size
 from assets.words.text import format_count, join_names
 from db.evidence.models import find_model_id
@@ -23,6 +22,7 @@ from db.selection.freeze import Selection, freeze_selection
 from db.selection.preview import Preview, compute_preview
 from db.selection.recipes import Recipe, SizeMissing
 from db.selection.trials import load_dataset_trials
+from metrics_core.calibration.search import KEPT_SHARES
 from metrics_core.protocols import TextEncoder
 from metrics_core.selection.size_threshold import find_size_thresholds
 

@@ -7,7 +7,11 @@ docs/metrics/ecs.md explains the choices by labels, and docs/selections.md those
 from metrics_core.calibration.labels import compute_split_position, mark_calibration_keys
 from metrics_core.calibration.rated_search import find_rated_threshold
 from metrics_core.calibration.result import BaselineYouden, Confusion, Threshold
-from metrics_core.calibration.search import find_best_threshold, find_dimension_thresholds, find_share_thresholds
+from metrics_core.calibration.search import (
+    find_best_threshold,
+    find_dimension_thresholds,
+    find_share_thresholds,
+)
 
 __all__ = [
     "BaselineYouden",

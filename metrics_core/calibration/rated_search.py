@@ -40,9 +40,7 @@ def find_rated_threshold(
     the scores; of equally good ones the highest counts.
 
     Youden's J is the share of the good samples that stay less the share of the other samples that stay: 1 for a perfect
-    threshold, 0 for keeping everything, for keeping nothing and for chance. F1 is no choice here: where half of the
-    samples are good, keeping everything has F1 .67, so its best threshold can be one that separates nothing, and it
-    moves with the share of good samples, which `least_rating` sets.
+    threshold, 0 for keeping everything and for chance. docs/selections.md says why F1 does not suit.
 
     The interval of the threshold resamples videos. `held_out` is J over the samples of all videos, where every sample
     is decided by a threshold that was chosen on other videos: videos are dealt into five parts, and the threshold for a
@@ -51,8 +49,7 @@ def find_rated_threshold(
     samples is left out. Keeping everything is the baseline whose J is 0. Where four parts give no threshold with J
     above 0, the fifth is kept whole.
 
-    Where there is no such threshold the result has a status, a reason and no number. Raises ValueError for shapes that
-    do not fit, and for a least rating that is not finite.
+    Raises ValueError for shapes that do not fit, and for a least rating that is not finite.
 
     >>> scores, ratings = [0.9, 0.8, 0.7, 0.3, 0.2] * 4, [5, 4, 4, 2, 1] * 4
     >>> threshold = find_rated_threshold(scores, ratings, range(20), least_rating=3, n_resamples=100)
@@ -153,9 +150,11 @@ def _compute_held_out(
     by_video: FloatArray = np.stack([np.bincount(video_of, column, n_videos) for column in columns], axis=1)
     total = by_video.sum(axis=0, keepdims=True)
     (exact,), jackknife_values = _youden(total), _youden(total - by_video)
-    held_out = [_build_estimate(exact[rule], jackknife_values[:, rule]) for rule in range(exact.size)]
+    held_out = [jackknife_estimate(float(exact[rule]), jackknife_values[:, rule]) for rule in range(exact.size)]
     gains = [
-        _build_estimate(exact[0] - exact[rule], jackknife_values[:, 0] - jackknife_values[:, rule], 2.0)
+        jackknife_estimate(
+            float(exact[0] - exact[rule]), jackknife_values[:, 0] - jackknife_values[:, rule], bounds=(-2.0, 2.0)
+        )
         for rule in range(exact.size)
     ]
     named = zip(baselines, held_out[1:], gains[1:], strict=True)
@@ -182,7 +181,3 @@ def _youden(sums: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         youden: FloatArray = sums[:, 2::2] / sums[:, :1] - sums[:, 3::2] / sums[:, 1:2]
     return youden
-
-
-def _build_estimate(value: float, jackknife_values: FloatArray, greatest: float = 1.0) -> Estimate:
-    return jackknife_estimate(float(value), jackknife_values, bounds=(-greatest, greatest))

@@ -58,11 +58,6 @@ class Confusion:
         return ratio(self.true_positive + self.true_negative, self.n)
 
     @property
-    def precision(self) -> float | None:
-        """The share of the predictions of yes that are right, in [0, 1]; None without a prediction of yes."""
-        return ratio(self.true_positive, self.n_predicted)
-
-    @property
     def recall(self) -> float | None:
         """The share of the labels of yes that are predicted as yes, in [0, 1]; None without a label of yes."""
         return ratio(self.true_positive, self.n_positive)

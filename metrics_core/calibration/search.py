@@ -17,6 +17,8 @@ from metrics_core.intervals import LEVEL
 from metrics_core.selection.distribution import Groups
 from metrics_core.selection.strata import count_in_share
 
+KEPT_SHARES = (0.5, 0.25, 0.125, 0.0625)
+"""The best half, quarter, eighth and sixteenth."""
 RESAMPLES = 1000
 FEWEST_LABELS = 20
 """With fewer labels of its own, a dimension gets the threshold of all dimensions."""
@@ -110,18 +112,18 @@ def find_dimension_thresholds(
     return pooled, by_dimension
 
 
-def find_share_thresholds(values: FloatArray, shares: Sequence[float], groups: Groups | None = None) -> list[Threshold]:
-    """Return the thresholds that keep these shares, from 0 to 1, of the values: the lowest of the best
+def find_share_thresholds(values: FloatArray, groups: Groups | None = None) -> list[Threshold]:
+    """Return the thresholds that keep the `KEPT_SHARES` of the values, in their order: the lowest of the best
     floor(share * n) values, at least one. More pass where several equal it. values: (n,), finite. groups: (n,), the
     shard of every value; with them, every shard has thresholds of its own, in ascending order.
 
-    >>> [threshold] = find_share_thresholds(np.array([0.5, 0.1, 0.9, 0.9]), [0.25])
+    >>> _, threshold, *_ = find_share_thresholds(np.array([0.5, 0.1, 0.9, 0.9]))
     >>> threshold.objective, threshold.at_least, threshold.n_kept
     ('keep 0.25', 0.9, 2)
     """
     thresholds = []
     for shard, ordered in [(None, np.sort(values))] if groups is None else _sort_groups(values, groups):
-        for share in shares:
+        for share in KEPT_SHARES:
             value = ordered[ordered.size - count_in_share(share, ordered.size)]
             n_kept = ordered.size - int(np.searchsorted(ordered, value))
             thresholds.append(

@@ -17,9 +17,9 @@ from assets.reports.records import DataSummary, MetricSummary
 from assets.reports.samples import compute_ranks, list_extreme_samples
 from assets.reports.systems import VIDEOS, compute_system_tables
 from assets.reports.thresholds import compute_share_threshold_rows
-from assets.thresholds.shares import KEPT_SHARES
 from db.reports.judgements import LABELS_ASPECT, SPANS_ASPECT, Judgements
 from db.scores.score_arrays import ScoreArrays
+from metrics_core.calibration.search import KEPT_SHARES
 from metrics_core.selection.strata import count_in_share
 
 SYSTEMS = ("b", "é", "a")

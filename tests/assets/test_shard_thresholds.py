@@ -17,12 +17,12 @@ from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.score_arrays import load_score_arrays
 from metrics_core.calibration import find_share_thresholds
+from metrics_core.calibration.search import KEPT_SHARES
 from metrics_core.selection.distribution import compute_group_means
 from metrics_core.selection.strata import count_in_share
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 
 N_SHARDS, N_VIDEOS = 3, 150
-SHARES = (0.5, 0.125)
 
 
 @pytest.fixture
@@ -70,13 +70,13 @@ def test_the_cutoffs_of_shards_and_the_means_of_videos_are_those_by_hand(engine:
         (arrays,) = load_score_arrays(connection, clips, {"vcs": scorer_id}).values()
     known = np.isfinite(arrays.values["vcs"])
     values, of_shard = arrays.values["vcs"][known], arrays.shards[known]
-    found = find_share_thresholds(values, SHARES, of_shard)
+    found = find_share_thresholds(values, of_shard)
     means, positions = compute_group_means(values, arrays.video_ids[known])
     shards = of_shard[positions].tolist()
     expected = [
         (shard, len(rows), f"keep {share:g}", cut, sum(value >= cut for _, value in rows))
         for shard, rows in by_shard.items()
-        for share in SHARES
+        for share in KEPT_SHARES
         for cut in [sorted((value for _, value in rows), reverse=True)[count_in_share(share, len(rows)) - 1]]
     ]
     assert [(one.shard, one.n, one.objective, one.at_least, one.n_kept) for one in found] == expected

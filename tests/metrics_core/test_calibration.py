@@ -154,7 +154,7 @@ def test_numbers_of_a_confusion(tp: int, fp: int, fn: int, tn: int) -> None:
 
     assert (counts.n, counts.n_positive, counts.n_predicted) == (n, p, tp + fp)
     assert (counts.prevalence, counts.predicted_rate) == (over(p, n), over(tp + fp, n))
-    assert (counts.accuracy, counts.precision, counts.recall) == (over(tp + tn, n), over(tp, tp + fp), over(tp, p))
+    assert (counts.accuracy, counts.recall) == (over(tp + tn, n), over(tp, p))
     assert counts.f1 == over(tp, tp + (fp + fn) / 2)
     assert counts.all_positive_f1 == (over(2 * p / n, 1 + p / n) if p else None)
     assert counts.youden == (pytest.approx(tp / p + tn / (n - p) - 1) if p and n - p else None)
