@@ -10,25 +10,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from benchmarks.measure import RESULTS, save
-from metrics_core.agreement import compare_with_people
-from metrics_core.agreement.baseline_comparison import (
-    AspectComparisons,
-    BaselineComparison,
-    Coefficient,
-    build_baseline_comparisons,
-    build_baseline_rows,
-)
-from metrics_core.agreement.coefficients import kendall_p_value
+from metrics_core.agreement import AgreementRow, compare_with_people
+from metrics_core.agreement.baseline_comparison import AspectComparisons, build_baseline_rows
 from metrics_core.agreement.conclusions import (
     CLAIMS,
     MAX_P_VALUE,
-    correct_comparisons,
+    correct_p_values_of_claims,
     explain_agreement,
     explain_system_order,
     explain_too_few_videos,
@@ -41,7 +33,7 @@ from metrics_core.agreement.groupings import (
 )
 from metrics_core.agreement.inputs import build_inputs
 from metrics_core.agreement.raters import compute_mean_ratings
-from metrics_core.agreement.row import build_agreement_rows
+from metrics_core.agreement.row import build_agreement_rows, index_comparisons
 from metrics_core.arrays import FloatArray
 from metrics_core.intervals import JackknifeStatistics, compute_cluster_means, draw_blocks
 
@@ -84,13 +76,9 @@ def claims(rng: np.random.Generator, n_videos: int, knowledge: float, n_metrics:
     baselines = {"length": rng.normal(size=quality.size), "words": words}
     other = np.clip(ratings + rng.integers(-1, 2, ratings.shape), 1, 5)
     rated = dict(zip(ASPECTS, (ratings, other), strict=True))
-    beside = compare_with_baselines(metrics, baselines, rated, videos)
-    orders = {
-        (aspect, name): order_of_systems(metrics[name], compute_mean_ratings(rated[aspect]), n_videos)
-        for aspect, name in beside
-    }
+    rows = compare_with_baselines(metrics, baselines, rated, videos)
     leads = best_systems([*known, *(compute_mean_ratings(each) for each in rated.values())], n_videos)
-    pages, others = correct_comparisons(beside, [*leads, *(order.p for order in orders.values())])
+    rows, others = correct_p_values_of_claims(rows, leads)
     # That the best system is best by ratings is no claim of a metric, but one of the page's.
     own = others[:n_metrics]
     yield from (
@@ -98,12 +86,14 @@ def claims(rng: np.random.Generator, n_videos: int, knowledge: float, n_metrics:
         for lead in own
         if lead is not None and lead <= MAX_P_VALUE and not explain_too_few_videos(n_videos)
     )
-    for (aspect, name), same in pages.items():
-        level = explain_agreement(name, aspect, same).level
-        if level in CLAIMS:
-            yield level
-    for order, p in zip(orders.values(), others[len(leads) :], strict=True):
-        if explain_system_order(replace(order, p=p), n_videos).order != "open":
+    for aspect in rated:
+        for name in metrics:
+            found = index_comparisons(row for row in rows if (row.metric, row.aspect) == (name, aspect))
+            level = explain_agreement(name, aspect, found).level
+            if level in CLAIMS:
+                yield level
+    for row in rows:
+        if row.over == "systems" and explain_system_order(row).level != "open":
             yield "order of systems"
 
 
@@ -112,26 +102,19 @@ def compare_with_baselines(
     baselines: dict[str, FloatArray],
     rated: dict[str, FloatArray],
     videos: list[int],
-) -> dict[tuple[str, str], BaselineComparison]:
+) -> list[AgreementRow]:
     """Compare metrics as the agreement table does, without the statistics that no claim rests on."""
     inputs = build_inputs(metrics, rated, videos, baselines=baselines)
-    rows = []
+    rows: list[AgreementRow] = []
     for aspect in rated:
         once = AspectComparisons(inputs, aspect)
         for name, values in metrics.items():
-            found = once.compute_pooled(name, np.isfinite(values) & once.is_rated)
-            rows += [
-                *build_agreement_rows((name, aspect, "captions"), found, inputs.n_videos),
-                *build_baseline_rows(once, name),
-            ]
-    return build_baseline_comparisons(rows)
-
-
-def order_of_systems(metric: FloatArray, people: FloatArray, n_videos: int) -> Coefficient:
-    """How alike a metric and people rank systems, with the chance of such an order."""
-    found = compute_per_system(sides(metric, people, n_videos)).compute_estimate(STATISTIC)
-    p = None if found.value is None else kendall_p_value(found.value, SYSTEMS)
-    return Coefficient("order", found.value, found.low, found.high, SYSTEMS, p)
+            captions = once.compute_pooled(name, np.isfinite(values) & once.is_rated)
+            rows += build_agreement_rows((name, aspect, "captions"), captions, inputs.n_videos)
+            systems = compute_per_system(sides(values, once.people, inputs.n_videos))
+            rows += build_agreement_rows((name, aspect, "systems"), systems, inputs.n_videos)
+            rows += build_baseline_rows(once, name)
+    return rows
 
 
 def best_systems(metrics: list[FloatArray], n_videos: int) -> list[float | None]:

@@ -74,6 +74,9 @@ class Comparison:
 
 def _convert_people(comparison: PeopleComparison) -> dict[str, Any]:
     row = asdict(comparison)
+    if strongest := comparison.strongest:
+        numbers = {name: getattr(strongest, name) for name in ("value", "low", "high", "n", "p")}
+        row["strongest"] = {"name": strongest.metric, **numbers}
     return {{"first": "a", "second": "b"}.get(name, name): value for name, value in row.items()}
 
 
@@ -157,7 +160,7 @@ def _explain_people(result: PeopleComparison, comparison: Comparison) -> str:
     if r[0] is not None and r[1] is not None:
         difference += f" (Pearson's r {r[0]:.3f} and {r[1]:.3f})"
     if result.strongest and result.strongest.value is not None:
-        difference += f"; the simple score {result.strongest.name} has {result.strongest.value:.3f}"
+        difference += f"; the simple score {result.strongest.metric} has {result.strongest.value:.3f}"
     return f"{result.aspect}: {_explain_closer(result, KENDALL, comparison, comparison.people)}; {difference}"
 
 

@@ -15,9 +15,8 @@ from db.scores.imported_scores import IMPORTED_VERSION
 from db.scores.quality import StatusCount
 from db.scores.stress import Stress
 from metrics_core.agreement import AgreementRow
-from metrics_core.agreement.baseline_comparison import Coefficient
-from metrics_core.agreement.conclusions import Conclusion, OrderConclusion
-from metrics_core.intervals import ClusterMean
+from metrics_core.agreement.conclusions import Conclusion
+from metrics_core.intervals import ClusterMean, Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,16 +199,17 @@ class ReferenceCount:
 
 @dataclass(frozen=True, eq=False)
 class AspectAgreement:
-    """How well every metric's order of captions and of systems matches people's, by one aspect. Coefficients are
-    Kendall's tau-b with mean ratings. coefficients, verdicts, n_videos: of captions, by metric, over all samples that
-    it has a value for. baselines: of the simple scores. ceiling: of one more rater with the others; None without two
-    raters. careless: the raters who count for it although the page calls them far from the others, answering in a
-    pattern or failing checks; ceiling_without_careless: of the others. synthetic: whether a program made the ratings.
+    """How well every metric's order of captions and of systems matches people's, by one aspect. Numbers are rows of
+    table `agreement`, most of them of tau-b, with p-values corrected for the page. coefficients, verdicts: of captions,
+    by metric, over all samples that it has a value for. baselines: of the simple scores. ceiling: of one more rater
+    with the others; None without two raters. careless: the raters who count for it although the page calls them far
+    from the others, answering in a pattern or failing checks; ceiling_without_careless: of the others. synthetic:
+    whether a program made the ratings.
 
     strongest: the simple score farthest from 0, with its sign turned where it is negative; rivals: the same by metric,
-    on the samples that the metric has a value for. system_coefficients: of the systems' means, by metric and simple
-    score; order_verdicts: conclusions on these, by metric. references: how many references the videos have, by metric
-    and simple score that compares captions with them.
+    on the samples that the metric has a value for, where `against` is the simple score. system_coefficients: of the
+    systems' means, by metric and simple score; order_verdicts: conclusions on these, by metric. references: how many
+    references the videos have, by metric and simple score that compares captions with them.
 
     missing, fewer, orders: sentences on what cannot be compared, on metrics with fewer samples, and on orders of
     systems. raters, ties, beside_rater: sentences on raters who are left out or far from the others, on pairs that
@@ -222,39 +222,23 @@ class AspectAgreement:
     n_raters: int
     synthetic: bool
     missing: tuple[str, ...]
-    coefficients: Mapping[str, Coefficient]
-    baselines: tuple[Coefficient, ...]
-    strongest: Coefficient | None
-    ceiling: Coefficient | None
+    coefficients: Mapping[str, AgreementRow]
+    baselines: tuple[AgreementRow, ...]
+    strongest: AgreementRow | None
+    ceiling: AgreementRow | None
     careless: tuple[str, ...]
-    ceiling_without_careless: Coefficient | None
+    ceiling_without_careless: Estimate | None
     raters: tuple[str, ...]
     ties: tuple[str, ...]
     beside_rater: tuple[str, ...]
     verdicts: Mapping[str, Conclusion]
-    n_videos: Mapping[str, int]
-    rivals: Mapping[str, Coefficient]
-    system_coefficients: Mapping[str, Coefficient]
-    order_verdicts: Mapping[str, OrderConclusion]
+    rivals: Mapping[str, AgreementRow]
+    system_coefficients: Mapping[str, AgreementRow]
+    order_verdicts: Mapping[str, Conclusion]
     references: Mapping[str, ReferenceCount]
     fewer: tuple[str, ...]
     orders: tuple[str, ...]
     rows: tuple[AgreementRow, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class TrustSummary:
-    """How every metric compares with people, by aspect, on the n_judged samples of a dataset that people judged.
-    unscored: by metric, how many of these samples have no value, by reason. side_by_side: by aspect, how often metrics,
-    simple scores and raters prefer the caption of two that people prefer. age: a sentence where the stored agreement is
-    missing, or older than scores or judgements; else None.
-    """
-
-    aspects: tuple[AspectAgreement, ...]
-    n_judged: int
-    unscored: Mapping[str, Mapping[str, int]]
-    side_by_side: Mapping[str, tuple[AgreementRow, ...]] = field(default_factory=dict)
-    age: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

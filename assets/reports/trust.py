@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime, timezone
-from typing import TypeVar
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -18,10 +17,7 @@ from assets.agreement.raters import check_raters, explain_raters
 from assets.reports.best_system import explain_system_orders
 from assets.reports.records import (
     AspectAgreement,
-    DataSummary,
-    MetricSummary,
     ReferenceCount,
-    TrustSummary,
     format_aspect,
 )
 from assets.scores.base import Scorer
@@ -30,57 +26,40 @@ from db.manifest.datasets import Dataset
 from db.reports.agreement import count_references, find_newest_score_time
 from db.reports.judgements import LABELS_ASPECT
 from db.schema.inputs import REFERENCES
-from metrics_core.agreement.baseline_comparison import (
-    BaselineComparison,
-    Coefficient,
-    build_baseline_comparisons,
-)
 from metrics_core.agreement.coefficients import KENDALL, TIED_PAIRS
 from metrics_core.agreement.conclusions import explain_agreement, explain_system_order
 from metrics_core.agreement.rater_checks import compute_human_ceiling
 from metrics_core.agreement.raters import compute_mean_ratings
-from metrics_core.agreement.row import CALIBRATED, ONE_RATER, PEOPLE, RATERS, AgreementRow
+from metrics_core.agreement.row import (
+    CALIBRATED,
+    DIFFERENCE,
+    ONE_RATER,
+    PEOPLE,
+    RATERS,
+    RIVAL,
+    SIMPLE,
+    AgreementRow,
+    index_comparisons,
+    turn_positive,
+)
 from metrics_core.arrays import FloatArray
 
 MANY_TIES = 0.2
 """Of a metric that ties a larger share of the pairs, the page also shows a statistic in which ties count."""
-T = TypeVar("T")
-SameItemsTable = Mapping[tuple[str, str], BaselineComparison]
-"""By (aspect, metric): the metric next to simple scores and one more rater, on the samples that it has a value for."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricClaims:
-    """How metrics compare with people, which is what a page makes claims about. rows: of table `agreement`. The other
-    fields are by (aspect, metric). same_items: the metric next to simple scores and one more rater. system_orders: how
-    well its order of systems matches people's. references: how many references the compared videos have.
+def select_current_rows(rows: Iterable[AgreementRow], judged: JudgedSamples) -> list[AgreementRow]:
+    """Return the rows of table `agreement` on which claims may rest: those on aspects that the judged samples have, and
+    not of metrics that they have no more. A table that is older than the judgements may have others.
     """
-
-    rows: Sequence[AgreementRow]
-    same_items: SameItemsTable
-    system_orders: Mapping[tuple[str, str], Coefficient]
-    references: Mapping[tuple[str, str], ReferenceCount]
-
-
-def load_claims(
-    connection: Connection,
-    dataset: Dataset,
-    rows: Sequence[AgreementRow],
-    judged: JudgedSamples,
-    scorers: Mapping[str, Scorer],
-) -> MetricClaims:
-    """Build from the stored agreement, and from counts of references in the database, how metrics compare with people.
-    Stored aspects and metrics that the judged samples no longer have are left out. scorers: by metric, to know which
-    metrics read references. P-values are not corrected yet.
-    """
-    same_items = {
-        (aspect, metric): same
-        for (aspect, metric), same in sorted(build_baseline_comparisons(rows).items(), key=lambda item: item[0][0])
-        # A table that is older than the judgements may have others.
-        if aspect in judged.ratings and metric in judged.metric_values
-    }
-    references = count_compared_references(connection, dataset, judged, scorers)
-    return MetricClaims(rows, same_items, compute_system_orders(rows, same_items), references)
+    of_people = {ONE_RATER, RATERS}
+    return [
+        row
+        for row in rows
+        if row.aspect in judged.ratings
+        and row.over != "pairs"
+        and (row.baseline or row.metric in judged.metric_values or row.metric in of_people)
+    ]
 
 
 def explain_stale_agreement(
@@ -121,26 +100,12 @@ def _count_present_judgements(judged: JudgedSamples) -> dict[tuple[str, bool], i
     return ratings | {(aspect, True): values.better.size for aspect, values in judged.choices.items()}
 
 
-def compute_system_orders(
-    rows: Sequence[AgreementRow], same_items: SameItemsTable
-) -> dict[tuple[str, str], Coefficient]:
-    """Return by (aspect, metric) Kendall's tau-b between the metric's and people's order of systems, with its p-value,
-    not corrected. The p-value is None below five systems, and where tau-b is undefined. rows: of table `agreement`.
-    Only keys of `same_items` are included.
-    """
-    return {
-        (row.aspect, row.metric): _build_coefficient(row)
-        for row in rows
-        if (row.over, row.statistic) == ("systems", KENDALL) and (row.aspect, row.metric) in same_items
-    }
-
-
-def count_compared_references(
+def _count_compared_references(
     connection: Connection, dataset: Dataset, judged: JudgedSamples, scorers: Mapping[str, Scorer]
-) -> dict[tuple[str, str], ReferenceCount]:
+) -> dict[str, dict[str, ReferenceCount]]:
     """Count the references of the videos behind every comparison with people: fewest, median and most over the compared
-    samples, by (aspect, metric or simple score). Those that do not read references are left out. A metric that is not
-    among `scorers` (by name), such as an imported one, counts as one that reads them.
+    samples, by aspect, then by metric or simple score. Those that do not read references are left out. A metric that is
+    not among `scorers` (by name), such as an imported one, counts as one that reads them.
     """
     counts = count_references(connection, dataset.dataset_id, set(judged.videos))
     n_references = np.array([counts.get(video_id, 0) for video_id in judged.videos])
@@ -150,12 +115,12 @@ def count_compared_references(
         if (name in (COMMON_WORDS, COSINE) if name in judged.baselines else _reads_references(scorers.get(name)))
     }
     return {
-        (aspect, name): ReferenceCount(
-            int(counts_of_rated.min()), float(np.median(counts_of_rated)), int(counts_of_rated.max())
-        )
+        aspect: {
+            name: ReferenceCount(int(of_rated.min()), float(np.median(of_rated)), int(of_rated.max()))
+            for name, values in reads.items()
+            if (of_rated := n_references[np.isfinite(values) & np.isfinite(compute_mean_ratings(ratings))]).size
+        }
         for aspect, ratings in judged.ratings.items()
-        for name, values in reads.items()
-        if (counts_of_rated := n_references[np.isfinite(values) & np.isfinite(compute_mean_ratings(ratings))]).size
     }
 
 
@@ -164,68 +129,74 @@ def _reads_references(scorer: Scorer | None) -> bool:
     return scorer is None or any(scorer_input.name == REFERENCES.name for scorer_input in scorer.inputs)
 
 
-def build_trust_summary(
+def compare_with_people(
+    connection: Connection,
+    dataset: Dataset,
     judged: JudgedSamples,
-    metrics: Sequence[MetricSummary],
-    data: DataSummary,
-    compared: MetricClaims,
-    age: str | None,
+    scorers: Mapping[str, Scorer],
+    rows: Sequence[AgreementRow],
+    labels: Mapping[str, str],
     careless: Collection[tuple[str, bool, str]],
-) -> TrustSummary:
-    """Build the comparison of every metric with people, aspect by aspect, with conclusions in sentences. compared: the
-    claims, with corrected p-values. data: only says whether ratings are synthetic. age: as `explain_stale_agreement`
-    returns it. careless: the raters who answer in a pattern or fail checks, as keys of `explain_patterns`.
+    *,
+    synthetic: bool,
+) -> tuple[AspectAgreement, ...]:
+    """Conclude in sentences how every metric compares with people, aspect by aspect. rows: of `select_current_rows`,
+    with p-values corrected by `correct_p_values_of_claims`. scorers: by metric, to know which metrics read references.
+    labels: names of metrics for people. careless: the raters who answer in a pattern or fail checks, as keys of
+    `explain_patterns`. synthetic: whether a program made the ratings.
     """
-    labels = {metric.name: metric.label for metric in metrics}
-    aspects = tuple(
-        _build_aspect(judged, aspect, labels, data, compared, careless) for aspect in sorted(judged.ratings)
+    references = _count_compared_references(connection, dataset, judged, scorers)
+    return tuple(
+        _build_aspect(
+            judged,
+            aspect,
+            [row for row in rows if row.aspect == aspect],
+            labels,
+            references[aspect],
+            [name for name_of, is_choice, name in careless if (name_of, is_choice) == (aspect, False)],
+            synthetic=synthetic,
+        )
+        for aspect in sorted(judged.ratings)
     )
+
+
+def count_unscored(judged: JudgedSamples, metrics: Iterable[str]) -> dict[str, dict[str, int]]:
+    """Count by metric the judged samples without a value, by reason."""
     unscored = {}
-    for metric in labels:
+    for metric in metrics:
         values = judged.metric_values.get(metric, np.full(judged.sample_ids.size, np.nan))
         n_stale = judged.n_stale.get(metric, 0)
         unscored[metric] = {"have a stale score": n_stale, "have no value": int(np.isnan(values).sum()) - n_stale}
-    side_by_side: dict[str, tuple[AgreementRow, ...]] = {}
-    for row in compared.rows:
-        if row.over == "pairs":
-            side_by_side[row.aspect] = (*side_by_side.get(row.aspect, ()), row)
-    return TrustSummary(aspects, judged.sample_ids.size, unscored, side_by_side, age)
+    return unscored
 
 
 def _build_aspect(
     judged: JudgedSamples,
     aspect: str,
+    rows: Sequence[AgreementRow],
     labels: Mapping[str, str],
-    data: DataSummary,
-    compared: MetricClaims,
-    careless: Collection[tuple[str, bool, str]],
+    references: Mapping[str, ReferenceCount],
+    careless: Collection[str],
+    *,
+    synthetic: bool,
 ) -> AspectAgreement:
     """Build the comparison of every metric with people by one aspect."""
-    rows = [row for row in compared.rows if row.aspect == aspect and row.against == PEOPLE]
-    pooled, system_rows = (
-        {row.metric: row for row in rows if (row.over, row.statistic) == (over, KENDALL)}
-        for over in ("captions", "systems")
-    )
-    same = _select_aspect(compared.same_items, aspect)
+    taus = [row for row in rows if (row.against, row.statistic) == (PEOPLE, KENDALL)]
+    captions, systems = ({row.metric: row for row in taus if row.over == over} for over in ("captions", "systems"))
+    coefficients = {name: row for name, row in captions.items() if name in judged.metric_values}
+    compared = {name: index_comparisons(row for row in rows if row.metric == name) for name in coefficients}
+    rivals = {name: turn_positive(of[SIMPLE, RIVAL]) for name, of in compared.items() if (SIMPLE, RIVAL) in of}
+    orders = {name: systems[name] for name in coefficients if name in systems}
+    order_verdicts = {name: explain_system_order(row) for name, row in orders.items()}
+    baselines = tuple(row for row in captions.values() if row.baseline)
     mean_ratings, shown = compute_mean_ratings(judged.ratings[aspect]), format_aspect(aspect)
-    baselines = tuple(_build_coefficient(row) for row in pooled.values() if row.baseline)
     n_samples = int(np.isfinite(mean_ratings).sum())
-    named = {name: labels.get(name, name) for name in same}
-    fewer = [
-        _explain_fewer(named[name], comparison, n_samples)
-        for name, comparison in same.items()
-        if 0 < comparison.coefficient.n < n_samples
-    ]
-    orders = _select_aspect(compared.system_orders, aspect)
-    order_verdicts = {name: explain_system_order(order, same[name].n_videos) for name, order in orders.items()}
-    simple = {
-        name: _build_coefficient(row) for name, row in system_rows.items() if row.baseline and row.value is not None
-    }
+    named = {name: labels.get(name, name) for name in coefficients}
     checks = check_raters(judged, aspect)
     suspected = [
         name
         for name, check in checks.items()
-        if check.is_counted and (check.is_far or (aspect, False, name) in careless) and not data.synthetic_ratings
+        if check.is_counted and (check.is_far or name in careless) and not synthetic
     ]
     kept = judged.ratings[aspect][:, [name not in suspected for name in judged.raters[aspect]]]
     return AspectAgreement(
@@ -233,49 +204,45 @@ def _build_aspect(
         n_samples=n_samples,
         n_ratings=int(np.isfinite(judged.ratings[aspect]).sum()),
         n_raters=judged.ratings[aspect].shape[1],
-        synthetic=data.synthetic_ratings,
+        synthetic=synthetic,
         missing=tuple(_explain_missing(aspect, mean_ratings, judged)),
-        coefficients={name: _build_coefficient(pooled[name]) for name in same if name in pooled},
+        coefficients=coefficients,
         baselines=baselines,
         strongest=_find_strongest(baselines),
-        ceiling=_build_coefficient(pooled[ONE_RATER]) if ONE_RATER in pooled else None,
+        ceiling=captions.get(ONE_RATER),
         careless=tuple(suspected),
         ceiling_without_careless=compute_human_ceiling(kept, judged.videos, seed=SEED) if suspected else None,
         raters=tuple(explain_raters(checks)),
         ties=tuple(_explain_ties(rows, named)),
         beside_rater=tuple(
-            _explain_rater_difference(named[name], comparison)
-            for name, comparison in same.items()
-            if comparison.above_rater
+            _explain_rater_difference(named[name], of) for name, of in compared.items() if (ONE_RATER, DIFFERENCE) in of
         ),
-        verdicts={name: explain_agreement(named[name], shown, comparison) for name, comparison in same.items()},
-        n_videos={name: comparison.n_videos for name, comparison in same.items()},
-        rivals={
-            name: comparison.strongest_baseline for name, comparison in same.items() if comparison.strongest_baseline
+        verdicts={name: explain_agreement(named[name], shown, of) for name, of in compared.items()},
+        rivals=rivals,
+        system_coefficients={
+            **orders,
+            **{name: row for name, row in systems.items() if row.baseline and row.value is not None},
         },
-        system_coefficients={**orders, **simple},
         order_verdicts=order_verdicts,
-        references=_select_aspect(compared.references, aspect),
-        fewer=tuple(fewer),
-        orders=tuple(f"{comparison}." for comparison in explain_system_orders(order_verdicts, orders, named)),
-        rows=tuple(rows),
+        references=references,
+        fewer=tuple(
+            _explain_fewer(named[name], row, n_samples, rivals.get(name))
+            for name, row in coefficients.items()
+            if 0 < row.n < n_samples
+        ),
+        orders=tuple(f"{clause}." for clause in explain_system_orders(order_verdicts, orders, named)),
+        rows=tuple(row for row in rows if row.against == PEOPLE),
     )
 
 
-def _select_aspect(values: Mapping[tuple[str, str], T], aspect: str) -> dict[str, T]:
-    """Return the values of one aspect by metric."""
-    return {name: value for (key_aspect, name), value in values.items() if key_aspect == aspect}
-
-
-def _explain_fewer(label: str, same: BaselineComparison, n_samples: int) -> str:
-    """Return a sentence on a metric that has no value for some rated samples: on how many it is compared."""
-    line = (
-        f"{label} is only compared on the {same.coefficient.n:,} of {n_samples:,} rated samples that it has a value for"
-    )
-    if same.strongest_baseline is None:
+def _explain_fewer(label: str, row: AgreementRow, n_samples: int, strongest: AgreementRow | None) -> str:
+    """Return a sentence on a metric that has no value for some rated samples: on how many it is compared, and with
+    which simple score there.
+    """
+    line = f"{label} is only compared on the {row.n:,} of {n_samples:,} rated samples that it has a value for"
+    if strongest is None:
         return f"{line}."
-    strongest = same.strongest_baseline
-    return f"{line}; there, the strongest simple score is {strongest.name} with {format_number(strongest.value)}."
+    return f"{line}; there, the strongest simple score is {strongest.against} with {format_number(strongest.value)}."
 
 
 def _explain_ties(rows: Sequence[AgreementRow], labels: Mapping[str, str]) -> Iterator[str]:
@@ -316,32 +283,25 @@ def _explain_many_ties(label: str, name: str, calibrated: Mapping[str, Agreement
     )
 
 
-def _explain_rater_difference(label: str, same: BaselineComparison) -> str:
-    """Return a sentence that compares a metric with one more rater, both against all raters but one."""
-    metric_coefficient, rater_coefficient, difference = same.against_others, same.ceiling, same.above_rater
-    assert metric_coefficient is not None
-    assert rater_coefficient is not None
-    assert difference is not None
+def _explain_rater_difference(label: str, rows: Mapping[tuple[str, str], AgreementRow]) -> str:
+    """Return a sentence that compares a metric with one more rater, both against all raters but one. rows: the metric's
+    by `index_comparisons`.
+    """
+    own, rater, difference = (rows[ONE_RATER, statistic] for statistic in (KENDALL, RIVAL, DIFFERENCE))
     size = f"{format_number(difference.value)}, {format_number(difference.low)} to {format_number(difference.high)}"
-    tau, rater_tau = format_number(metric_coefficient.value), format_number(rater_coefficient.value)
     return (
-        f"Compared with the mean of all raters but one, {label} has τ-b {tau}, and the rater who is left out has "
-        f"{rater_tau} (difference {size})."
+        f"Compared with the mean of all raters but one, {label} has τ-b {format_number(own.value)}, and the rater who "
+        f"is left out has {format_number(rater.value)} (difference {size})."
     )
 
 
-def _find_strongest(baselines: Sequence[Coefficient]) -> Coefficient | None:
+def _find_strongest(baselines: Sequence[AgreementRow]) -> AgreementRow | None:
     """Return the simple score farthest from 0, its sign turned where it is negative; None where none has a value."""
-    defined = [baseline for baseline in baselines if baseline.value is not None]
-    strongest = max(defined, key=lambda baseline: abs(baseline.value or 0.0), default=None)
+    known = [row for row in baselines if row.value is not None]
+    strongest = max(known, key=lambda row: abs(row.value or 0.0), default=None)
     if strongest is None or (strongest.value or 0.0) >= 0:
         return strongest
-    value, low, high = (None if side is None else -side for side in (strongest.value, strongest.high, strongest.low))
-    return Coefficient(f"{strongest.name}, turned round", value, low, high, strongest.n)
-
-
-def _build_coefficient(row: AgreementRow) -> Coefficient:
-    return Coefficient(row.metric, row.value, row.low, row.high, row.n, row.p)
+    return replace(turn_positive(strongest), metric=f"{strongest.metric}, turned round")
 
 
 def _explain_missing(aspect: str, mean_ratings: FloatArray, judged: JudgedSamples) -> Iterable[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,7 +10,14 @@ from metrics_core.agreement.coefficients import KENDALL, compute_coefficient
 from metrics_core.agreement.groupings import compute_pooled
 from metrics_core.agreement.inputs import AgreementInputs
 from metrics_core.agreement.raters import RaterAndOthers, compute_mean_ratings, list_ceiling_raters
-from metrics_core.agreement.row import DIFFERENCE, ONE_RATER, PEOPLE, RIVAL, AgreementRow
+from metrics_core.agreement.row import (
+    DIFFERENCE,
+    ONE_RATER,
+    RIVAL,
+    AgreementRow,
+    build_agreement_rows,
+    turn_positive,
+)
 from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.intervals import (
     JackknifeStatistics,
@@ -19,44 +25,6 @@ from metrics_core.intervals import (
     jackknife_estimate,
     jackknife_p_value,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Coefficient:
-    """A correlation in [-1, 1] over n items, or a difference of two correlations in [-2, 2], with its interval from
-    `low` to `high`. name: the metric, simple score or rater that it belongs to. p: the two-sided p-value. value, low,
-    high and p are None where undefined.
-    """
-
-    name: str
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    p: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BaselineComparison:
-    """A metric's coefficient with people (`coefficient`), compared on the same items with simple scores and with one
-    more rater. `strongest_baseline` is the simple score whose coefficient is farthest from 0, and `above_baseline` is
-    the metric's coefficient less that one. `ceiling` compares raters with the mean of the others; `against_others`
-    compares the metric with the same means; `above_rater` is their difference. None where undefined.
-
-    The strongest baseline's sign is changed where it is negative: "the shorter, the better" is knowledge, too.
-    above_rater subtracts `ceiling` from `against_others`, not from `coefficient`, since a metric compared with more
-    raters than the rater is would seem better. Both differences leave out the same videos on both sides; their
-    intervals may be far from 0 where the intervals of both overlap. ceiling, against_others and above_rater are also
-    None where no two raters share enough items. n_videos: the number of videos of the metric's items.
-    """
-
-    coefficient: Coefficient
-    ceiling: Coefficient | None
-    strongest_baseline: Coefficient | None
-    above_baseline: Coefficient | None
-    above_rater: Coefficient | None
-    n_videos: int
-    against_others: Coefficient | None = None
 
 
 class AspectComparisons:
@@ -137,15 +105,17 @@ def compute_ceiling(inputs: AgreementInputs, counted: Sequence[RaterAndOthers]) 
     return average_over_raters(by_rater, [rater.n_shared for rater in counted])[KENDALL] if counted else None
 
 
-def find_strongest_baseline(comparisons: AspectComparisons, kept: BoolArray) -> Coefficient | None:
-    """Find the simple score whose tau-b with people is farthest from 0, and return its coefficient with its interval; a
-    negative one changes its sign. A simple score is compared on the kept items that it has a number for. None where no
-    simple score has a coefficient. kept: a mask (items,) of rated items.
+def find_strongest_baseline(comparisons: AspectComparisons, kept: BoolArray) -> AgreementRow | None:
+    """Find the simple score whose tau-b with people is farthest from 0, and return its row; a negative value changes
+    its sign. A simple score is compared on the kept items that it has a number for. None where no simple score has a
+    coefficient. kept: a mask (items,) of rated items.
     """
     name = _name_strongest_baseline(comparisons, kept)
     if name is None:
         return None
-    return _turn_positive(_build_coefficient(name, _compute_pooled_baseline(comparisons, name, kept)))
+    statistics, n_videos = _compute_pooled_baseline(comparisons, name, kept), comparisons.inputs.count_videos(kept)
+    [row] = build_agreement_rows((name, comparisons.aspect, "captions"), statistics, n_videos, baseline=True)
+    return turn_positive(row)
 
 
 def _name_strongest_baseline(comparisons: AspectComparisons, kept: BoolArray) -> str | None:
@@ -163,14 +133,6 @@ def _name_strongest_baseline(comparisons: AspectComparisons, kept: BoolArray) ->
 def _compute_pooled_baseline(comparisons: AspectComparisons, baseline: str, kept: BoolArray) -> JackknifeStatistics:
     """Compute tau-b of a baseline with people on the kept items that it has a number for."""
     return comparisons.compute_pooled(baseline, kept & np.isfinite(comparisons.inputs.values[baseline]))
-
-
-def _turn_positive(coefficient: Coefficient) -> Coefficient:
-    """Change the sign of a coefficient and its interval where it is negative."""
-    if coefficient.value is None or coefficient.value >= 0:
-        return coefficient
-    low, high = (None if end is None else -end for end in (coefficient.high, coefficient.low))
-    return replace(coefficient, value=-coefficient.value, low=low, high=high)
 
 
 def build_baseline_rows(comparisons: AspectComparisons, metric: str) -> Iterator[AgreementRow]:
@@ -210,45 +172,3 @@ def build_baseline_rows(comparisons: AspectComparisons, metric: str) -> Iterator
         own = comparisons.compute_without_one_rater(metric, kept)
         yield row(ONE_RATER, KENDALL, own.n[KENDALL], own.values[KENDALL], own.jackknife_values[KENDALL])
         yield from compare(ONE_RATER, own, ceiling)
-
-
-def _build_coefficient(name: str, statistics: JackknifeStatistics) -> Coefficient:
-    estimate, n = statistics.compute_estimate(KENDALL), statistics.n[KENDALL]
-    return Coefficient(name, estimate.value, estimate.low, estimate.high, n)
-
-
-def build_baseline_comparisons(rows: Sequence[AgreementRow]) -> dict[tuple[str, str], BaselineComparison]:
-    """Build the comparisons of metrics with simple scores and raters from rows of the agreement table: a
-    BaselineComparison by (aspect, metric), for every metric with a row of tau-b over captions.
-    """
-    by_metric: dict[tuple[str, str], dict[tuple[str, str], AgreementRow]] = {}
-    for row in rows:
-        if row.over == "captions" and not row.baseline and row.metric != ONE_RATER:
-            by_metric.setdefault((row.aspect, row.metric), {})[row.against, row.statistic] = row
-    return {
-        key: _build_baseline_comparison(of_metric)
-        for key, of_metric in by_metric.items()
-        if (PEOPLE, KENDALL) in of_metric
-    }
-
-
-def _build_baseline_comparison(rows: Mapping[tuple[str, str], AgreementRow]) -> BaselineComparison:
-    """Build the comparison of one metric. rows: by what the metric is compared with, and statistic."""
-
-    def build(against: str | None, statistic: str, name: str | None) -> Coefficient | None:
-        if against is None or (row := rows.get((against, statistic))) is None:
-            return None
-        return Coefficient(name or row.metric, row.value, row.low, row.high, row.n, row.p)
-
-    simple = next((against for against, _ in rows if against not in (PEOPLE, ONE_RATER)), None)
-    own, rival = build(PEOPLE, KENDALL, None), build(simple, RIVAL, simple)
-    assert own is not None
-    return BaselineComparison(
-        own,
-        build(ONE_RATER, RIVAL, ONE_RATER),
-        _turn_positive(rival) if rival else None,
-        build(simple, DIFFERENCE, simple),
-        build(ONE_RATER, DIFFERENCE, ONE_RATER),
-        rows[PEOPLE, KENDALL].n_videos,
-        build(ONE_RATER, KENDALL, None),
-    )

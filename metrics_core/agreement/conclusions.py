@@ -1,18 +1,18 @@
 """Conclusions in plain words: whether a metric orders captions as people do (`explain_agreement`), and systems
 (`explain_system_order`).
 
-The p-values of a page's claims are corrected together in two families, see `correct_comparisons`. Below FEWEST_VIDEOS
-videos nothing is claimed.
+The p-values of a page's claims are corrected together in two families, see `correct_p_values_of_claims`. Below
+FEWEST_VIDEOS videos nothing is claimed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Literal
 
-from metrics_core.agreement.baseline_comparison import BaselineComparison, Coefficient
-from metrics_core.agreement.coefficients import FEWEST_SYSTEMS, kendall_p_value
+from metrics_core.agreement.coefficients import FEWEST_SYSTEMS, KENDALL, kendall_p_value
+from metrics_core.agreement.row import DIFFERENCE, ONE_RATER, PEOPLE, SIMPLE, AgreementRow
 from metrics_core.arithmetic import correct_defined_p_values
 from metrics_core.calibration.rated_search import FEWEST_VIDEOS
 
@@ -44,52 +44,56 @@ BETTER = " better than one more rater"
 ALIKE = " about as well as one more rater"
 LESS = " less well than one more rater"
 
-K = TypeVar("K")
-
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """The conclusion on one metric and one aspect. level: a name such as "above baseline", see `explain_agreement`.
-    sentence: the conclusion for people; short: a short form of it without the names of metric and aspect.
+    """The conclusion on one metric and one aspect. level: a name such as "above baseline", see `explain_agreement`, or
+    of an order of systems, see `explain_system_order`. sentence: the conclusion for people. short: a form of it without
+    the names of metric and aspect.
     """
 
-    level: TrustLevel
+    level: TrustLevel | SystemOrder
     sentence: str
     short: str
 
 
-def correct_comparisons(
-    comparisons: Mapping[K, BaselineComparison], others: Sequence[float | None] = ()
-) -> tuple[dict[K, BaselineComparison], list[float | None]]:
+def correct_p_values_of_claims(
+    rows: Sequence[AgreementRow], others: Sequence[float | None] = ()
+) -> tuple[list[AgreementRow], list[float | None]]:
     """Correct the p-values of the claims of one page by Holm, in two families. The first has the p-values of the
-    metrics' coefficients with people and `others`, the p-values of further claims. The second has those of the
-    differences from the strongest baseline. Return the comparisons by their keys with corrected p-values, and the
-    corrected `others` in their order; None stays None and does not count.
+    metrics' tau-b with people over captions and systems, and `others`, the p-values of further claims. The second has
+    those of the differences from the strongest simple score. Return the rows of the agreement table, of which these
+    have corrected p-values, and the corrected `others`, all in their order; None stays None and does not count.
 
     Within a family the chance of any false claim is at most MAX_P_VALUE. For a whole page it can be higher, since there
-    are two families, and claims about one more rater are not corrected. A claim about a baseline is only made where the
-    metric is shown to order as people do.
+    are two families, and claims about one more rater are not corrected. A claim about a simple score is only made where
+    the metric is shown to order as people do.
     """
-    order_p_values = [comparison.coefficient.p for comparison in comparisons.values()]
-    corrected = correct_defined_p_values([*order_p_values, *others])
-    baseline_p_values = correct_defined_p_values(
-        [comparison.above_baseline.p if comparison.above_baseline else None for comparison in comparisons.values()]
-    )
-    corrected_comparisons = {
-        key: replace(
-            comparison,
-            coefficient=replace(comparison.coefficient, p=p),
-            above_baseline=replace(comparison.above_baseline, p=baseline_p) if comparison.above_baseline else None,
-        )
-        for (key, comparison), p, baseline_p in zip(comparisons.items(), corrected, baseline_p_values, strict=False)
-    }
-    return corrected_comparisons, corrected[len(comparisons) :]
+    corrected = list(rows)
+
+    def correct(chosen: Sequence[int], more: Sequence[float | None]) -> list[float | None]:
+        p_values = correct_defined_p_values([*(rows[i].p for i in chosen), *more])
+        for i, p in zip(chosen, p_values, strict=False):
+            corrected[i] = replace(rows[i], p=p)
+        return p_values[len(chosen) :]
+
+    orders = [
+        i
+        for i, row in enumerate(rows)
+        if (row.against, row.statistic) == (PEOPLE, KENDALL)
+        and row.over in ("captions", "systems")
+        and not row.baseline
+        and row.metric != ONE_RATER
+    ]
+    correct([i for i, row in enumerate(rows) if row.statistic == DIFFERENCE and row.against != ONE_RATER], ())
+    return corrected, correct(orders, others)
 
 
-def explain_agreement(metric: str, aspect: str, comparison: BaselineComparison) -> Conclusion:
+def explain_agreement(metric: str, aspect: str, rows: Mapping[tuple[str, str], AgreementRow]) -> Conclusion:
     """Conclude how well a metric orders captions by an aspect, compared with one more rater and with the strongest
-    simple score. Return a level such as "above baseline", a sentence and its short form. `metric` and `aspect`
-    are words of the sentence; p-values should be corrected by `correct_comparisons`.
+    simple score. Return a level such as "above baseline", a sentence and its short form. `metric` and `aspect` are
+    words of the sentence. rows: the metric's by `index_comparisons`, with the row of tau-b against people; p-values
+    should be corrected by `correct_p_values_of_claims`.
 
     The rules, in this order:
 
@@ -98,40 +102,45 @@ def explain_agreement(metric: str, aspect: str, comparison: BaselineComparison) 
       WIDEST_INTERVAL, open.
     - The corrected p-value of the coefficient is above MAX_P_VALUE, or undefined: open.
     - The interval lies below 0: the metric goes against people. It is wider than WIDEST_INTERVAL: open how well.
-    - The difference from the strongest baseline is more than chance and below 0: below the baseline. It may be chance:
-      like the baseline.
-    - Otherwise, and without a baseline: at the ceiling where the interval of the difference from one more rater lies
-      above 0, or holds 0 and lies above -NEAR_RATER; else above the baseline.
+    - The difference from the strongest simple score is more than chance and below 0: below the baseline. It may be
+      chance: like the baseline.
+    - Otherwise, and without a simple score: at the ceiling where the interval of the difference from one more rater
+      lies above 0, or holds 0 and lies above -NEAR_RATER; else above the baseline.
 
-    >>> ecs, words = Coefficient("ECS", 0.6, 0.55, 0.65, 90, 0.001), Coefficient("words", 0.5, 0.45, 0.56, 90)
-    >>> rater, more = Coefficient("rater", -0.02, -0.06, 0.02, 90), Coefficient("words", 0.1, 0.04, 0.15, 90, 0.002)
-    >>> explain_agreement("ECS", "coverage", BaselineComparison(ecs, None, words, more, rater, 30)).sentence
+    >>> from metrics_core.agreement.row import index_comparisons
+    >>> def row(against, statistic, value, low, high, p):
+    ...     names = "ecs", "coverage", "captions", against, statistic
+    ...     return AgreementRow(*names, value, low, high, p, 90, 30, 0, 0, False)
+    >>> rows = [row("people", "kendall_b", 0.6, 0.55, 0.65, 0.001)]
+    >>> rows += [row("words", "kendall_b_difference", 0.1, 0.04, 0.15, 0.002)]
+    >>> rows += [row("one rater", "kendall_b_difference", -0.02, -0.06, 0.02, 0.3)]
+    >>> explain_agreement("ECS", "coverage", index_comparisons(rows)).sentence
     'ECS orders captions by coverage about as well as one more rater, and clearly better than words.'
     """
-    coefficient, does = comparison.coefficient, f"{metric} orders captions by {aspect}"
-    if coefficient.value is None:
-        why = "its values or the ratings are all equal" if coefficient.n else "none of the rated captions has a score"
+    own, does = rows[PEOPLE, KENDALL], f"{metric} orders captions by {aspect}"
+    if own.value is None:
+        why = "its values or the ratings are all equal" if own.n else "none of the rated captions has a score"
         return Conclusion("undefined", f"{metric} cannot be compared by {aspect}: {why}.", f"cannot be compared: {why}")
-    if few := explain_too_few_videos(comparison.n_videos):
+    if few := explain_too_few_videos(own.n_videos):
         return Conclusion("open", f"Whether {does} is open: {few}.", f"open: {few}")
-    wide = coefficient.low is None or coefficient.high is None or coefficient.high - coefficient.low > WIDEST_INTERVAL
+    wide = own.low is None or own.high is None or own.high - own.low > WIDEST_INTERVAL
     more = Conclusion("open", f"Whether {does} is open: rate more videos.", "open: more videos needed")
-    if coefficient.low is None or coefficient.high is None:
+    if own.low is None or own.high is None:
         return more
-    if coefficient.low <= 0 <= coefficient.high:
+    if own.low <= 0 <= own.high:
         nothing = f"{metric} orders captions by {aspect} no better than chance."
         return more if wide else Conclusion("nothing", nothing, "no better than chance")
-    if coefficient.p is None or coefficient.p > MAX_P_VALUE:
+    if own.p is None or own.p > MAX_P_VALUE:
         why = "open: may be chance"
         return Conclusion(
             "open", f"Whether {does} is open: with so many comparisons, such a result may be chance.", why
         )
-    if coefficient.high < 0:
+    if own.high < 0:
         return Conclusion("against", f"{metric} goes against {aspect}: better captions score lower.", "against people")
     if wide:
         how = f"{does}, but how well is open: rate more videos."
         return Conclusion("open", how, "open: how well")
-    return _conclude_with_baseline(does, comparison)
+    return _conclude_with_rivals(does, rows.get((SIMPLE, DIFFERENCE)), rows.get((ONE_RATER, DIFFERENCE)))
 
 
 def explain_too_few_videos(n_videos: int) -> str | None:
@@ -142,25 +151,26 @@ def explain_too_few_videos(n_videos: int) -> str | None:
     return f"{videos}, {FEWEST_VIDEOS} needed" if n_videos < FEWEST_VIDEOS else None
 
 
-def _conclude_with_baseline(does: str, comparison: BaselineComparison) -> Conclusion:
-    """Conclude from the comparisons with one more rater and with the strongest baseline, where there are any."""
-    more, rater_words = comparison.above_baseline, _format_rater_comparison(comparison.above_rater)
+def _conclude_with_rivals(does: str, more: AgreementRow | None, above_rater: AgreementRow | None) -> Conclusion:
+    """Conclude from the differences from the strongest simple score (`more`) and from one more rater, where there are
+    any.
+    """
+    rater_words = _format_rater_comparison(above_rater)
     above: TrustLevel = "ceiling" if rater_words in (BETTER, ALIKE) else "above baseline"
     like_rater = "like one more rater" if above == "ceiling" else None
-    if comparison.strongest_baseline is None or more is None or more.value is None:
+    if more is None or more.value is None:
         return Conclusion(above, f"{does}{rater_words}.", like_rater or "orders as people do")
-    baseline = comparison.strongest_baseline.name
     if more.p is None or more.p > MAX_P_VALUE:
-        words = f"not clearly better than {baseline}, a simple score"
+        words = f"not clearly better than {more.against}, a simple score"
         return Conclusion("baseline", f"{does}{rater_words}, but {words}.", "like a simple score")
     if more.value < 0:
-        worse = f"{does} better than chance, but worse than {baseline}, a simple score."
+        worse = f"{does} better than chance, but worse than {more.against}, a simple score."
         return Conclusion("below baseline", worse, "worse than a simple score")
-    sentence = f"{does}{rater_words}{', and' if rater_words else ''} clearly better than {baseline}."
+    sentence = f"{does}{rater_words}{', and' if rater_words else ''} clearly better than {more.against}."
     return Conclusion(above, sentence, like_rater or "better than simple scores")
 
 
-def _format_rater_comparison(above: Coefficient | None) -> str:
+def _format_rater_comparison(above: AgreementRow | None) -> str:
     """Format how a metric compares with one more rater; "" without one, and where the interval leaves it open."""
     if above is None or above.low is None or above.high is None:
         return ""
@@ -171,44 +181,41 @@ def _format_rater_comparison(above: Coefficient | None) -> str:
     return ALIKE if above.low > -NEAR_RATER else ""
 
 
-@dataclass(frozen=True, slots=True)
-class OrderConclusion:
-    """The conclusion whether a metric ranks systems as people do. order: "alike" as people do, "against" the other way
-    round, or "open". words: the conclusion without its subject, to follow the metric's name.
-    """
-
-    order: SystemOrder
-    words: str
-
-
-def explain_system_order(coefficient: Coefficient, n_videos: int) -> OrderConclusion:
+def explain_system_order(row: AgreementRow) -> Conclusion:
     """Conclude whether a metric ranks systems as people do: "alike", "against" or "open", with words that follow the
-    metric's name. coefficient: tau-b of the systems' mean scores with their mean ratings; its n counts systems, and its
-    p comes from `kendall_p_value`, corrected by `correct_comparisons`. n_videos: the videos behind the means.
+    metric's name (`short`). row: tau-b over systems, whose n counts them, with its p-value corrected by
+    `correct_p_values_of_claims`.
 
     How well the metric orders captions does not matter here. A claim needs FEWEST_SYSTEMS systems, FEWEST_VIDEOS
     videos, an interval that does not hold 0, and an order that is more than chance.
 
-    >>> explain_system_order(Coefficient("ECS", 1.0, 0.9, 1.0, 6, 0.003), 30).words
+    >>> def row(n, p):
+    ...     names = "ecs", "coverage", "systems", "people", "kendall_b"
+    ...     return AgreementRow(*names, 1.0, 0.9, 1.0, p, n, 30, 0, 0, False)
+    >>> explain_system_order(row(6, 0.003)).short
     'ranks the 6 systems as people do'
-    >>> explain_system_order(Coefficient("ECS", 1.0, 1.0, 1.0, 4), 30).words
+    >>> explain_system_order(row(4, None)).short
     "ranks 4 systems, too few for a claim: even people's own order has p 0.083"
     """
-    n = coefficient.n
+    level, words = _judge_system_order(row)
+    return Conclusion(level, f"{row.metric} {words}.", words)
+
+
+def _judge_system_order(row: AgreementRow) -> tuple[SystemOrder, str]:
+    """Return the level of an order of systems, and the words for it."""
+    n = row.n
     if n < 2:
-        return OrderConclusion("open", f"ranks no systems: {'only one has' if n else 'none has'} scores and ratings")
+        return "open", f"ranks no systems: {'only one has' if n else 'none has'} scores and ratings"
     if n < FEWEST_SYSTEMS:
         least = f"even people's own order has p {kendall_p_value(1.0, n):.2g}"
-        return OrderConclusion("open", f"ranks {n} systems, too few for a claim: {least}")
-    if coefficient.value is None or coefficient.low is None or coefficient.high is None or coefficient.p is None:
-        return OrderConclusion(
-            "open", f"cannot be compared by its order of {n} systems: its means or people's are equal"
-        )
-    if why := _explain_open_order(coefficient.value, coefficient.low, coefficient.high, coefficient.p, n, n_videos):
-        return OrderConclusion("open", f"is not shown to rank the {n} systems as people do: {why}")
-    if coefficient.value > 0:
-        return OrderConclusion("alike", f"ranks the {n} systems as people do")
-    return OrderConclusion("against", f"ranks the {n} systems against people's order")
+        return "open", f"ranks {n} systems, too few for a claim: {least}"
+    if row.value is None or row.low is None or row.high is None or row.p is None:
+        return "open", f"cannot be compared by its order of {n} systems: its means or people's are equal"
+    if why := _explain_open_order(row.value, row.low, row.high, row.p, n, row.n_videos):
+        return "open", f"is not shown to rank the {n} systems as people do: {why}"
+    if row.value > 0:
+        return "alike", f"ranks the {n} systems as people do"
+    return "against", f"ranks the {n} systems against people's order"
 
 
 def _explain_open_order(value: float, low: float, high: float, p: float, n: int, n_videos: int) -> str | None:

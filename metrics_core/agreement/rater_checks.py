@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.baseline_comparison import Coefficient, compute_ceiling
+from metrics_core.agreement.baseline_comparison import compute_ceiling
 from metrics_core.agreement.coefficients import KENDALL, compute_coefficient
 from metrics_core.agreement.groupings import compute_pooled
 from metrics_core.agreement.inputs import AgreementInputs, build_inputs
@@ -19,10 +19,9 @@ from metrics_core.agreement.raters import (
     mark_ceiling_raters,
     split_rater,
 )
-from metrics_core.agreement.row import ONE_RATER
 from metrics_core.arithmetic import correct_defined_p_values
 from metrics_core.arrays import FloatArray
-from metrics_core.intervals import jackknife_p_value
+from metrics_core.intervals import Estimate, jackknife_p_value
 
 # A rater is far from the others where their coefficient is below this share of the others' coefficient without them.
 _FAR_SHARE = 0.5
@@ -42,7 +41,7 @@ class RaterCheck:
 
     n_shared: int
     is_counted: bool
-    coefficient: Coefficient | None = None
+    coefficient: Estimate | None = None
     ceiling_without_rater: float | None = None
     is_far: bool = False
 
@@ -73,7 +72,7 @@ def compare_raters(ratings: npt.ArrayLike, videos: Sequence[object], *, seed: in
     return tuple(checks)
 
 
-def compute_human_ceiling(ratings: npt.ArrayLike, videos: Sequence[object], *, seed: int = 0) -> Coefficient | None:
+def compute_human_ceiling(ratings: npt.ArrayLike, videos: Sequence[object], *, seed: int = 0) -> Estimate | None:
     """Compute the human ceiling of the ratings (items, raters) of one aspect, with its interval; None where no rater
     counts. videos: (items,), the video of every item. Raises ValueError as `compute_agreement_rows` does.
 
@@ -84,8 +83,7 @@ def compute_human_ceiling(ratings: npt.ArrayLike, videos: Sequence[object], *, s
     statistics = compute_ceiling(inputs, list_ceiling_raters(inputs.ratings[KENDALL]))
     if statistics is None:
         return None
-    estimate = statistics.compute_estimate(KENDALL)
-    return Coefficient(ONE_RATER, estimate.value, estimate.low, estimate.high, statistics.n[KENDALL])
+    return statistics.compute_estimate(KENDALL)
 
 
 def _complete_check(
@@ -100,9 +98,8 @@ def _complete_check(
         inputs.select_items(rater_sides.ratings, rater_sides.other_means, rater_sides.is_shared), (KENDALL,)
     )
     estimate = statistics.compute_estimate(KENDALL)
-    coefficient = Coefficient(ONE_RATER, estimate.value, estimate.low, estimate.high, statistics.n[KENDALL])
     ceiling = _compute_ceiling_value(others)
-    check = replace(check, coefficient=coefficient, ceiling_without_rater=ceiling)
+    check = replace(check, coefficient=estimate, ceiling_without_rater=ceiling)
     if estimate.value is None or ceiling is None:
         return check, None
     if estimate.value >= _FAR_SHARE * ceiling:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from metrics_core.agreement.coefficients import FEWEST_SYSTEMS, KENDALL, kendall_p_value
@@ -27,6 +27,8 @@ raters. In column `against` it says that a metric is compared with such a rater.
 A rater counts by the number of items that they share with others; see `mark_ceiling_raters` for raters who are left
 out.
 """
+SIMPLE = "simple score"
+"""The key of the strongest simple score in `index_comparisons`."""
 RIVAL = "kendall_b_rival"
 """Tau-b of the side that column `against` names: a simple score, or one more rater."""
 DIFFERENCE = "kendall_b_difference"
@@ -70,6 +72,27 @@ class AgreementRow:
     seed: int = 0
     scorer_id: int | None = None
     n_stale: int = 0
+
+
+def turn_positive(row: AgreementRow) -> AgreementRow:
+    """Return a row with the sign of its value and interval changed where the value is negative, else the row: "the
+    shorter, the better" is knowledge, too.
+    """
+    if row.value is None or row.value >= 0:
+        return row
+    low, high = (None if end is None else -end for end in (row.high, row.low))
+    return replace(row, value=-row.value, low=low, high=high)
+
+
+def index_comparisons(rows: Iterable[AgreementRow]) -> dict[tuple[str, str], AgreementRow]:
+    """Return the rows over captions, of one metric and aspect, by whom the metric is compared with and by statistic.
+    The first is PEOPLE, ONE_RATER, or SIMPLE for a simple score of any name.
+    """
+    return {
+        (row.against if row.against in (PEOPLE, ONE_RATER) else SIMPLE, row.statistic): row
+        for row in rows
+        if row.over == "captions"
+    }
 
 
 def build_agreement_rows(

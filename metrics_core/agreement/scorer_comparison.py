@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.baseline_comparison import AspectComparisons, Coefficient, find_strongest_baseline
+from metrics_core.agreement.baseline_comparison import AspectComparisons, find_strongest_baseline
 from metrics_core.agreement.coefficients import (
     KENDALL,
     compute_group_taus,
@@ -25,6 +25,7 @@ from metrics_core.agreement.preferences import (
     compute_preference_accuracy,
     grade_answers,
 )
+from metrics_core.agreement.row import AgreementRow
 from metrics_core.arithmetic import correct_defined_p_values
 from metrics_core.arrays import BoolArray, FloatArray, IntArray, number_groups
 from metrics_core.intervals import (
@@ -90,7 +91,7 @@ class PeopleComparison:
     first: Mapping[str, Estimate]
     second: Mapping[str, Estimate]
     difference: Mapping[str, Estimate]
-    strongest: Coefficient | None
+    strongest: AgreementRow | None
     p: float | None
     p_holm: float | None = None
 
@@ -231,7 +232,7 @@ def _build_comparison(
     video: IntArray,
     n_raters: int,
     p: float | None,
-    strongest: Coefficient | None,
+    strongest: AgreementRow | None,
 ) -> PeopleComparison:
     """Build the comparison of both scorers' statistics, whose differences lie within `bounds`. video: (n,)."""
     first, second = ({name: side.compute_estimate(name) for name in side.values} for side in both)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,45 +11,73 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from metrics_core.agreement.baseline_comparison import BaselineComparison, Coefficient
-from metrics_core.agreement.coefficients import kendall_p_value
+from metrics_core.agreement.coefficients import KENDALL, kendall_p_value
 from metrics_core.agreement.conclusions import (
     CLAIMS,
     Conclusion,
-    OrderConclusion,
     SystemOrder,
     TrustLevel,
-    correct_comparisons,
+    correct_p_values_of_claims,
     explain_agreement,
     explain_few_systems,
     explain_system_order,
     find_least_tau,
+)
+from metrics_core.agreement.row import (
+    DIFFERENCE,
+    ONE_RATER,
+    PEOPLE,
+    RIVAL,
+    AgreementRow,
+    Over,
+    index_comparisons,
 )
 from metrics_core.arithmetic import correct_p_values
 
 N = 90
 
 
-def number(
-    value: float, low: float | None = None, high: float | None = None, p: float = 0.001, name: str = "x"
-) -> Coefficient:
-    """A coefficient with the interval value ± 0.04 unless another one is given."""
-    return Coefficient(name, value, value - 0.04 if low is None else low, value + 0.04 if high is None else high, N, p)
+def make_row(
+    value: float | None,
+    low: float | None = None,
+    high: float | None = None,
+    p: float | None = 0.001,
+    *,
+    n: int = N,
+    n_videos: int = 30,
+    over: Over = "captions",
+    against: str = PEOPLE,
+    statistic: str = KENDALL,
+) -> AgreementRow:
+    return AgreementRow("x", "coverage", over, against, statistic, value, low, high, p, n, n_videos, 0, 0, False)
+
+
+def number(value: float, low: float | None = None, high: float | None = None, p: float = 0.001) -> AgreementRow:
+    """A tau-b with the interval value ± 0.04 unless another one is given."""
+    return make_row(value, value - 0.04 if low is None else low, value + 0.04 if high is None else high, p)
 
 
 def same(
-    found: Coefficient,
+    found: AgreementRow,
     rater: tuple[float, float] | None = (-0.06, 0.02),
     more: float | None = 0.1,
     p: float = 0.001,
     n_videos: int = 30,
-) -> BaselineComparison:
+) -> dict[tuple[str, str], AgreementRow]:
     """The metric, above one more rater by the interval `rater`, and above words in common by `more`; None for none."""
-    to_rater = Coefficient("one rater", sum(rater) / 2, *rater, N, 0.5) if rater else None
-    if more is None:
-        return BaselineComparison(found, None, None, None, to_rater, n_videos)
-    words = number(0.5, name="words in common")
-    return BaselineComparison(found, None, words, number(more, name="words in common", p=p), to_rater, n_videos)
+    rows = [replace(found, n_videos=n_videos)]
+    if rater:
+        rows.append(make_row(sum(rater) / 2, *rater, 0.5, against=ONE_RATER, statistic=DIFFERENCE))
+    if more is not None:
+        above = make_row(more, more - 0.04, more + 0.04, p, against="words in common", statistic=DIFFERENCE)
+        rows += [make_row(0.5, 0.46, 0.54, against="words in common", statistic=RIVAL), above]
+    return index_comparisons(rows)
+
+
+def order_of(
+    value: float | None, low: float | None, high: float | None, n: int, p: float | None = None, n_videos: int = 30
+) -> AgreementRow:
+    return make_row(value, low, high, p, n=n, n_videos=n_videos, over="systems")
 
 
 @pytest.mark.parametrize(
@@ -142,32 +171,32 @@ def same(
             "open: 3 videos, 10 needed",
         ),
         (
-            same(Coefficient("x", 0.5, None, None, N), n_videos=1),
+            same(make_row(0.5), n_videos=1),
             "open",
             "Whether ECS orders captions by coverage is open: 1 video, 10 needed.",
             "open: 1 video, 10 needed",
         ),
         (
-            same(Coefficient("x", 0.5, None, None, N)),
+            same(make_row(0.5)),
             "open",
             "Whether ECS orders captions by coverage is open: rate more videos.",
             "open: more videos needed",
         ),
         (
-            same(Coefficient("x", None, None, None, N)),
+            same(make_row(None)),
             "undefined",
             "ECS cannot be compared by coverage: its values or the ratings are all equal.",
             "cannot be compared: its values or the ratings are all equal",
         ),
         (
-            same(Coefficient("x", None, None, None, 0)),
+            same(make_row(None, n=0)),
             "undefined",
             "ECS cannot be compared by coverage: none of the rated captions has a score.",
             "cannot be compared: none of the rated captions has a score",
         ),
     ],
 )
-def test_each_rule(given_: BaselineComparison, level: TrustLevel, sentence: str, short: str) -> None:
+def test_each_rule(given_: dict[tuple[str, str], AgreementRow], level: TrustLevel, sentence: str, short: str) -> None:
     assert explain_agreement("ECS", "coverage", given_) == Conclusion(level, sentence, short)
 
 
@@ -180,7 +209,7 @@ def test_no_claim_without_videos_and_more_than_chance(
     found: list[float], p: float, rater: list[float], more: list[float], p_more: float, n_videos: int
 ) -> None:
     low, value, high = found
-    given_ = same(Coefficient("m", value, low, high, N, p), (rater[0], rater[2]), more[1], p_more, n_videos)
+    given_ = same(make_row(value, low, high, p), (rater[0], rater[2]), more[1], p_more, n_videos)
     level = explain_agreement("m", "a", given_).level
     if level in CLAIMS:
         assert n_videos >= 10
@@ -197,19 +226,30 @@ def test_no_claim_without_videos_and_more_than_chance(
 
 @given(st.lists(chances, min_size=1, max_size=6), st.lists(st.none() | chances, max_size=3))
 def test_the_claims_of_a_page_are_one_family(own: list[float], leads: list[float | None]) -> None:
-    pages, after = correct_comparisons({i: same(number(0.3, p=p), p=p / 2) for i, p in enumerate(own)}, leads)
+    rows = [row for p in own for row in same(number(0.3, p=p), p=p / 2).values()]
+    # Simple scores and one more rater make no claim.
+    rows += [replace(number(0.3), baseline=True), replace(number(0.3), metric=ONE_RATER)]
+    corrected, after = correct_p_values_of_claims(rows, leads)
     family = correct_p_values([*own, *(lead for lead in leads if lead is not None)])
-    assert [page.coefficient.p for page in pages.values()] == pytest.approx(family[: len(own)])
+    claims = [row.p for row in corrected[:-2] if row.statistic == KENDALL]
+    assert claims == pytest.approx(family[: len(own)])
     assert [lead for lead in after if lead is not None] == pytest.approx(family[len(own) :])
     assert [lead is None for lead in after] == [lead is None for lead in leads]
-    beside = [page.above_baseline.p for page in pages.values() if page.above_baseline]
+    beside = [row.p for row in corrected if row.statistic == DIFFERENCE and row.against != ONE_RATER]
     assert beside == pytest.approx(correct_p_values([p / 2 for p in own]))
+    rest = [i for i, row in enumerate(rows) if row.statistic == RIVAL or row.against == ONE_RATER]
+    assert all(corrected[i] == rows[i] for i in (*rest, -1, -2))
+
+
+def test_orders_of_systems_are_in_the_family_of_claims() -> None:
+    rows = [number(0.3, p=0.01), order_of(1.0, 0.9, 1.0, 6, 0.02), order_of(1.0, 0.9, 1.0, 4)]
+    assert [row.p for row in correct_p_values_of_claims(rows)[0]] == [0.02, 0.02, None]
 
 
 @pytest.mark.parametrize(("n", "p"), [(2, "1"), (3, "0.33"), (4, "0.083")])
 def test_of_fewer_than_five_systems_nothing_is_claimed(n: int, p: str) -> None:
     words = f"ranks {n} systems, too few for a claim: even people's own order has p {p}"
-    assert explain_system_order(Coefficient("x", 1.0, 1.0, 1.0, n), 30) == OrderConclusion("open", words)
+    assert explain_system_order(order_of(1.0, 1.0, 1.0, n)) == Conclusion("open", f"x {words}.", words)
 
 
 NOT_SHOWN = "is not shown to rank the {} systems as people do: {}"
@@ -217,39 +257,36 @@ COMPARISONS = "with so many comparisons, such a result may be chance"
 
 
 @pytest.mark.parametrize(
-    ("found", "n_videos", "order", "words"),
+    ("found", "order", "words"),
     [
-        (Coefficient("x", 1.0, 0.9, 1.0, 5, 0.017), 30, "alike", "ranks the 5 systems as people do"),
-        (Coefficient("x", -1.0, -1.0, -0.9, 5, 0.017), 30, "against", "ranks the 5 systems against people's order"),
+        (order_of(1.0, 0.9, 1.0, 5, 0.017), "alike", "ranks the 5 systems as people do"),
+        (order_of(-1.0, -1.0, -0.9, 5, 0.017), "against", "ranks the 5 systems against people's order"),
         # Of five systems only the very same order is more than chance.
         (
-            Coefficient("x", 0.8, 0.6, 1.0, 5, 0.083),
-            30,
+            order_of(0.8, 0.6, 1.0, 5, 0.083),
             "open",
             NOT_SHOWN.format(5, "such an order may be chance"),
         ),
         (
-            Coefficient("x", 0.73, 0.6, 1.0, 6, 0.056),
-            30,
+            order_of(0.73, 0.6, 1.0, 6, 0.056),
             "open",
             NOT_SHOWN.format(6, "such an order may be chance"),
         ),
-        (Coefficient("x", 0.3, 0.1, 0.5, 9, 0.36), 30, "open", NOT_SHOWN.format(9, "such an order may be chance")),
-        (Coefficient("x", 0.9, -0.1, 1.0, 9, 0.001), 30, "open", NOT_SHOWN.format(9, "rate more videos")),
-        (Coefficient("x", 1.0, 0.9, 1.0, 5, 0.06), 30, "open", NOT_SHOWN.format(5, COMPARISONS)),
-        (Coefficient("x", 1.0, 0.9, 1.0, 5, 0.017), 9, "open", NOT_SHOWN.format(5, "9 videos, 10 needed")),
+        (order_of(0.3, 0.1, 0.5, 9, 0.36), "open", NOT_SHOWN.format(9, "such an order may be chance")),
+        (order_of(0.9, -0.1, 1.0, 9, 0.001), "open", NOT_SHOWN.format(9, "rate more videos")),
+        (order_of(1.0, 0.9, 1.0, 5, 0.06), "open", NOT_SHOWN.format(5, COMPARISONS)),
+        (order_of(1.0, 0.9, 1.0, 5, 0.017, n_videos=9), "open", NOT_SHOWN.format(5, "9 videos, 10 needed")),
         (
-            Coefficient("x", None, None, None, 6),
-            30,
+            order_of(None, None, None, 6),
             "open",
             "cannot be compared by its order of 6 systems: its means or people's are equal",
         ),
-        (Coefficient("x", None, None, None, 1), 30, "open", "ranks no systems: only one has scores and ratings"),
-        (Coefficient("x", None, None, None, 0), 30, "open", "ranks no systems: none has scores and ratings"),
+        (order_of(None, None, None, 1), "open", "ranks no systems: only one has scores and ratings"),
+        (order_of(None, None, None, 0), "open", "ranks no systems: none has scores and ratings"),
     ],
 )
-def test_systems(found: Coefficient, n_videos: int, order: SystemOrder, words: str) -> None:
-    assert explain_system_order(found, n_videos) == OrderConclusion(order, words)
+def test_systems(found: AgreementRow, order: SystemOrder, words: str) -> None:
+    assert explain_system_order(found) == Conclusion(order, f"x {words}.", words)
 
 
 @given(intervals, chances, st.integers(0, 12), st.integers(1, 20))
@@ -257,7 +294,7 @@ def test_no_claim_on_systems_without_videos_systems_and_more_than_chance(
     found: list[float], p: float, n: int, n_videos: int
 ) -> None:
     low, value, high = found
-    order = explain_system_order(Coefficient("m", value, low, high, n, p), n_videos).order
+    order = explain_system_order(order_of(value, low, high, n, p, n_videos)).level
     if order != "open":
         assert n >= 5
         assert n_videos >= 10
