@@ -17,7 +17,6 @@ from assets.reports.records import (
     DataSummary,
     MetricSummary,
     SystemTable,
-    TrustSummary,
     format_aspect,
 )
 from assets.trial.sentences import advise_size, find_best_share
@@ -25,10 +24,11 @@ from assets.words.labels import format_metric_name
 from assets.words.text import format_count, format_percent, format_portion, group_names, join_names
 from db.reports.judgements import LABELS_ASPECT, SPANS_ASPECT
 from db.selection.trials import Trial
-from metrics_core.agreement.conclusions import BETTER_THAN_SIMPLE, TrustLevel
+from metrics_core.agreement import AgreementRow
+from metrics_core.agreement.conclusions import BETTER_THAN_SIMPLE
 from metrics_core.calibration.rated_search import FEWEST_VIDEOS
 
-LEVEL_LIGHTS: Mapping[TrustLevel, TrafficLight] = {
+LEVEL_LIGHTS: Mapping[str, TrafficLight] = {
     "undefined": "open",
     "open": "open",
     "nothing": "bad",
@@ -50,16 +50,19 @@ def build_answers(
     described: DatasetFacts | None,
     plan: Plan | None,
     metrics: Sequence[MetricSummary],
-    trust: TrustSummary,
+    trust: Sequence[AspectAgreement],
+    side_by_side: Mapping[str, Sequence[AgreementRow]],
+    age: str | None,
     tables: Sequence[SystemTable],
     people: Sequence[SystemTable],
     trials: Sequence[Trial],
 ) -> ReportAnswers:
     """Build the first screen of a report from its other parts: two answers, the notable facts, and up to three next
     steps. dataset: its name, for the commands. described: None where no facts are measured. plan: what metrics need;
-    None where something is scored. tables, people: the systems' means by metrics and by ratings, a table for
-    every kind of samples. trials: the newest first; the first with a curve says which share to select. With a plan, the
-    steps propose to score, to look at facts, or to select by them.
+    None where something is scored. trust, side_by_side: how metrics agree with people's ratings and preferences, by
+    aspect. age: a sentence where this is missing or too old. tables, people: the systems' means by metrics and by
+    ratings, a table for every kind of samples. trials: the newest first; the first with a curve says which share to
+    select. With a plan, the steps propose to score, to look at facts, or to select by them.
     """
     labels, quoted = {metric.name: metric.label for metric in metrics}, shlex.quote(dataset)
     notable = tuple(fact.sentence for fact in described.notable) if described else ()
@@ -70,7 +73,7 @@ def build_answers(
         else _list_first_steps(quoted, described, plan)
     )
     return ReportAnswers(
-        _answer_trust(plan, trust, labels),
+        _answer_trust(plan, trust, side_by_side, age, labels),
         answer_best_system(trust, tables, people, labels),
         notable,
         tuple(islice(steps, MOST_NEXT_STEPS)),
@@ -85,23 +88,27 @@ def _list_trusted_metrics(aspect: AspectAgreement) -> list[str]:
     return sorted(good, key=lambda name: -(aspect.coefficients[name].value or 0.0))
 
 
-def _answer_trust(plan: Plan | None, trust: TrustSummary, labels: Mapping[str, str]) -> ReportAnswer:
+def _answer_trust(
+    plan: Plan | None,
+    trust: Sequence[AspectAgreement],
+    side_by_side: Mapping[str, Sequence[AgreementRow]],
+    age: str | None,
+    labels: Mapping[str, str],
+) -> ReportAnswer:
     """Build the answer to "which metric to trust?": the best metric for every aspect, or why none can be named yet."""
     nobody = "There are no ratings and no labels, so how well a metric agrees with people is unknown."
-    if trust.side_by_side:
+    if side_by_side:
         nobody = "People compared captions side by side (see below), but rated and labelled none."
     if plan is not None:
-        unrated = () if trust.aspects else (nobody,)
+        unrated = () if trust else (nobody,)
         return ReportAnswer(
             "open", "Nothing is scored", ("No sample has a score yet.", *_explain_needs(plan), *unrated)
         )
-    if not trust.aspects:
+    if not trust:
         return ReportAnswer("open", "Open: no ratings", (nobody,))
-    conclusions = [conclusion for aspect in trust.aspects for conclusion in aspect.verdicts.values()]
+    conclusions = [conclusion for aspect in trust for conclusion in aspect.verdicts.values()]
     if not conclusions:
-        return ReportAnswer(
-            "open", "Open", (trust.age or "No rated sample has a score, so no metric can be compared.",)
-        )
+        return ReportAnswer("open", "Open", (age or "No rated sample has a score, so no metric can be compared.",))
     if all(LEVEL_LIGHTS[conclusion.level] == "open" for conclusion in conclusions):
         # Reasons differ from metric to metric; the commonest one is given here, the others further down.
         reasons = [conclusion.short for conclusion in conclusions]
@@ -109,7 +116,7 @@ def _answer_trust(plan: Plan | None, trust: TrustSummary, labels: Mapping[str, s
         return ReportAnswer("open", "Open", (f"{commonest[0].upper()}{commonest[1:]}.",))
     good = {
         format_aspect(aspect_agreement.aspect): [labels[name] for name in _list_trusted_metrics(aspect_agreement)]
-        for aspect_agreement in trust.aspects
+        for aspect_agreement in trust
     }
     first = group_names({aspect: names[0] for aspect, names in good.items() if names})
     headline = "; ".join(f"{name} for {join_names(aspects)}" for name, aspects in first.items())
@@ -118,15 +125,15 @@ def _answer_trust(plan: Plan | None, trust: TrustSummary, labels: Mapping[str, s
     sentences = [f"Also {also}."] if also else []
     lacking = {
         format_aspect(aspect_agreement.aspect): _explain_next_best(aspect_agreement, labels)
-        for aspect_agreement in trust.aspects
+        for aspect_agreement in trust
         if not _list_trusted_metrics(aspect_agreement)
     }
     sentences += [f"For {join_names(aspects)} {why}." for why, aspects in group_names(lacking).items()]
-    if any(aspect.synthetic for aspect in trust.aspects):
+    if any(aspect.synthetic for aspect in trust):
         sentences.append("Ratings are by a program, not people.")
     if first:
         return ReportAnswer("good", headline, tuple(sentences))
-    if any(_list_metrics_behind_simple(aspect) for aspect in trust.aspects):
+    if any(_list_metrics_behind_simple(aspect) for aspect in trust):
         return ReportAnswer("middle", "No metric beats a simple score", tuple(sentences))
     return ReportAnswer("bad", "None yet", tuple(sentences))
 
@@ -155,14 +162,14 @@ def _explain_shortfall(aspect: AspectAgreement, name: str) -> str:
     common`.
     """
     than = "worse than" if aspect.verdicts[name].level == "below baseline" else "not clearly better than"
-    return f"better than chance, but {than} {aspect.rivals[name].name}"
+    return f"better than chance, but {than} {aspect.rivals[name].against}"
 
 
 def _list_steps(
     dataset: str,
     data: DataSummary,
     metrics: Sequence[MetricSummary],
-    trust: TrustSummary,
+    trust: Sequence[AspectAgreement],
     labels: Mapping[str, str],
     size: _Size,
 ) -> Iterator[NextStep]:
@@ -184,7 +191,7 @@ def _list_steps(
     }
     for why, names in group_names(missing).items():
         yield NextStep(f"{join_names(names)} {'has' if len(names) == 1 else 'have'} no value: {why}.")
-    if trust.aspects and all(aspect.n_raters < FEWEST_RATERS for aspect in trust.aspects):
+    if trust and all(aspect.n_raters < FEWEST_RATERS for aspect in trust):
         second = "Let a second person rate the same captions, to learn how well people agree."
         yield NextStep(second, _format_rate_command(dataset, trust))
 
@@ -219,18 +226,18 @@ def _find_commonest_reason(metric: MetricSummary) -> str | None:
     return max(counts, key=lambda count: count.n).reason if counts else None
 
 
-def _format_rate_command(dataset: str, trust: TrustSummary) -> str:
+def _format_rate_command(dataset: str, trust: Sequence[AspectAgreement]) -> str:
     """Return the command to rate captions by the first aspect that is rated so far, or by `overall` where none is."""
-    aspect = next((each.aspect for each in trust.aspects if each.aspect != SPANS_ASPECT), "overall")
+    aspect = next((each.aspect for each in trust if each.aspect != SPANS_ASPECT), "overall")
     return f"reelsieve rate {dataset} {'--keypoints' if aspect == LABELS_ASPECT else f'--aspect {shlex.quote(aspect)}'}"
 
 
-def _propose_ratings(dataset: str, trust: TrustSummary) -> Iterator[NextStep]:
+def _propose_ratings(dataset: str, trust: Sequence[AspectAgreement]) -> Iterator[NextStep]:
     """Yield a step that asks for more ratings, where there are too few to draw any conclusion about metrics."""
     command = _format_rate_command(dataset, trust)
-    n_videos = max((n for aspect in trust.aspects for n in aspect.n_videos.values()), default=0)
-    levels = {conclusion.level for aspect in trust.aspects for conclusion in aspect.verdicts.values()}
-    if not trust.aspects:
+    n_videos = max((row.n_videos for aspect in trust for row in aspect.coefficients.values()), default=0)
+    levels = {conclusion.level for aspect in trust for conclusion in aspect.verdicts.values()}
+    if not trust:
         who = f"Let two people rate captions of at least {FEWEST_VIDEOS} videos"
         yield NextStep(
             f"{who}, in a browser or as table `ratings` of the manifest, to learn which metric to trust.", command
@@ -260,12 +267,14 @@ def _choose_size(trials: Sequence[Trial]) -> _Size:
     return _Size(share, f"{advice[0].upper()}{advice[1:]}.")
 
 
-def _propose_selection(dataset: str, trust: TrustSummary, labels: Mapping[str, str], size: _Size) -> Iterator[NextStep]:
+def _propose_selection(
+    dataset: str, trust: Sequence[AspectAgreement], labels: Mapping[str, str], size: _Size
+) -> Iterator[NextStep]:
     """Yield a step that selects by the metric trusted for the most aspects; without one, by the next best, or advice
     not to.
     """
     good: dict[str, list[AspectAgreement]] = {}
-    for aspect in trust.aspects:
+    for aspect in trust:
         for name in _list_trusted_metrics(aspect):
             good.setdefault(name, []).append(aspect)
 
@@ -278,7 +287,7 @@ def _propose_selection(dataset: str, trust: TrustSummary, labels: Mapping[str, s
         command = f"reelsieve select --dataset {dataset} --by {name} --keep {size.share:g}"
         best = f"Select the best {format_percent(size.share)} by {labels[name]}, which orders captions by {aspects}."
         yield NextStep(f"{best} {size.why}", command)
-    elif behind := [(aspect, name) for aspect in trust.aspects for name in _list_metrics_behind_simple(aspect)]:
+    elif behind := [(aspect, name) for aspect in trust for name in _list_metrics_behind_simple(aspect)]:
         first, *others = _propose_second_best(
             f"reelsieve select --dataset {dataset} --by {{}} --keep {size.share:g}",
             *max(behind, key=lambda candidate: candidate[0].coefficients[candidate[1]].value or 0.0),
@@ -287,7 +296,7 @@ def _propose_selection(dataset: str, trust: TrustSummary, labels: Mapping[str, s
         yield from (NextStep(f"{first.sentence} {size.why}", first.command), *others)
     elif any(
         LEVEL_LIGHTS[conclusion.level] in ("bad", "middle")
-        for aspect in trust.aspects
+        for aspect in trust
         for conclusion in aspect.verdicts.values()
     ):
         none = (
@@ -307,15 +316,15 @@ def _propose_second_best(
     rival = aspect.rivals[name]
     by_metric = NextStep(f"Select by {labels[name]}: {_explain_shortfall(aspect, name)}.", select.format(name))
     # By a score with its sign turned, a selection would take the worst captions.
-    if rival.name not in SIMPLE_SCORE_COLUMNS or not _is_positive(aspect, rival.name):
+    if rival.against not in SIMPLE_SCORE_COLUMNS or not _is_positive(aspect, rival.against):
         yield by_metric
         return
     is_better = (rival.value or 0.0) > (aspect.coefficients[name].value or 0.0)
     how = "the highest agreement here" if is_better else "a simple score, and nearly as good"
-    by_simple = NextStep(f"Select by {rival.name}: {how}.", select.format(SIMPLE_SCORE_COLUMNS[rival.name]))
+    by_simple = NextStep(f"Select by {rival.against}: {how}.", select.format(SIMPLE_SCORE_COLUMNS[rival.against]))
     yield from (by_simple, by_metric) if is_better else (by_metric, by_simple)
 
 
 def _is_positive(aspect: AspectAgreement, simple: str) -> bool:
     """Return whether better captions have a higher value of a simple score, by the ratings of an aspect."""
-    return any(baseline.name == simple and (baseline.value or 0.0) > 0 for baseline in aspect.baselines)
+    return any(baseline.metric == simple and (baseline.value or 0.0) > 0 for baseline in aspect.baselines)

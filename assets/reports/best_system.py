@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from assets.reports.answer_records import ReportAnswer, TrafficLight
-from assets.reports.records import AspectAgreement, SystemTable, TrustSummary, format_aspect
+from assets.reports.records import AspectAgreement, SystemTable, format_aspect
 from assets.words.text import format_count, format_number, group_names, join_names
 from db.reports.judgements import LABELS_ASPECT
-from metrics_core.agreement.baseline_comparison import Coefficient
+from metrics_core.agreement import AgreementRow
 from metrics_core.agreement.coefficients import FEWEST_SYSTEMS
 from metrics_core.agreement.conclusions import (
     BETTER_THAN_SIMPLE,
     MAX_P_VALUE,
-    OrderConclusion,
+    Conclusion,
     explain_few_systems,
     explain_too_few_videos,
 )
@@ -71,7 +71,10 @@ def _build_leader(table: SystemTable, column: str, label: str) -> Leader:
 
 
 def answer_best_system(
-    trust: TrustSummary, tables: Sequence[SystemTable], people: Sequence[SystemTable], labels: Mapping[str, str]
+    trust: Sequence[AspectAgreement],
+    tables: Sequence[SystemTable],
+    people: Sequence[SystemTable],
+    labels: Mapping[str, str],
 ) -> ReportAnswer:
     """Build the answer to "which system is best?": by people's ratings if a lead is more than chance, else by metrics.
     Its sentences name the judgements or metrics behind it, and metrics that disagree. trust: how metrics agree with
@@ -102,7 +105,7 @@ def answer_best_system(
     return ReportAnswer(by_metrics.light, by_metrics.headline, (*first, *by_metrics.sentences, *ranks))
 
 
-def _answer_by_people(rated: SystemTable, trust: TrustSummary, n_systems: int) -> ReportAnswer | None:
+def _answer_by_people(rated: SystemTable, trust: Sequence[AspectAgreement], n_systems: int) -> ReportAnswer | None:
     """Return the system that people rate best; None where no lead is more than chance."""
     clear = group_names({leader.column: leader.system for leader in list_people_leaders(rated) if leader.is_best})
     if not clear:
@@ -127,15 +130,15 @@ def _format_two_highest_means(rated: SystemTable, aspect: str) -> str:
     return " against ".join(format_number(mean) for mean in sorted(known, reverse=True)[:2])
 
 
-def _format_judgements(trust: TrustSummary, aspects: Sequence[str]) -> str:
+def _format_judgements(trust: Sequence[AspectAgreement], aspects: Sequence[str]) -> str:
     """Return how many judgements of some aspects there are: `5,400 ratings of people`. Names the aspects if others are
     judged.
     """
-    judged = [aspect for aspect in trust.aspects if aspect.aspect in aspects]
+    judged = [aspect for aspect in trust if aspect.aspect in aspects]
     ratings = [aspect for aspect in judged if aspect.aspect != LABELS_ASPECT]
     thing, whose = ("synthetic rating", "") if any(aspect.synthetic for aspect in ratings) else ("rating", " of people")
     n = f"{format_count(sum(aspect.n_ratings for aspect in ratings), thing)}{whose}"
-    by = f" for {join_names([aspect.aspect for aspect in ratings])}" if len(judged) < len(trust.aspects) else ""
+    by = f" for {join_names([aspect.aspect for aspect in ratings])}" if len(judged) < len(trust) else ""
     parts = [f"{n}{by}"] if ratings else []
     return (
         join_names([*parts, *("labelled coverage" for aspect in judged if aspect.aspect == LABELS_ASPECT)])
@@ -143,7 +146,7 @@ def _format_judgements(trust: TrustSummary, aspects: Sequence[str]) -> str:
     )
 
 
-def _explain_open_by_people(rated: SystemTable, trust: TrustSummary) -> str:
+def _explain_open_by_people(rated: SystemTable, trust: Sequence[AspectAgreement]) -> str:
     """Return a sentence on why judgements do not show which system is best."""
     who = _format_judgements(trust, rated.columns)
     judged = [system for system in rated.systems if any(mean.n for mean in rated.means[system].values())]
@@ -154,7 +157,9 @@ def _explain_open_by_people(rated: SystemTable, trust: TrustSummary) -> str:
     return f"No system clearly leads by {who}."
 
 
-def _answer_by_metrics(leaders: Sequence[Leader], trust: TrustSummary, labels: Mapping[str, str]) -> ReportAnswer:
+def _answer_by_metrics(
+    leaders: Sequence[Leader], trust: Sequence[AspectAgreement], labels: Mapping[str, str]
+) -> ReportAnswer:
     """Return the system that metrics score best.
 
     Metrics that rank systems as people do decide; without these, those trusted for captions, and then all others, where
@@ -162,13 +167,10 @@ def _answer_by_metrics(leaders: Sequence[Leader], trust: TrustSummary, labels: M
     """
     if not leaders:
         return ReportAnswer("open", "Open", ("No systems can be compared: no metric has scores of two systems.",))
-    orders = [(name, conclusion.order) for item in trust.aspects for name, conclusion in item.order_verdicts.items()]
+    orders = [(name, conclusion.level) for item in trust for name, conclusion in item.order_verdicts.items()]
     alike, against = ({name for name, order in orders if order == order_name} for order_name in ("alike", "against"))
     trusted = {
-        name
-        for item in trust.aspects
-        for name, conclusion in item.verdicts.items()
-        if conclusion.level in BETTER_THAN_SIMPLE
+        name for item in trust for name, conclusion in item.verdicts.items() if conclusion.level in BETTER_THAN_SIMPLE
     }
     tiers: tuple[tuple[set[str], TrafficLight, str], ...] = (
         (alike - against, "good", ", by more than chance"),
@@ -189,7 +191,7 @@ def _answer_by_metrics(leaders: Sequence[Leader], trust: TrustSummary, labels: M
     if not winners:
         return ReportAnswer("open", "Open", ("No system leads by more than chance in the scores of any metric.",))
     led = "; ".join(f"{system} is best by {join_names(by)}" for system, by in winners.items())
-    why = "people do not confirm" if trust.aspects else "no ratings or labels confirm"
+    why = "people do not confirm" if trust else "no ratings or labels confirm"
     return ReportAnswer("open", "Open", (f"{led}, which {why}.",))
 
 
@@ -198,33 +200,33 @@ def _list_winners(leaders: Iterable[Leader], labels: Mapping[str, str]) -> dict[
     return group_names({labels[leader.column]: leader.system for leader in leaders if leader.is_best})
 
 
-def _explain_rankings(trust: TrustSummary, labels: Mapping[str, str]) -> Iterator[str]:
+def _explain_rankings(trust: Sequence[AspectAgreement], labels: Mapping[str, str]) -> Iterator[str]:
     """Yield sentences on which metrics rank systems as people do, or against them, and on how little few systems can
     show.
 
     Metrics that are shown to do neither share one sentence; the section on trust has the reasons.
     """
-    ranked = [(aspect, _select_system_coefficients(aspect)) for aspect in trust.aspects]
+    ranked = [(aspect, _select_system_coefficients(aspect)) for aspect in trust]
     judged = [
         (aspect, name)
         for aspect, coefficients in ranked
         for name, coefficient in coefficients.items()
         if coefficient.n >= FEWEST_SYSTEMS
     ]
-    shown = [(aspect, name) for aspect, name in judged if aspect.order_verdicts[name].order != "open"]
+    shown = [(aspect, name) for aspect, name in judged if aspect.order_verdicts[name].level != "open"]
     mentioned = judged if len(judged) == 1 else shown
     if judged and not mentioned:
         yield "No metric is shown to rank systems as people do."
     for aspect, coefficients in ranked:
         conclusions = {name: aspect.order_verdicts[name] for owner, name in mentioned if owner is aspect}
-        by = f" by {format_aspect(aspect.aspect)}" if len(trust.aspects) > 1 else ""
+        by = f" by {format_aspect(aspect.aspect)}" if len(trust) > 1 else ""
         yield from (f"{clause}{by}." for clause in explain_system_orders(conclusions, coefficients, labels))
     most = max((coefficient.n for _, coefficients in ranked for coefficient in coefficients.values()), default=0)
     if most > 1 and (few := explain_few_systems(most)):
         yield few
 
 
-def _select_system_coefficients(aspect: AspectAgreement) -> dict[str, Coefficient]:
+def _select_system_coefficients(aspect: AspectAgreement) -> dict[str, AgreementRow]:
     """Return how well each metric's order of systems matches people's, of metrics with enough videos for a
     conclusion.
     """
@@ -233,22 +235,23 @@ def _select_system_coefficients(aspect: AspectAgreement) -> dict[str, Coefficien
         for name, coefficient in aspect.system_coefficients.items()
         if name in aspect.order_verdicts
         and coefficient.value is not None
-        and not explain_too_few_videos(aspect.n_videos[name])
+        and not explain_too_few_videos(coefficient.n_videos)
     }
 
 
 def explain_system_orders(
-    verdicts: Mapping[str, OrderConclusion], coefficients: Mapping[str, Coefficient], labels: Mapping[str, str]
+    verdicts: Mapping[str, Conclusion], coefficients: Mapping[str, AgreementRow], labels: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield one clause without a full stop for all metrics that share a conclusion on how they rank systems, with every
     metric's Kendall's tau-b. verdicts, coefficients, labels: by metric, its conclusion, tau-b and name for people.
 
-    >>> found = {"vcs": Coefficient("vcs", 1.0, 0.9, 1.0, 6), "ecs": Coefficient("ecs", 0.9, 0.8, 1.0, 6)}
-    >>> alike = OrderConclusion("alike", "ranks the 6 systems as people do")
+    >>> names, rest = ("coverage", "systems", "people", "kendall_b"), (0.8, 1.0, 0.01, 6, 30, 0, 0, False)
+    >>> found = {name: AgreementRow(name, *names, tau, *rest) for name, tau in (("vcs", 1.0), ("ecs", 0.9))}
+    >>> alike = Conclusion("alike", "", "ranks the 6 systems as people do")
     >>> next(explain_system_orders({"vcs": alike, "ecs": alike}, found, {"vcs": "VCS", "ecs": "ECS"}))
     'VCS (τ-b 1.00) and ECS (τ-b 0.90) rank the 6 systems as people do'
     """
-    for words, names in group_names({name: conclusion.words for name, conclusion in verdicts.items()}).items():
+    for words, names in group_names({name: conclusion.short for name, conclusion in verdicts.items()}).items():
         shown = [
             labels[name]
             if (value := coefficients[name].value) is None

@@ -61,9 +61,7 @@ def render_page(report: Report) -> str:
     def label(metric: str) -> str:
         return "one more rater" if metric == ONE_RATER else labels.get(metric, metric)
 
-    compared = {
-        name for aspect in report.trust.aspects for name, coefficient in aspect.coefficients.items() if coefficient.n
-    }
+    compared = {name for aspect in report.trust for name, coefficient in aspect.coefficients.items() if coefficient.n}
     return (
         make_template_environment()
         .get_template("index.html")
@@ -76,7 +74,7 @@ def render_page(report: Report) -> str:
             goodness=lambda aspect: format_goodness(aspect, report.data.turned_aspects),
             trust_names=compared,
             sections=_list_sections(report),
-            n_videos=lambda aspect: max(aspect.n_videos.values(), default=0),
+            n_videos=lambda aspect: max((row.n_videos for row in aspect.coefficients.values()), default=0),
             missing_scores=dict(_explain_missing_scores(report.metrics, report)),
             stress_commands=[
                 f"reelsieve stress {metric} --dataset {shlex.quote(report.dataset)}"
@@ -108,7 +106,7 @@ def _list_sections(report: Report) -> dict[str, str]:
     named = {
         "answers": ("Answers", True),
         "facts": ("Facts", report.described),
-        "trust": ("Trust", report.trust.aspects or report.trust.side_by_side or report.stresses or report.judges),
+        "trust": ("Trust", report.trust or report.side_by_side or report.stresses or report.judges),
         "systems": ("Systems", report.systems or report.people),
         "samples": ("Samples", any(report.groups.values())),
         "scores": ("Scores", report.spreads),
@@ -126,7 +124,7 @@ def _plot_aspect(aspect: AspectAgreement, labels: Mapping[str, str]) -> str | No
             (labels[name], found, LIGHT_COLOURS[LEVEL_LIGHTS[aspect.verdicts[name].level]])
             for name, found in aspect.coefficients.items()
         ),
-        *((found.name, found, GREY) for found in aspect.baselines),
+        *((found.metric, found, GREY) for found in aspect.baselines),
     ]
     bars = [Bar(name, f.value, f.low, f.high, colour) for name, f, colour in rows if f.value is not None]
     description = "; ".join(f"{bar.name} {format_number(bar.value)}" for bar in bars)
@@ -147,7 +145,7 @@ def _format_reference_counts(report: Report, metric: str) -> list[str]:
     """Return how many references the videos have on which a metric was compared with people, without repeats among
     aspects.
     """
-    counts = (aspect.references[metric] for aspect in report.trust.aspects if metric in aspect.references)
+    counts = (aspect.references[metric] for aspect in report.trust if metric in aspect.references)
     return list(dict.fromkeys(format_reference_count(count) for count in counts))
 
 
@@ -220,14 +218,14 @@ def _explain_missing_scores(metrics: Sequence[MetricSummary], report: Report) ->
     reason.
     """
     labels = {metric.name: metric for metric in metrics}
-    for metric, counts in report.trust.unscored.items():
+    for metric, counts in report.unscored.items():
         counts_text = ", ".join(f"{n:,} {why}" for why, n in counts.items() if n)
         if counts_text and metric in labels:
             commonest = [count for count in labels[metric].statuses if count.status not in ("ok", "stale")]
             why = f" (most of all: {commonest[0].status})" if commonest else ""
             yield (
                 labels[metric].label,
-                f"of the {format_count(report.trust.n_judged, 'judged sample')}, {counts_text}{why}.",
+                f"of the {format_count(report.n_judged, 'judged sample')}, {counts_text}{why}.",
             )
 
 

@@ -5,7 +5,7 @@ names.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from assets.agreement.progress import RaterConsistency
 from db.reports.facts import Extreme, FactSubject, FactSummary

@@ -130,7 +130,10 @@ def _format_report_json(report: Report) -> str:
     """
     plain = {name: getattr(report, name) for name in ("dataset", "made_at", "version", "notices", *SECTIONS)}
     plain["estimated_means"] = [mean.as_dict() for mean in report.estimated_means]
-    plain["trust"] = _drop_fields(asdict(report.trust), ("rows",))
+    plain["trust"] = {
+        "aspects": [_drop_fields(asdict(aspect), ("rows",)) for aspect in report.trust],
+        **{name: getattr(report, name) for name in ("n_judged", "unscored", "side_by_side", "age")},
+    }
     plain["trials"] = [describe_trial(trial) for trial in report.trials]
     hidden = ("frames", "lines", "rows", "marks", "pieces")
     plain["groups"] = {

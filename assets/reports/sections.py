@@ -23,13 +23,13 @@ from assets.reports.data import load_data_summary, load_metric_summaries
 from assets.reports.dataset_facts import load_dataset_facts
 from assets.reports.distributions import compute_metric_spreads
 from assets.reports.records import (
+    AspectAgreement,
     DatasetFacts,
     DataSummary,
     MetricSpread,
     MetricStress,
     MetricSummary,
     SystemTable,
-    TrustSummary,
 )
 from assets.reports.samples import ShownSample, load_shown_samples
 from assets.reports.stressed import load_metric_stresses
@@ -40,7 +40,7 @@ from assets.reports.thresholds import (
     load_label_threshold_rows,
     load_rating_threshold_rows,
 )
-from assets.reports.trust import MetricClaims, build_trust_summary, explain_stale_agreement, load_claims
+from assets.reports.trust import compare_with_people, count_unscored, explain_stale_agreement, select_current_rows
 from assets.scores.base import Scorer
 from assets.words.labels import (
     explain_excluded_ratings,
@@ -56,7 +56,7 @@ from db.scores.score_arrays import ScoreArrays, load_score_arrays
 from db.scores.scorers import list_scorers
 from db.selection.trials import Trial, choose_newest_trials, load_dataset_trials
 from metrics_core.agreement import AgreementRow
-from metrics_core.agreement.conclusions import correct_comparisons
+from metrics_core.agreement.conclusions import correct_p_values_of_claims
 
 SECTIONS = (
     *("answers", "metrics", "data", "described", "systems", "people", "trust", "stresses", "judges", "spreads", "cuts"),
@@ -89,7 +89,7 @@ class Report:
     def notices(self) -> tuple[str, ...]:
         """Sentences that a reader needs before the first number."""
         return (
-            *_list_notices(self.dataset, self.data, self.metrics, self._judged, self.trust.age),
+            *_list_notices(self.dataset, self.data, self.metrics, self._judged, self.age),
             *(stress.warning for stress in self.stresses if stress.warning),
             *explain_patterns(self._answers_of_raters).values(),
             *explain_failed_checks(self.data.checks).values(),
@@ -100,7 +100,7 @@ class Report:
         """The first screen."""
         return build_answers(
             *(self.dataset, self.data, self.described, self._plan, self.metrics, self.trust),
-            *(self.systems, self.people, self._trials),
+            *(self.side_by_side, self.age, self.systems, self.people, self._trials),
         )
 
     @cached_property
@@ -129,11 +129,39 @@ class Report:
         return self._claims[1]
 
     @cached_property
-    def trust(self) -> TrustSummary:
-        """How metrics compare with people."""
-        age = explain_stale_agreement(self._connection, self._dataset, *self._stored, self._judged)
+    def trust(self) -> tuple[AspectAgreement, ...]:
+        """How metrics compare with people, by aspect."""
         careless = explain_patterns(self._answers_of_raters).keys() | explain_failed_checks(self.data.checks).keys()
-        return build_trust_summary(self._judged, self.metrics, self.data, self._claims[2], age, careless)
+        return compare_with_people(
+            *(self._connection, self._dataset, self._judged, self._scorers, self._claims[2]),
+            {metric.name: metric.label for metric in self.metrics},
+            careless,
+            synthetic=self.data.synthetic_ratings,
+        )
+
+    @cached_property
+    def age(self) -> str | None:
+        """A sentence where the stored agreement is missing, or older than scores or judgements."""
+        return explain_stale_agreement(self._connection, self._dataset, *self._stored, self._judged)
+
+    @property
+    def side_by_side(self) -> dict[str, list[AgreementRow]]:
+        """By aspect, how often metrics, simple scores and raters prefer the caption of two that people prefer."""
+        rows: dict[str, list[AgreementRow]] = {}
+        for row in self.agreement:
+            if row.over == "pairs":
+                rows.setdefault(row.aspect, []).append(row)
+        return rows
+
+    @property
+    def n_judged(self) -> int:
+        """The number of samples that people judged."""
+        return self._judged.sample_ids.size
+
+    @cached_property
+    def unscored(self) -> dict[str, dict[str, int]]:
+        """By metric, how many of the judged samples have no value, by reason."""
+        return count_unscored(self._judged, [metric.name for metric in self.metrics])
 
     @cached_property
     def stresses(self) -> tuple[MetricStress, ...]:
@@ -225,28 +253,23 @@ class Report:
         return build_plan(load_dataset_holdings(self._connection, self._dataset, inputs), scorers)
 
     @cached_property
-    def _claims(self) -> tuple[tuple[SystemTable, ...], tuple[SystemTable, ...], MetricClaims]:
-        """The systems' tables by metrics and by ratings, and how metrics compare with people, with p-values corrected
-        by Holm, in the two families of `correct_comparisons`.
+    def _claims(self) -> tuple[tuple[SystemTable, ...], tuple[SystemTable, ...], list[AgreementRow]]:
+        """The systems' tables by metrics and by ratings, and the rows of table `agreement` on which claims rest, with
+        p-values corrected by Holm, in the two families of `correct_p_values_of_claims`.
 
         The first family has the claims which system is best, by metrics and by people, and which metrics order captions
         and systems as people do. The second has the differences between metrics and their strongest simple scores.
         """
         self._tell("comparing the systems")
         systems, people = compute_system_tables(self._samples, self._judged.by_kind, self.data, self.metrics)
-        compared = load_claims(self._connection, self._dataset, self.agreement, self._judged, self._scorers)
         leads = [lead for table in (*systems, *people) for lead in table.leads.values()]
-        orders = compared.system_orders
-        same_items, corrected = correct_comparisons(
-            compared.same_items, [*leads, *(order.p for order in orders.values())]
-        )
+        rows, corrected = correct_p_values_of_claims(select_current_rows(self.agreement, self._judged), leads)
         rest = iter(corrected)
         systems, people = (
             tuple(replace(table, leads={name: next(rest) for name in table.leads}) for table in tables)
             for tables in (systems, people)
         )
-        system_orders = {key: replace(order, p=next(rest)) for key, order in orders.items()}
-        return systems, people, replace(compared, same_items=same_items, system_orders=system_orders)
+        return systems, people, rows
 
 
 def _list_notices(

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from assets.agreement.judged import JudgedSamples
 from assets.agreement.scales import RatingSettings
 from assets.home.settings import read_settings
-from assets.reports.records import MetricSummary, TrustSummary
+from assets.reports.records import AspectAgreement, MetricSummary
 from assets.thresholds.ratings import explain_rating_threshold, explain_simple_score_gain, load_rating_thresholds
 from db.manifest.datasets import Dataset
 from db.manifest.rating_scales import load_turned_aspects
@@ -112,7 +112,7 @@ def load_rating_threshold_rows(
     dataset: Dataset,
     judged: JudgedSamples,
     metrics: Sequence[MetricSummary],
-    trust: TrustSummary,
+    trust: Sequence[AspectAgreement],
 ) -> tuple[Row, ...]:
     """Load the thresholds by ratings that asset `rating_threshold` stored, with sentences; a metric without one has the
     reason. judged: gives the metrics and aspects. trust: the conclusions on metrics; where none shows that a metric
@@ -123,7 +123,7 @@ def load_rating_threshold_rows(
     turned = load_turned_aspects(connection, dataset.dataset_id)
     trusted = {
         (aspect.aspect, name): threshold.level in CLAIMS
-        for aspect in trust.aspects
+        for aspect in trust
         for name, threshold in aspect.verdicts.items()
     }
     return tuple(

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from assets.reports.best_system import answer_best_system
-from assets.reports.records import AspectAgreement, SystemTable, TrustSummary
+from assets.reports.records import AspectAgreement, SystemTable
 from db.reports.judgements import LABELS_ASPECT
-from metrics_core.agreement.baseline_comparison import Coefficient
+from metrics_core.agreement import AgreementRow
 from metrics_core.agreement.conclusions import Conclusion, TrustLevel, explain_system_order
 from metrics_core.intervals import ClusterMean
 
 LABEL = {"vcs": "VCS", "ecs": "ECS"}
-NO_TRUST = TrustSummary((), 0, {})
+NO_TRUST: tuple[AspectAgreement, ...] = ()
 FIVE = "With 5 systems, a τ-b below 1.00 may be chance; people's own order has p 0.017."
 
 
@@ -40,12 +41,12 @@ def aspect(
     name: str = "overall",
     *,
     level: TrustLevel = "baseline",
-    orders: Mapping[str, Coefficient] | None = None,
+    orders: Mapping[str, AgreementRow] | None = None,
     synthetic: bool = False,
     n_videos: int = 30,
 ) -> AspectAgreement:
     """An aspect with 90 ratings; orders: how alike metrics and people rank systems."""
-    found = orders or {}
+    found = {metric: replace(row, metric=metric, n_videos=n_videos) for metric, row in (orders or {}).items()}
     nothing: dict[str, Any] = dict.fromkeys(
         ("missing", "baselines", "raters", "ties", "beside_rater", "fewer", "orders", "rows"), ()
     )
@@ -61,22 +62,25 @@ def aspect(
         careless=(),
         ceiling_without_careless=None,
         verdicts={metric: Conclusion(level, "", "") for metric in found},
-        n_videos=dict.fromkeys(found, n_videos),
         rivals={},
         system_coefficients=found,
-        order_verdicts={metric: explain_system_order(each, n_videos) for metric, each in found.items()},
+        order_verdicts={metric: explain_system_order(each) for metric, each in found.items()},
         references={},
         **nothing,
     )
 
 
-def trust(*aspects: AspectAgreement) -> TrustSummary:
-    return TrustSummary(aspects, 30, {})
+def trust(*aspects: AspectAgreement) -> tuple[AspectAgreement, ...]:
+    return aspects
 
 
-ALIKE = Coefficient("vcs", 1.0, 0.9, 1.0, 5, 0.017)
-AGAINST = Coefficient("ecs", -1.0, -1.0, -0.9, 5, 0.017)
-OPEN = Coefficient("vcs", 0.6, 0.2, 1.0, 5, 0.23)
+def order(value: float, low: float, high: float, p: float) -> AgreementRow:
+    return AgreementRow("m", "overall", "systems", "people", "kendall_b", value, low, high, p, 5, 30, 0, 0, False)
+
+
+ALIKE = order(1.0, 0.9, 1.0, 0.017)
+AGAINST = order(-1.0, -1.0, -0.9, 0.017)
+OPEN = order(0.6, 0.2, 1.0, 0.23)
 RATED = table({"overall": [4.7, 4.0, 3.9, 3.0, 2.0]}, {"overall": 1e-9})
 CLOSE = table({"overall": [4.1, 4.0, 3.9, 3.0, 2.0]}, {"overall": 0.4})
 SCORED = table({"vcs": [0.5, 0.6, 0.3, 0.2, 0.1]}, {"vcs": 0.01})

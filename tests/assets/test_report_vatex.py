@@ -90,7 +90,7 @@ def test_the_world_orders_systems_and_captions_by_different_scores(module_engine
             *(list(system_means(captions, each).values()) for each in (values, people))
         ).statistic
         assert aspect["system_coefficients"][name]["value"] == pytest.approx(of_systems)
-    of_captions = {each["name"]: each["value"] for each in aspect["baselines"]} | {
+    of_captions = {each["metric"]: each["value"] for each in aspect["baselines"]} | {
         name: each["value"] for name, each in aspect["coefficients"].items()
     }
     assert of_captions["vcs_short"] == pytest.approx(stats.kendalltau(metric, people).statistic)
