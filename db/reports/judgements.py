@@ -163,8 +163,9 @@ def _build_judgements(
         ids, values = (unpack_column(column, type_) for column, type_ in zip(packed, ("i8", "f8"), strict=True))
         column = by_aspect.setdefault(aspect, {})[rater] = np.full(len(rows), np.nan)
         # In another state of the database, a sample may have lost its judgement.
-        is_known = np.isin(ids, sample_ids)
-        column[np.searchsorted(sample_ids, ids[is_known])] = values[is_known]
+        rated = np.minimum(np.searchsorted(sample_ids, ids), len(rows) - 1)
+        is_known = sample_ids[rated] == ids
+        column[rated[is_known]] = values[is_known]
     places = {sample_id: place for place, sample_id in enumerate(sample_ids.tolist())} if preferences else {}
     known = (row for row in preferences if row.sample_id in places and row.other_id in places)
     return Judgements(
