@@ -12,7 +12,6 @@ from assets.promise.estimated_means import EstimatedMean
 from assets.reports.records import DataSummary, MetricSummary, SystemTable
 from db.reports.judgements import LABELS_ASPECT, Judgements
 from db.scores.score_arrays import ScoreArrays
-from metrics_core.agreement.raters import compute_mean_ratings
 from metrics_core.arrays import FloatArray, IntArray, find_values
 from metrics_core.intervals import compute_cluster_means
 
@@ -54,7 +53,11 @@ def _average_by_sample(arrays: ScoreArrays, given: Judgements, aspect: str) -> F
     """Return the mean judgement (n,) of every sample by one aspect, NaN for a sample without one."""
     if aspect not in given.ratings:
         return np.full(arrays.sample_ids.size, np.nan)
-    return find_values(arrays.sample_ids, given.sample_ids, compute_mean_ratings(given.ratings[aspect]), np.nan)
+    is_given = np.isfinite(given.ratings[aspect])
+    sums, counts = np.where(is_given, given.ratings[aspect], 0.0).sum(axis=1), is_given.sum(axis=1)
+    # Rounded means would order systems whose means are equal.
+    means = np.where(counts, sums / np.maximum(counts, 1), np.nan)
+    return find_values(arrays.sample_ids, given.sample_ids, means, np.nan)
 
 
 def choose_shown_means(
