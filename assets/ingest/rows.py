@@ -33,7 +33,7 @@ _URL = re.compile(r"https?://\S+", re.IGNORECASE)
 # Texts that begin so are in the order of time.
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]|$)")
 _DATE_LENGTH = len("2026-05-31")
-_FLAT = {str, int, float, bool}
+_FLAT = frozenset((str, int, float, bool))
 _canonical_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -124,12 +124,12 @@ class _ManifestRow(BaseModel):
         # A rating on a declared scale may be no whole number, of which pydantic would warn.
         return self.model_dump(exclude_none=True, warnings=False)
 
-    @cached_property
+    @property
     def content_sha256(self) -> bytes:
         """The SHA-256 (32 bytes) of all fields as canonical JSON. The order of the fields does not change it."""
         fields = {name: value for name, value in {**self.__dict__, **self.extra}.items() if value is not None}
         # A short cut for rows in which nothing is nested, which most rows are.
-        is_flat = all(type(value) in _FLAT for value in fields.values())
+        is_flat = _FLAT.issuperset(map(type, fields.values()))
         return hashlib.sha256(_canonical_json(fields if is_flat else self.content).encode("utf-8")).digest()
 
 
