@@ -415,10 +415,10 @@ def test_a_metric_is_compared_with_them(engine: Engine, clips: Dataset, judged: 
         stats.kendalltau([row.cosine for row in rows], [judged[row.sample] for row in rows]).statistic
     )
     assert people.strongest is not None
-    assert people.strongest.name == COMMON_WORDS
+    assert people.strongest.metric == COMMON_WORDS
     (people,) = compare_scorers(engine, clips, "cosine", "words_in_common", 2).people
     assert people.strongest is not None
-    assert people.strongest.name.startswith(LENGTH), "neither stands beside itself"
+    assert people.strongest.metric.startswith(LENGTH), "neither stands beside itself"
 
 
 def test_a_cut_by_ratings_on_a_simple_score_does_not_stand_beside_itself(
