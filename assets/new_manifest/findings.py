@@ -238,17 +238,3 @@ def shorten_id(wanted: str) -> str:
         return wanted
     digest = hashlib.sha256(wanted.encode("utf-8", "replace")).hexdigest()[:_DIGITS]
     return f"{wanted.encode()[: MAX_ID - 2 * _DIGITS].decode('utf-8', 'ignore')}~{digest}"
-
-
-def parse_id(value: Any) -> str | None:
-    """Return the id in a cell as text, or None: a text without white space around it, or a whole number, which pandas
-    writes as 5.0 in a column with nulls. An empty text gives None.
-
-    >>> parse_id(" a "), parse_id(5.0), parse_id(float("inf")), parse_id([1]), parse_id(True)
-    ('a', '5', None, None, None)
-    """
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        return None
-    return str(value).strip() or None

@@ -19,9 +19,9 @@ from assets.new_manifest.columns import (
     check_columns,
     guess_columns,
 )
-from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest, Place, parse_id
+from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest, Place
 from assets.new_manifest.folder import drop_suffix
-from assets.new_manifest.rows import parse_list_cells, parse_row
+from assets.new_manifest.rows import parse_id, parse_list_cells, parse_row
 from assets.new_manifest.tool_fields import collect_tool_fields
 from assets.new_manifest.tool_vectors import build_vector_row
 from assets.new_manifest.videos import VideoRegistry

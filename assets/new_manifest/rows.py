@@ -21,7 +21,7 @@ from assets.new_manifest.columns import (
     is_rating_name,
     normalise_header,
 )
-from assets.new_manifest.findings import Caption, Pair, Place, Rating, parse_id
+from assets.new_manifest.findings import Caption, Pair, Place, Rating
 from assets.new_manifest.json_rows import parse_list
 from assets.new_manifest.tool_fields import remove_marks
 from assets.words.text import format_count
@@ -163,6 +163,20 @@ def parse_row_captions(
         place.leave_out("a row whose caption has no text")
     rated = _add_ratings(captions, fields, columns.ratings, _find_cell(fields, columns["rater"]), place)
     return _filter_accepted([*rated, *references], place)
+
+
+def parse_id(value: Any) -> str | None:
+    """Return the id in a cell as text, or None: a text without white space around it, or a whole number, which pandas
+    writes as 5.0 in a column with nulls. An empty text gives None.
+
+    >>> parse_id(" a "), parse_id(5.0), parse_id(float("inf")), parse_id([1]), parse_id(True)
+    ('a', '5', None, None, None)
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    return str(value).strip() or None
 
 
 def parse_list_cells(fields: Mapping[str, Any], columns: Columns, place: Place) -> dict[str, Any]:

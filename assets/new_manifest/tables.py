@@ -13,15 +13,14 @@ from assets.ingest.encodings import UTF_8
 from assets.ingest.files import OpenFile
 from assets.ingest.paths import PathRejected, resolve_inside
 from assets.ingest.rejects import CODES, ManifestError, Reject
-from assets.ingest.rows import ORIGIN_FIELDS, MediaBytes, RawRow
-from assets.ingest.validate import validate_row
+from assets.ingest.rows import ORIGIN_FIELDS, MediaBytes
 from assets.media.address import is_address
 from assets.new_manifest.columns import ColumnNames, Columns, check_columns, guess_columns
 from assets.new_manifest.extract import VIDEO_FOLDER, VideoExtractor, choose_file_name
-from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest, Place, parse_id
+from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest, Place
 from assets.new_manifest.folder import drop_suffix, is_video_name
 from assets.new_manifest.json_rows import TIDY_COLUMNS, has_captions, tidy_captions
-from assets.new_manifest.rows import parse_list_cells, parse_row
+from assets.new_manifest.rows import parse_id, parse_list_cells, parse_row
 from assets.new_manifest.table_files import TableFile, open_table
 from assets.new_manifest.tool_fields import NOT_ONE_VIDEO
 from assets.new_manifest.videos import JudgedCells, VideoEntry, VideoRegistry
@@ -218,5 +217,7 @@ class TableReader:
 def _take_origin(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a row that are the origin of its video, without values that an origin cannot have."""
     present = {name: fields[name] for name in ORIGIN_FIELDS if fields.get(name) is not None}
-    rows = {name: RawRow("", 0, "video", {"video_id": "v", name: value}, None, "") for name, value in present.items()}
-    return {name: present[name] for name, row in rows.items() if not isinstance(validate_row(row), Reject)}
+    nowhere = Place(Findings(), "")
+    return {
+        name: value for name, value in present.items() if nowhere.accept_row("video", {"video_id": "v", name: value})
+    }
