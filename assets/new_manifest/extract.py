@@ -73,11 +73,9 @@ def open_workspace(target: Path) -> Iterator[Path]:
     """
     made: list[Path] = []
     try:
-        try:
+        with convert_write_errors(target):
             _create_folders(target, made)
             scratch = Path(tempfile.mkdtemp(prefix=".reelsieve-", dir=target))
-        except OSError as error:
-            raise _build_write_error(target, error) from error
         try:
             yield scratch
         finally:
@@ -142,10 +140,8 @@ class VideoExtractor:
             )
         self._n_staged += 1
         file = self.scratch / f"{self._n_staged}.partial"
-        try:
+        with convert_write_errors(self.target):
             to = file.open("xb")
-        except OSError as error:
-            raise _build_write_error(self.target, error) from error
         try:
             with to:
                 digest, length = _copy_and_hash(content, partial(_write_chunk, to, self.target))
@@ -247,11 +243,18 @@ def _copy_and_hash(content: ByteReader, write: Callable[[bytes], None] = lambda 
 
 
 def _write_chunk(to: BinaryIO, target: Path, chunk: bytes) -> None:
-    try:
+    with convert_write_errors(target):
         to.write(chunk)
         to.flush()
+
+
+@contextmanager
+def convert_write_errors(path: Path) -> Iterator[None]:
+    """Turn any OSError of the block into a NoManifest whose message names the path that cannot be written."""
+    try:
+        yield
     except OSError as error:
-        raise _build_write_error(target, error) from error
+        raise _build_write_error(path, error) from error
 
 
 def _build_write_error(path: Path, error: OSError) -> NoManifest:

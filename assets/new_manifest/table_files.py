@@ -24,6 +24,7 @@ from assets.ingest.lines import BLOCK_BYTES
 from assets.ingest.parquet_reader import read_arrow_cells, read_arrow_column_names, read_arrow_rows
 from assets.ingest.rejects import Reject
 from assets.new_manifest.columns import Columns, guess_columns, is_rating_name
+from assets.new_manifest.extract import convert_write_errors
 from assets.new_manifest.findings import Findings
 from assets.new_manifest.json_rows import read_json_rows, tidy_row
 from assets.new_manifest.rows import is_no_answer
@@ -93,15 +94,25 @@ class TableFile:
             return
         if self.path.suffix.lower() in _CSV:
             self._numbers = _NumberColumns(columns, self.names, self._separator)
-        with self.aside.open("w", encoding="ascii") as aside:
-            for number, row in self._rows:
-                json.dump((number, row.code, row.reason) if isinstance(row, Reject) else (number, row), aside)
-                aside.write("\n")
-                if not isinstance(row, Reject):
-                    if self._numbers is not None:
-                        self._numbers.drop_texts(row)
-                    yield row
+        lines, n_bytes = list[str](), 0
+        for number, row in self._rows:
+            kept = (number, row.code, row.reason) if isinstance(row, Reject) else (number, row)
+            lines.append(json.dumps(kept) + "\n")
+            n_bytes += len(lines[-1])
+            if n_bytes > BLOCK_BYTES:
+                self._put_aside(lines)
+                n_bytes = 0
+            if not isinstance(row, Reject):
+                if self._numbers is not None:
+                    self._numbers.drop_texts(row)
+                yield row
+        self._put_aside(lines)
         self.encoding = file.encoding
+
+    def _put_aside(self, lines: list[str]) -> None:
+        with convert_write_errors(self.aside.parent), self.aside.open("a", encoding="ascii") as aside:
+            aside.writelines(lines)
+        lines.clear()
 
     def read_rows(self, columns: Columns, findings: Findings) -> Rows:
         """Yield the rows with their numbers. A column of CSV without a meaning in `columns` whose cells are all numbers

@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -45,6 +46,8 @@ class TableReader:
     aside: Path
     # By table, its file, its columns, and what its cells of videos mean.
     _read: dict[str, tuple[TableFile, Columns, JudgedCells]] = field(default_factory=dict)
+    # Of files with rows: a table that could not be read to its end may have left one.
+    _numbers: Iterator[int] = field(default_factory=count)
     # Of the video files of the source.
     _names: set[str] = field(default_factory=set)
 
@@ -57,7 +60,7 @@ class TableReader:
         if table not in self._read:
             path = self._require_path(table)
             with open_table(path) as file:
-                opened = TableFile.start(file, path, self.aside / f"{len(self._read)}.rows", self._is_video)
+                opened = TableFile.start(file, path, self.aside / f"{next(self._numbers)}.rows", self._is_video)
                 columns, judged = guess_columns(opened.names, self.column_names), _NO_CELLS
                 if columns.has_video_and_text:
                     columns, judged = self._judge_videos(opened, file, columns, table)

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from assets.ingest.rejects import ManifestError
+from assets.new_manifest.columns import guess_columns
 from assets.new_manifest.findings import NoManifest
 from assets.new_manifest.make import create_manifest
+from assets.new_manifest.table_files import TableFile, open_table
 from metrics_core.frames import NotAVideo, probe_video
 from metrics_core.git_lfs import GIT_LFS_REMEDY
 from tests.assets.init_sources import Files, left_out, put, rows, shard, texts
@@ -159,3 +161,11 @@ def test_a_table_of_a_source_is_read_once(tmp_path: Path, monkeypatch: pytest.Mo
     assert create_manifest(table.parent, tmp_path / "made").holdings.captions == len(rows)
     # The beginning is looked at before, for a mark or a pointer in place of the file.
     assert table.stat().st_size <= sum(n_bytes) <= table.stat().st_size + 3 * DEFAULT_BUFFER_SIZE
+
+
+def test_a_full_disk_is_not_taken_for_an_unreadable_table(tmp_path: Path) -> None:
+    source = put(tmp_path, {"t.csv": "video,caption\nv,A dog.\n"}) / "t.csv"
+    with open_table(source) as file:
+        table = TableFile.start(file, source, Path("/dev/full"), lambda _: False)
+        with pytest.raises(NoManifest, match=r"^/dev: cannot be written \(No space left"):
+            list(table.read_cells(file, guess_columns(table.names), ["video"]))
