@@ -20,6 +20,7 @@ from assets.ingest.files import OpenFile
 from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.rejects import ManifestError, Reject
 from assets.new_manifest.columns import Columns, guess_columns, normalise_header
+from assets.new_manifest.findings import Place
 from assets.new_manifest.folder import is_video_name
 
 Row = dict[str, Any]
@@ -44,11 +45,14 @@ _PART_KEY = re.compile(
 )
 _VIDEO_KEY = re.compile("video|image|clip|vid|media|file")
 _CERTAIN = frozenset(("caption", "captions", "sentence", "sentences", "encap", "conversations", "segments"))
+# Columns whose cells may hold a list.
+_WITH_LISTS = ("video", "caption", "candidates", "reference", "segments", "question", "answer", "options")
 _PAIRS = ("timestamps", "timestamp", "segment", "segments", "times", "time", "interval", "intervals", "span")
 _STARTS = ("start", "starts", "startsec", "starttime", "begin")
 _ENDS = ("end", "ends", "endsec", "endtime", "stop")
 _LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 _NO_COMMA = re.compile(r"\0\s*\0")
+_LIST = re.compile(r"""\[\s*['"{].*\]\s*""", re.DOTALL)
 _CLOCK = re.compile(r"(?:(?:(\d{1,4}):)?(\d{1,2}):)?(\d{1,6}(?:[.,]\d{1,9})?)")
 
 
@@ -199,6 +203,23 @@ def tidy_captions(fields: Row) -> Row:
             joined = " ".join(segment["text"].strip() for segment in timed)
             return {**others, "caption": text if isinstance(text, str) else joined, "segments": timed}
     return fields
+
+
+def parse_list_cells(fields: Mapping[str, Any], columns: Columns, place: Place) -> dict[str, Any]:
+    """Return the fields of a row, with the JSON lists in columns of texts and segments parsed. A cell that looks like a
+    list and is not valid JSON is dropped, and left out at the place of the row.
+    """
+    parsed = dict(fields)
+    for column in filter(None, map(columns.__getitem__, _WITH_LISTS)):
+        value = fields.get(column)
+        if not isinstance(value, str) or not value.lstrip().startswith("["):
+            continue
+        if (parsed_list := parse_list(value)) is not None:
+            parsed[column] = parsed_list
+        elif _LIST.fullmatch(value):
+            place.leave_out("a cell with a list that is not valid JSON: write it as JSON", column)
+            del parsed[column]
+    return parsed
 
 
 def parse_list(value: Any) -> list[Any] | None:

@@ -21,7 +21,8 @@ from assets.new_manifest.columns import (
 )
 from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest, Place
 from assets.new_manifest.folder import drop_suffix
-from assets.new_manifest.rows import parse_id, parse_list_cells, parse_row
+from assets.new_manifest.json_rows import parse_list_cells
+from assets.new_manifest.rows import parse_id, parse_row
 from assets.new_manifest.tool_fields import collect_tool_fields
 from assets.new_manifest.tool_vectors import build_vector_row
 from assets.new_manifest.videos import VideoRegistry

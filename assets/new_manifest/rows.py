@@ -27,12 +27,9 @@ from assets.new_manifest.tool_fields import remove_marks
 from assets.words.text import format_count
 
 _OWN_FIELDS = frozenset(CaptionRow.model_fields)
-# Columns whose cells may hold a list.
-_WITH_LISTS = ("video", "caption", "candidates", "reference", "segments", "question", "answer", "options")
 # Those who speak in a conversation and do not describe the video, and what stands for a video in a text.
 _ASKING = frozenset(("human", "user", "system", "tool", "function"))
 _PLACEHOLDER = re.compile(r"</?(?:video|image)>")
-_LIST = re.compile(r"""\[\s*['"{].*\]\s*""", re.DOTALL)
 _LETTER = re.compile(r"\(?([A-Ha-h])[).:]?")
 # Before an option, "(A) ", "A. " or "A: ".
 _LETTER_BEFORE = re.compile(r"\(?[A-Ha-h](?:\)|[.:]) *")
@@ -177,23 +174,6 @@ def parse_id(value: Any) -> str | None:
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     return str(value).strip() or None
-
-
-def parse_list_cells(fields: Mapping[str, Any], columns: Columns, place: Place) -> dict[str, Any]:
-    """Return the fields of a row, with the JSON lists in columns of texts and segments parsed. A cell that looks like a
-    list and is not valid JSON is dropped, and left out at the place of the row.
-    """
-    parsed = dict(fields)
-    for column in filter(None, map(columns.__getitem__, _WITH_LISTS)):
-        value = fields.get(column)
-        if not isinstance(value, str) or not value.lstrip().startswith("["):
-            continue
-        if (parsed_list := parse_list(value)) is not None:
-            parsed[column] = parsed_list
-        elif _LIST.fullmatch(value):
-            place.leave_out("a cell with a list that is not valid JSON: write it as JSON", column)
-            del parsed[column]
-    return parsed
 
 
 def _list_answers(turns: list[Any]) -> list[str] | None:

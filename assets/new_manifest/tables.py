@@ -20,8 +20,8 @@ from assets.new_manifest.columns import ColumnNames, Columns, check_columns, gue
 from assets.new_manifest.extract import VIDEO_FOLDER, VideoExtractor, choose_file_name
 from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest, Place
 from assets.new_manifest.folder import drop_suffix, is_video_name
-from assets.new_manifest.json_rows import TIDY_COLUMNS, has_captions, tidy_captions
-from assets.new_manifest.rows import parse_id, parse_list_cells, parse_row
+from assets.new_manifest.json_rows import TIDY_COLUMNS, has_captions, parse_list_cells, tidy_captions
+from assets.new_manifest.rows import parse_id, parse_row
 from assets.new_manifest.table_files import TableFile, open_table
 from assets.new_manifest.tool_fields import NOT_ONE_VIDEO
 from assets.new_manifest.videos import JudgedCells, VideoEntry, VideoRegistry
