@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -148,9 +147,10 @@ def create_manifest(
     findings = Findings()
     listing = _list_source_files(source, folder, findings)
     places = PathNaming.choose(folder, target, read_settings(MediaSettings).media_roots)
-    with nullcontext() if is_trial else open_workspace(target) as scratch, _open_table_folder(scratch) as unfinished:
+    with TemporaryDirectory() if is_trial else open_workspace(target) as workspace:
+        unfinished = Path(workspace)
         videos, column_names = VideoRegistry(listing, places, findings), column_names or ColumnNames()
-        extractor = VideoExtractor(target, videos, findings, scratch)
+        extractor = VideoExtractor(target, videos, findings, None if is_trial else unfinished)
         tables = TableReader(videos, extractor, findings, column_names, unfinished)
         shards = TarShardReader(videos, extractor, findings, column_names)
         recognised = (
@@ -178,16 +178,6 @@ def create_manifest(
         return create_manifest(source, target, column_names=column_names, tool=tool, tell=tell)
     root = (places.new_root, folder) if places.new_root and written.n_videos_in_roots else None
     return NewManifest(target, recognised.description, written, findings, extractor, root)
-
-
-@contextmanager
-def _open_table_folder(scratch: Path | None) -> Iterator[Path]:
-    """Yield the folder for unfinished tables: that of unfinished files, or in a trial a temporary one."""
-    if scratch is not None:
-        yield scratch
-        return
-    with TemporaryDirectory() as folder:
-        yield Path(folder)
 
 
 def _explain_no_video(source: Path, recognised: _Source, findings: Findings) -> str:
