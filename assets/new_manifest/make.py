@@ -41,7 +41,7 @@ from assets.new_manifest.tables import TableReader
 from assets.new_manifest.tar_shards import TarShardReader
 from assets.new_manifest.tool_names import TOOL_NAMES, Tool
 from assets.new_manifest.videos import PathNaming, VideoRegistry
-from assets.new_manifest.write import WrittenTables, check_no_manifest, write_manifest
+from assets.new_manifest.write import WrittenTables, check_no_manifest, link_tables, write_tables
 from assets.planning.holdings import Holdings
 from assets.words.text import format_count
 
@@ -159,20 +159,14 @@ def create_manifest(
             else _recognise_tool(tool, source, videos, findings, column_names)
         )
         captioned = _check_named_columns(_tell_progress(recognised.videos, tell), source, column_names, findings)
-        chosen: list[str] = []
-
-        def approve(findings: Findings) -> bool:
-            chosen.extend(choose_ratings(findings))
-            return not chosen
-
-        are_rated = bool(column_names.ratings)
-        written = write_manifest(
-            captioned, unfinished, target, findings, approve, is_trial=is_trial, are_rated=are_rated
-        )
+        written = write_tables(captioned, unfinished, target, findings, are_rated=bool(column_names.ratings))
         listing.mark_read(ORIGIN_FILE)
         _leave_out_unread_files(listing, recognised.unread_reasons, extractor)
         if not written.holdings.videos:
             raise NoManifest(_explain_no_video(source, recognised, findings))
+        chosen = () if is_trial else tuple(choose_ratings(findings))
+        if not is_trial and not chosen:
+            link_tables(written, unfinished, target, findings.rating_scales)
     if chosen:
         column_names = replace(column_names, ratings=(*column_names.ratings, *chosen))
         return create_manifest(source, target, column_names=column_names, tool=tool, tell=tell)

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -73,40 +73,32 @@ def _raise_existing(target: Path, name: str) -> None:
     )
 
 
-def write_manifest(
-    videos: Iterable[CaptionedVideo],
-    scratch: Path,
-    target: Path,
-    findings: Findings,
-    approve: Callable[[Findings], bool] = lambda _: True,
-    *,
-    is_trial: bool = False,
-    are_rated: bool = False,
+def write_tables(
+    videos: Iterable[CaptionedVideo], unfinished: Path, target: Path, findings: Findings, *, are_rated: bool
 ) -> WrittenTables:
-    """Write videos and captions as JSON Lines tables into the folder `scratch`, link them into the manifest's folder
-    `target`, all or none, and return what they hold. In a trial, or without any video, nothing is linked; neither where
-    `approve`, which is called with the findings before, returns False. are_rated: whether rows may hold ratings, so
-    that equal captions of a video are one. Raises NoManifest where a table appeared in `target` meanwhile.
+    """Write videos and captions as JSON Lines tables into the folder `unfinished`, and return what they hold. target:
+    the manifest's folder, to which paths of videos are relative. are_rated: whether rows may hold ratings, so that
+    equal captions of a video are one.
     """
     with ExitStack() as stack:
-        paths = {name: scratch / f"{name}.jsonl" for name in TABLE_NAMES}
+        paths = {name: unfinished / f"{name}.jsonl" for name in TABLE_NAMES}
         files = {name: stack.enter_context(path.open("w", encoding="utf-8")) for name, path in paths.items()}
-        written = _TableWriter(files, findings, HoldingsTally(target), are_rated).write_videos(videos)
-    scales = scratch / SCALES_FILE
-    scales.write_text(json.dumps(findings.rating_scales, ensure_ascii=False) + "\n", encoding="utf-8")
-    if not is_trial and written.holdings.videos and approve(findings):
-        check_no_manifest(target)
-        tables = [paths[name] for name in written.table_names]
-        _link_files([scales, *tables] if findings.rating_scales else tables, target)
-    return written
+        return _TableWriter(files, findings, HoldingsTally(target), are_rated).write_videos(videos)
 
 
-def _link_files(paths: Sequence[Path], target: Path) -> None:
-    """Give the files their names in the target, all or none. A link, unlike a new name, replaces nothing."""
+def link_tables(written: WrittenTables, unfinished: Path, target: Path, scales: Mapping[str, str]) -> None:
+    """Give the tables in the folder `unfinished`, and the scales of ratings by aspect, their names in the manifest's
+    folder, all or none. Raises NoManifest where a table appeared there meanwhile.
+    """
+    check_no_manifest(target)
+    paths = [unfinished / f"{name}.jsonl" for name in written.table_names]
+    if scales:
+        paths.insert(0, unfinished / SCALES_FILE)
+        paths[0].write_text(json.dumps(scales, ensure_ascii=False) + "\n", encoding="utf-8")
     done: list[Path] = []
     try:
         for path in paths:
-            os.link(path, target / path.name)
+            os.link(path, target / path.name)  # which, unlike a new name, replaces nothing
             done.append(target / path.name)
     except BaseException:
         for path in done:
