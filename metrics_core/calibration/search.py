@@ -181,16 +181,14 @@ def _sort_labelled(
 def _search(labelled: _Labelled, objective: Objective, n_resamples: int, seed: int) -> Threshold:
     """Find the best threshold of sorted labelled scores, as `find_best_threshold` does."""
     n, n_positive = labelled.labels.size, int(labelled.labels.sum())
-    # Groups are numbered along the sorted labels, so that equal labels give equal intervals whatever labels came along.
-    group_of = number_groups(labelled.groups.tolist())
-    n_groups = int(group_of.max(initial=-1)) + 1
+    n_groups = int(np.count_nonzero(np.bincount(labelled.groups)))
     possible = _list_possible(labelled.scores)
     low = high = None
     n_undefined = 0
     if n_resamples and n_groups > 1:
-        drawn = _resample_thresholds(
-            labelled, possible, objective, draw_resamples(group_of, n_groups, n_resamples, seed)
-        )
+        # Numbered along the sorted labels, so that equal labels give equal intervals whatever labels came along.
+        resamples = draw_resamples(number_groups(labelled.groups.tolist()), n_groups, n_resamples, seed)
+        drawn = _resample_thresholds(labelled, possible, objective, resamples)
         n_undefined = n_resamples - drawn.size
         if drawn.size:
             outside = (1 - LEVEL) / 2
