@@ -11,14 +11,10 @@ from assets.agreement.judged import SIMPLE_SCORE_COLUMNS
 from assets.planning.plan import Plan
 from assets.reports.answer_records import NextStep, ReportAnswer, ReportAnswers, TrafficLight
 from assets.reports.best_system import answer_best_system
-from assets.reports.records import (
-    AspectAgreement,
-    DatasetFacts,
-    DataSummary,
-    MetricSummary,
-    SystemTable,
-    format_aspect,
-)
+from assets.reports.data import DataSummary, MetricSummary
+from assets.reports.dataset_facts import DatasetFacts
+from assets.reports.systems import SystemTable
+from assets.reports.trust import AspectAgreement, format_aspect
 from assets.trial.sentences import advise_size, find_best_share
 from assets.words.labels import format_metric_name
 from assets.words.text import format_count, format_percent, format_portion, group_names, join_names

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from assets.reports.answer_records import ReportAnswer, TrafficLight
-from assets.reports.records import AspectAgreement, SystemTable, format_aspect
+from assets.reports.systems import SystemTable
+from assets.reports.trust import AspectAgreement, explain_system_orders, format_aspect
 from assets.words.text import format_count, format_number, group_names, join_names
 from db.reports.judgements import LABELS_ASPECT
 from metrics_core.agreement import AgreementRow
@@ -16,7 +17,6 @@ from metrics_core.agreement.coefficients import FEWEST_SYSTEMS
 from metrics_core.agreement.conclusions import (
     BETTER_THAN_SIMPLE,
     MAX_P_VALUE,
-    Conclusion,
     explain_few_systems,
     explain_too_few_videos,
 )
@@ -237,30 +237,3 @@ def _select_system_coefficients(aspect: AspectAgreement) -> dict[str, AgreementR
         and coefficient.value is not None
         and not explain_too_few_videos(coefficient.n_videos)
     }
-
-
-def explain_system_orders(
-    verdicts: Mapping[str, Conclusion], coefficients: Mapping[str, AgreementRow], labels: Mapping[str, str]
-) -> Iterator[str]:
-    """Yield one clause without a full stop for all metrics that share a conclusion on how they rank systems, with every
-    metric's Kendall's tau-b. verdicts, coefficients, labels: by metric, its conclusion, tau-b and name for people.
-
-    >>> names, rest = ("coverage", "systems", "people", "kendall_b"), (0.8, 1.0, 0.01, 6, 30, 0, 0, False)
-    >>> found = {name: AgreementRow(name, *names, tau, *rest) for name, tau in (("vcs", 1.0), ("ecs", 0.9))}
-    >>> alike = Conclusion("alike", "", "ranks the 6 systems as people do")
-    >>> next(explain_system_orders({"vcs": alike, "ecs": alike}, found, {"vcs": "VCS", "ecs": "ECS"}))
-    'VCS (τ-b 1.00) and ECS (τ-b 0.90) rank the 6 systems as people do'
-    """
-    for words, names in group_names({name: conclusion.short for name, conclusion in verdicts.items()}).items():
-        shown = [
-            labels[name]
-            if (value := coefficients[name].value) is None
-            else f"{labels[name]} (τ-b {format_number(value)})"
-            for name in names
-        ]
-        yield f"{join_names(shown)} {words if len(names) == 1 else _format_for_several(words)}"
-
-
-def _format_for_several(words: str) -> str:
-    """Return the words of a conclusion on one metric in the plural, to follow the names of several metrics."""
-    return words.replace("ranks ", "rank ", 1).replace("is not", "are not", 1).replace("its ", "their ")

@@ -5,18 +5,21 @@ score.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from assets.agreement.progress import compute_rater_consistency
-from assets.reports.records import DataSummary, MetricSummary, SystemCount
+from assets.agreement.progress import RaterConsistency, compute_rater_consistency
 from assets.words.labels import STAND_INS, format_metric_name, list_stand_ins, load_metric_label
 from db.manifest.datasets import Dataset
 from db.manifest.rating_scales import load_turned_aspects
-from db.reports.judgements import RaterAnswer, count_passed_checks, count_ratings
+from db.reports.judgements import CheckCount, RaterAnswer, count_passed_checks, count_ratings
 from db.reports.summary import (
+    Origins,
+    OwnNumber,
+    Spread,
     compute_duration_spread,
     compute_own_numbers,
     compute_word_spreads,
@@ -28,9 +31,88 @@ from db.reports.summary import (
     load_dataset_summary,
 )
 from db.schema import scorer
+from db.scores.imported_scores import IMPORTED_VERSION
 from db.scores.quality import StatusCount, count_scores_without_value
 from db.scores.score_arrays import ScoreArrays
 from db.scores.store import list_active_models
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSummary:
+    """A metric that has results on the dataset, with the models and code version of its active scorer, and its numbers
+    of samples by kind and status (`statuses`). label: its name with the stand-ins for real models. stand_ins: remedies
+    by stand-in. n_defined: samples with a value. ranges: its lowest and highest value, by kind of samples; kinds
+    without a value are left out.
+    """
+
+    name: str
+    label: str
+    models: tuple[str, ...]
+    code_version: str
+    stand_ins: Mapping[str, str]
+    statuses: tuple[StatusCount, ...]
+    n_defined: int
+    ranges: Mapping[str, tuple[float, float]]
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether the metric's scores were imported from elsewhere, so that no command here can compute them again."""
+        return self.code_version == IMPORTED_VERSION
+
+    @property
+    def n_stale(self) -> int:
+        """The number of samples whose score is stale: computed from an input that has changed since."""
+        return sum(count.n for count in self.statuses if count.status == "stale")
+
+    def has_values(self, kind: str) -> bool:
+        """Return whether at least one sample of the kind ("caption" or "qa") has a value of the metric."""
+        return kind in self.ranges
+
+    def count_values(self, kind: str) -> int:
+        """Return how many samples of the kind ("caption" or "qa") have a value of the metric."""
+        return sum(count.n for count in self.statuses if (count.kind, count.status) == (kind, "ok"))
+
+
+@dataclass(frozen=True, slots=True)
+class SystemCount:
+    """How many samples of one kind ("caption" or "qa") a system wrote, and for how many videos."""
+
+    kind: str
+    system: str
+    samples: int
+    videos: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataSummary:
+    """Counts of what a dataset holds: videos by status, samples by system, ratings by rater and by aspect, with
+    quantiles of durations and of words by system. counts: the row of view dataset_summary, by column. refused: rows
+    that ingest refused, by code. labelled: samples with a label of a keypoint. n_drawn_apart: ratings of chosen
+    captions, which are no random sample; all numbers but counts leave them out.
+
+    rated_between: the days of the first and the last answer in a browser; None without any. repeats: how consistent
+    raters are who judged the same sample twice. origins: licences and sources of the videos; None if none is known.
+    own_numbers: own fields of the videos that are numbers, such as those of another tool. checks: how many attention
+    checks raters passed.
+    """
+
+    counts: Mapping[str, int]
+    video_statuses: Mapping[str, int]
+    duration_s: Spread | None
+    words: tuple[Spread, ...]
+    systems: tuple[SystemCount, ...]
+    raters: Mapping[str, int]
+    ratings: Mapping[str, int]
+    refused: Mapping[str, int]
+    labelled: int
+    synthetic_ratings: bool
+    n_drawn_apart: int
+    turned_aspects: Mapping[str, float]
+    rated_between: tuple[str, str] | None = None
+    repeats: tuple[RaterConsistency, ...] = ()
+    origins: Origins | None = None
+    own_numbers: tuple[OwnNumber, ...] = ()
+    checks: tuple[CheckCount, ...] = ()
 
 
 def load_data_summary(

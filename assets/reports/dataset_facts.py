@@ -5,16 +5,18 @@ unusual.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from sqlalchemy.engine import Connection
 
-from assets.reports.records import DatasetFacts, FactDistribution, NotableFact, ProposedCondition, VideoCopy
 from assets.words.text import format_portion
 from db.manifest.datasets import Dataset
 from db.reports.facts import (
     VIDEO_FACT_NAMES,
+    Extreme,
     FactSubject,
+    FactSummary,
     compute_fact_summary,
     count_matching_captions,
     create_fact_tables,
@@ -72,6 +74,73 @@ MOST_CONDITIONS = 2
 MOST_NAMED = 3
 # Videos with at least this similarity are copies, as measured in docs/facts.md; more videos are not compared.
 ALIKE, MOST_COMPARED = 0.6, 5000
+
+
+@dataclass(frozen=True, slots=True)
+class FactDistribution:
+    """How one fact is distributed over the videos or captions that have it: median, extremes and histogram (`summary`).
+    of: "video" or "caption". meaning: unit or meaning of its numbers.
+    """
+
+    fact: str
+    meaning: str
+    of: FactSubject
+    summary: FactSummary
+
+    def list_extremes(self) -> Iterator[tuple[str, Extreme]]:
+        """Yield ("least", extreme) and ("most", extreme): the lowest and the highest value, each with the key that has
+        it. An end that equals the median is left out.
+        """
+        for word, end in (("least", self.summary.least), ("most", self.summary.greatest)):
+            if end.value != self.summary.median:
+                yield word, end
+
+
+@dataclass(frozen=True, slots=True)
+class NotableFact:
+    """A sentence on videos or captions that are unusual in one way. condition: the condition of a recipe that selects
+    them, or for copies the option that leaves them out, such as `dedupe: 1`.
+    """
+
+    sentence: str
+    condition: str
+
+
+@dataclass(frozen=True, slots=True)
+class VideoCopy:
+    """A video that is nearly the same as an earlier one. key, original: the keys of the copy and of the other video.
+    similarity: cosine of their signatures, at most 1.
+    """
+
+    key: str
+    original: str
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedCondition:
+    """A condition on facts to select captions by, in the filter language. n: how many captions meet it: at least half
+    of them, but not all.
+    """
+
+    condition: str
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFacts:
+    """A dataset described by its facts: distributions (`facts`), notable groups of videos or captions, copies, and a
+    proposed condition. n_videos, n_captions: those that have facts. copies: in order of keys, each with the earlier
+    video that it is most similar to; empty where there are too many videos to compare. proposed: None where no
+    condition leaves out some captions, but at most half.
+    """
+
+    n_videos: int
+    n_captions: int
+    facts: tuple[FactDistribution, ...]
+    notable: tuple[NotableFact, ...]
+    copies: tuple[VideoCopy, ...]
+    proposed: ProposedCondition | None
 
 
 def load_dataset_facts(connection: Connection, dataset: Dataset) -> DatasetFacts | None:

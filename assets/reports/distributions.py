@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from assets.reports.records import MetricSpread, MetricSummary
+from assets.reports.data import MetricSummary
 from db.scores.score_arrays import ScoreArrays
 from metrics_core.selection.distribution import compute_distribution
 
 N_BINS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class MetricSpread:
+    """The histogram of a metric's values for one kind of samples. counts: of equal bins from `low` to `high`."""
+
+    metric: str
+    kind: str
+    low: float
+    high: float
+    counts: tuple[int, ...]
 
 
 def compute_metric_spreads(

@@ -14,18 +14,14 @@ from markupsafe import Markup
 from assets.agreement.raters import explain_checks
 from assets.reports.answers import LEVEL_LIGHTS
 from assets.reports.best_system import list_leaders, list_people_leaders
+from assets.reports.data import MetricSummary
+from assets.reports.distributions import MetricSpread
 from assets.reports.figures import GREY, LIGHT_COLOURS, Bar, plot_bars, plot_histogram
-from assets.reports.records import (
-    AspectAgreement,
-    MetricSpread,
-    MetricSummary,
-    ReferenceCount,
-    SystemTable,
-)
 from assets.reports.sections import Report
 from assets.reports.stressed import list_unstressed
-from assets.reports.systems import MOST_SYSTEMS, choose_shown_means
+from assets.reports.systems import MOST_SYSTEMS, SystemTable, choose_shown_means
 from assets.reports.thresholds import Row
+from assets.reports.trust import AspectAgreement, ReferenceCount
 from assets.trial.sentences import MEASURE_NAMES, explain_trial
 from assets.words.labels import format_goodness
 from assets.words.text import (

@@ -14,7 +14,8 @@ import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.judged import JudgedSamples
-from assets.reports.records import DatasetFacts, MetricSummary
+from assets.reports.data import MetricSummary
+from assets.reports.dataset_facts import DatasetFacts
 from assets.reports.thumbnails import Thumbnails, read_thumbnails
 from assets.scores.base import Scorer
 from assets.scores.explain import explain_score

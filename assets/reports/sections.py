@@ -19,28 +19,25 @@ from assets.planning.plan import Plan, build_plan, list_scorer_inputs
 from assets.promise.estimated_means import EstimatedMean, load_estimated_means
 from assets.reports.answer_records import ReportAnswers
 from assets.reports.answers import build_answers
-from assets.reports.data import load_data_summary, load_metric_summaries
-from assets.reports.dataset_facts import load_dataset_facts
-from assets.reports.distributions import compute_metric_spreads
-from assets.reports.records import (
-    AspectAgreement,
-    DatasetFacts,
-    DataSummary,
-    MetricSpread,
-    MetricStress,
-    MetricSummary,
-    SystemTable,
-)
+from assets.reports.data import DataSummary, MetricSummary, load_data_summary, load_metric_summaries
+from assets.reports.dataset_facts import DatasetFacts, load_dataset_facts
+from assets.reports.distributions import MetricSpread, compute_metric_spreads
 from assets.reports.samples import ShownSample, load_shown_samples
-from assets.reports.stressed import load_metric_stresses
-from assets.reports.systems import compute_system_tables
+from assets.reports.stressed import MetricStress, load_metric_stresses
+from assets.reports.systems import SystemTable, compute_system_tables
 from assets.reports.thresholds import (
     Row,
     compute_share_threshold_rows,
     load_label_threshold_rows,
     load_rating_threshold_rows,
 )
-from assets.reports.trust import compare_with_people, count_unscored, explain_stale_agreement, select_current_rows
+from assets.reports.trust import (
+    AspectAgreement,
+    compare_with_people,
+    count_unscored,
+    explain_stale_agreement,
+    select_current_rows,
+)
 from assets.scores.base import Scorer
 from assets.words.labels import (
     explain_excluded_ratings,

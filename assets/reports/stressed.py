@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timezone
 
 from sqlalchemy.engine import Connection
 
-from assets.reports.records import MetricStress, MetricSummary
+from assets.reports.data import MetricSummary
 from assets.stress.sentences import explain_effect, explain_hole, format_stressed, list_holes, summarise_stress
 from assets.words.text import format_count
 from db.manifest.datasets import Dataset
 from db.scores.stress import Stress, load_stresses
+
+
+@dataclass(frozen=True, slots=True)
+class MetricStress:
+    """The stress of a metric's active scorer (`stress`, as it is stored): a sentence on the whole (`summary`), and a
+    sentence on every hole, gains from text without truth first. warning: the largest hole, with the remedy; None
+    without a hole.
+    """
+
+    metric: str
+    summary: str
+    warning: str | None
+    holes: tuple[str, ...]
+    stress: Stress
 
 
 def load_metric_stresses(

@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from assets.promise.estimated_means import EstimatedMean
-from assets.reports.records import DataSummary, MetricSummary, SystemTable
+from assets.reports.data import DataSummary, MetricSummary
 from db.reports.judgements import LABELS_ASPECT, Judgements
 from db.scores.score_arrays import ScoreArrays
 from metrics_core.arrays import FloatArray, IntArray, find_values
-from metrics_core.intervals import compute_cluster_means
+from metrics_core.intervals import ClusterMean, compute_cluster_means
 
 MOST_SYSTEMS = 24
 """Only the systems with the most samples are on the page, where there are more than these."""
 # Videos whose sums are in memory at a time.
 VIDEOS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class SystemTable:
+    """Means of every system, with intervals over videos, for one kind of samples; the columns are metrics, or rated
+    aspects. systems: the highest mean rank first. means: by system, then by column. n_left_out: systems beyond those
+    shown. leads: by column the p-value of the best system's lead, the greatest over all other systems; None where it is
+    undefined. A report corrects it.
+    """
+
+    kind: str
+    systems: tuple[str, ...]
+    columns: tuple[str, ...]
+    means: Mapping[str, Mapping[str, ClusterMean]]
+    n_videos: int
+    n_left_out: int
+    leads: Mapping[str, float | None]
 
 
 def compute_system_tables(

@@ -11,7 +11,8 @@ from sqlalchemy.engine import Connection
 from assets.agreement.judged import JudgedSamples
 from assets.agreement.scales import RatingSettings
 from assets.home.settings import read_settings
-from assets.reports.records import AspectAgreement, MetricSummary
+from assets.reports.data import MetricSummary
+from assets.reports.trust import AspectAgreement
 from assets.thresholds.ratings import explain_rating_threshold, explain_simple_score_gain, load_rating_thresholds
 from db.manifest.datasets import Dataset
 from db.manifest.rating_scales import load_turned_aspects

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 import numpy as np
@@ -14,20 +14,14 @@ from sqlalchemy.engine import Connection
 
 from assets.agreement.judged import COMMON_WORDS, COSINE, SEED, JudgedSamples
 from assets.agreement.raters import check_raters, explain_raters
-from assets.reports.best_system import explain_system_orders
-from assets.reports.records import (
-    AspectAgreement,
-    ReferenceCount,
-    format_aspect,
-)
 from assets.scores.base import Scorer
-from assets.words.text import format_number, format_percent
+from assets.words.text import format_number, format_percent, group_names, join_names
 from db.manifest.datasets import Dataset
 from db.reports.agreement import count_references, find_newest_score_time
 from db.reports.judgements import LABELS_ASPECT
 from db.schema.inputs import REFERENCES
 from metrics_core.agreement.coefficients import KENDALL, TIED_PAIRS
-from metrics_core.agreement.conclusions import explain_agreement, explain_system_order
+from metrics_core.agreement.conclusions import Conclusion, explain_agreement, explain_system_order
 from metrics_core.agreement.rater_checks import compute_human_ceiling
 from metrics_core.agreement.raters import compute_mean_ratings
 from metrics_core.agreement.row import (
@@ -43,9 +37,70 @@ from metrics_core.agreement.row import (
     turn_positive,
 )
 from metrics_core.arrays import FloatArray
+from metrics_core.intervals import Estimate
 
 MANY_TIES = 0.2
 """Of a metric that ties a larger share of the pairs, the page also shows a statistic in which ties count."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceCount:
+    """How many references the videos of the compared captions have: the fewest, the median and the most."""
+
+    least: int
+    median: float
+    most: int
+
+
+@dataclass(frozen=True, eq=False)
+class AspectAgreement:
+    """How well every metric's order of captions and of systems matches people's, by one aspect. Numbers are rows of
+    table `agreement`, most of them of tau-b, with p-values corrected for the page. coefficients, verdicts: of captions,
+    by metric, over all samples that it has a value for. baselines: of the simple scores. ceiling: of one more rater
+    with the others; None without two raters. careless: the raters who count for it although the page calls them far
+    from the others, answering in a pattern or failing checks; ceiling_without_careless: of the others. synthetic:
+    whether a program made the ratings.
+
+    strongest: the simple score farthest from 0, with its sign turned where it is negative; rivals: the same by metric,
+    on the samples that the metric has a value for, where `against` is the simple score. system_coefficients: of the
+    systems' means, by metric and simple score; order_verdicts: conclusions on these, by metric. references: how many
+    references the videos have, by metric and simple score that compares captions with them.
+
+    missing, fewer, orders: sentences on what cannot be compared, on metrics with fewer samples, and on orders of
+    systems. raters, ties, beside_rater: sentences on raters who are left out or far from the others, on pairs that
+    metrics tie, and on every metric compared with one more rater.
+    """
+
+    aspect: str
+    n_samples: int
+    n_ratings: int
+    n_raters: int
+    synthetic: bool
+    missing: tuple[str, ...]
+    coefficients: Mapping[str, AgreementRow]
+    baselines: tuple[AgreementRow, ...]
+    strongest: AgreementRow | None
+    ceiling: AgreementRow | None
+    careless: tuple[str, ...]
+    ceiling_without_careless: Estimate | None
+    raters: tuple[str, ...]
+    ties: tuple[str, ...]
+    beside_rater: tuple[str, ...]
+    verdicts: Mapping[str, Conclusion]
+    rivals: Mapping[str, AgreementRow]
+    system_coefficients: Mapping[str, AgreementRow]
+    order_verdicts: Mapping[str, Conclusion]
+    references: Mapping[str, ReferenceCount]
+    fewer: tuple[str, ...]
+    orders: tuple[str, ...]
+    rows: tuple[AgreementRow, ...]
+
+
+def format_aspect(aspect: str) -> str:
+    """Return the name of an aspect for a sentence: "labelled coverage" for the aspect of keypoint labels
+    (LABELS_ASPECT), and any other as it is.
+    """
+    return "labelled coverage" if aspect == LABELS_ASPECT else aspect
 
 
 def select_current_rows(rows: Iterable[AgreementRow], judged: JudgedSamples) -> list[AgreementRow]:
@@ -319,3 +374,30 @@ def _explain_missing(aspect: str, mean_ratings: FloatArray, judged: JudgedSample
     videos = {video for video, is_rated in zip(judged.videos, chosen, strict=True) if is_rated}
     if len(videos) == 1:
         yield "There are no intervals, which need several videos: only samples of one video were rated."
+
+
+def explain_system_orders(
+    verdicts: Mapping[str, Conclusion], coefficients: Mapping[str, AgreementRow], labels: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield one clause without a full stop for all metrics that share a conclusion on how they rank systems, with every
+    metric's Kendall's tau-b. verdicts, coefficients, labels: by metric, its conclusion, tau-b and name for people.
+
+    >>> names, rest = ("coverage", "systems", "people", "kendall_b"), (0.8, 1.0, 0.01, 6, 30, 0, 0, False)
+    >>> found = {name: AgreementRow(name, *names, tau, *rest) for name, tau in (("vcs", 1.0), ("ecs", 0.9))}
+    >>> alike = Conclusion("alike", "", "ranks the 6 systems as people do")
+    >>> next(explain_system_orders({"vcs": alike, "ecs": alike}, found, {"vcs": "VCS", "ecs": "ECS"}))
+    'VCS (τ-b 1.00) and ECS (τ-b 0.90) rank the 6 systems as people do'
+    """
+    for words, names in group_names({name: conclusion.short for name, conclusion in verdicts.items()}).items():
+        shown = [
+            labels[name]
+            if (value := coefficients[name].value) is None
+            else f"{labels[name]} (τ-b {format_number(value)})"
+            for name in names
+        ]
+        yield f"{join_names(shown)} {words if len(names) == 1 else _format_for_several(words)}"
+
+
+def _format_for_several(words: str) -> str:
+    """Return the words of a conclusion on one metric in the plural, to follow the names of several metrics."""
+    return words.replace("ranks ", "rank ", 1).replace("is not", "are not", 1).replace("its ", "their ")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from assets.reports.best_system import answer_best_system
-from assets.reports.records import AspectAgreement, SystemTable
+from assets.reports.systems import SystemTable
+from assets.reports.trust import AspectAgreement
 from db.reports.judgements import LABELS_ASPECT
 from metrics_core.agreement import AgreementRow
 from metrics_core.agreement.conclusions import Conclusion, TrustLevel, explain_system_order

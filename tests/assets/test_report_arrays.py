@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets.reports.data import count_systems
+from assets.reports.data import DataSummary, MetricSummary, count_systems
 from assets.reports.distributions import compute_metric_spreads
-from assets.reports.records import DataSummary, MetricSummary
 from assets.reports.samples import compute_ranks, list_extreme_samples
 from assets.reports.systems import VIDEOS, compute_system_tables
 from assets.reports.thresholds import compute_share_threshold_rows
