@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from assets.agreement.progress import RaterConsistency, compute_rater_consistency
-from assets.words.labels import STAND_INS, format_metric_name, list_stand_ins, load_metric_label
+from assets.words.labels import STAND_INS, filter_stand_ins, format_metric_label, format_metric_name
 from db.manifest.datasets import Dataset
 from db.manifest.rating_scales import load_turned_aspects
 from db.reports.judgements import CheckCount, RaterAnswer, count_passed_checks, count_ratings
@@ -30,11 +29,10 @@ from db.reports.summary import (
     find_rating_days,
     load_dataset_summary,
 )
-from db.schema import scorer
 from db.scores.imported_scores import IMPORTED_VERSION
 from db.scores.quality import StatusCount, count_scores_without_value
 from db.scores.score_arrays import ScoreArrays
-from db.scores.store import list_active_models
+from db.scores.scorers import StoredScorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,27 +154,24 @@ def count_systems(kind: str, arrays: ScoreArrays) -> Iterator[SystemCount]:
 
 
 def load_metric_summaries(
-    connection: Connection, dataset: Dataset, samples: Mapping[str, ScoreArrays], scorers: Mapping[str, int]
+    connection: Connection, dataset: Dataset, samples: Mapping[str, ScoreArrays], scorers: Mapping[str, StoredScorer]
 ) -> tuple[MetricSummary, ...]:
     """Describe those of the given metrics that have a result for at least one sample of the dataset: models, code
-    version, and numbers of samples by status. samples: by kind, with values by metric. scorers: ids of the active
-    scorers by metric.
+    version, and numbers of samples by status. samples: by kind, with values by metric. scorers: active, by metric.
     """
-    summaries = (
-        _load_metric_summary(connection, dataset, samples, metric, scorer_id) for metric, scorer_id in scorers.items()
-    )
+    summaries = (_load_metric_summary(connection, dataset, samples, scorer) for scorer in scorers.values())
     return tuple(summary for summary in summaries if any(count.status != "unscored" for count in summary.statuses))
 
 
 def _load_metric_summary(
-    connection: Connection, dataset: Dataset, samples: Mapping[str, ScoreArrays], metric: str, scorer_id: int
+    connection: Connection, dataset: Dataset, samples: Mapping[str, ScoreArrays], scorer: StoredScorer
 ) -> MetricSummary:
     """Describe one metric."""
-    counts = count_scores_without_value(connection, dataset, scorer_id)
+    counts = count_scores_without_value(connection, dataset, scorer.scorer_id)
     ranges: dict[str, tuple[float, float]] = {}
     n_defined = 0
     for kind, arrays in samples.items():
-        values = arrays.values[metric][np.isfinite(arrays.values[metric])]
+        values = arrays.values[scorer.metric][np.isfinite(arrays.values[scorer.metric])]
         if values.size:
             n_defined += values.size
             ranges[kind] = float(values.min()), float(values.max())
@@ -184,13 +179,14 @@ def _load_metric_summary(
         n_scored = sum(count.n for count in counts if count.kind == kind)
         if n_scored < arrays.sample_ids.size:
             counts.append(StatusCount(kind, "unscored", arrays.sample_ids.size - n_scored, None))
-    version = connection.scalar(sa.select(scorer.c.code_version).where(scorer.c.scorer_id == scorer_id))
+    models = [model["model_id"] for model in scorer.models.values()]
+    stand_ins = filter_stand_ins(models)
     return MetricSummary(
-        name=metric,
-        label=format_metric_name(load_metric_label(connection, metric)),
-        models=tuple(dict.fromkeys(list_active_models(connection, metric))),
-        code_version=str(version),
-        stand_ins={name: STAND_INS[name] for name in list_stand_ins(connection, metric)},
+        name=scorer.metric,
+        label=format_metric_name(format_metric_label(scorer.metric, stand_ins)),
+        models=tuple(dict.fromkeys(models)),
+        code_version=scorer.code_version,
+        stand_ins={name: STAND_INS[name] for name in stand_ins},
         statuses=tuple(sorted(counts, key=lambda count: (count.kind, -count.n, count.status))),
         n_defined=n_defined,
         ranges=ranges,

@@ -48,9 +48,9 @@ from assets.words.labels import (
 from assets.words.text import format_count
 from db.manifest.datasets import Dataset
 from db.reports.judgements import RaterAnswer, list_answers
-from db.scores.sample_scores import SIMPLE_SCORES, list_dataset_metrics, load_active_scorers
+from db.scores.sample_scores import SIMPLE_SCORES, list_dataset_metrics
 from db.scores.score_arrays import ScoreArrays, load_score_arrays
-from db.scores.scorers import list_scorers
+from db.scores.scorers import StoredScorer, list_scorers
 from db.selection.trials import Trial, choose_newest_trials, load_dataset_trials
 from metrics_core.agreement import AgreementRow
 from metrics_core.agreement.conclusions import correct_p_values_of_claims
@@ -88,8 +88,7 @@ class Report:
         return (
             *_list_notices(self.dataset, self.data, self.metrics, self._judged, self.age),
             *(stress.warning for stress in self.stresses if stress.warning),
-            *explain_patterns(self._answers_of_raters).values(),
-            *explain_failed_checks(self.data.checks).values(),
+            *(sentence for _, sentence in self._careless),
         )
 
     @cached_property
@@ -103,7 +102,7 @@ class Report:
     @cached_property
     def metrics(self) -> tuple[MetricSummary, ...]:
         """The metrics that have results."""
-        return load_metric_summaries(self._connection, self._dataset, self._samples, self._scorer_ids)
+        return load_metric_summaries(self._connection, self._dataset, self._samples, self._active)
 
     @cached_property
     def data(self) -> DataSummary:
@@ -128,11 +127,10 @@ class Report:
     @cached_property
     def trust(self) -> tuple[AspectAgreement, ...]:
         """How metrics compare with people, by aspect."""
-        careless = explain_patterns(self._answers_of_raters).keys() | explain_failed_checks(self.data.checks).keys()
         return compare_with_people(
             *(self._connection, self._dataset, self._judged, self._scorers, self._claims[2]),
             {metric.name: metric.label for metric in self.metrics},
-            careless,
+            {rater for rater, _ in self._careless},
             synthetic=self.data.synthetic_ratings,
         )
 
@@ -168,9 +166,8 @@ class Report:
     @cached_property
     def judges(self) -> tuple[JudgeSteadiness, ...]:
         """The variance of judges that were asked several times about a text."""
-        names = {metric.name for metric in self.metrics}
-        active = [one for one in list_scorers(self._connection) if one.metric in names and one.status == "active"]
-        return tuple(load_judge_steadiness(self._connection, self._dataset, active))
+        names = sorted(metric.name for metric in self.metrics)
+        return tuple(load_judge_steadiness(self._connection, self._dataset, [self._active[name] for name in names]))
 
     @cached_property
     def spreads(self) -> tuple[MetricSpread, ...]:
@@ -216,21 +213,28 @@ class Report:
         return choose_newest_trials(self._trials)
 
     @cached_property
-    def _scorer_ids(self) -> dict[str, int]:
+    def _active(self) -> dict[str, StoredScorer]:
         """The active scorers by metric, also those that are not in `scorers`: some scores were imported."""
-        active = load_active_scorers(self._connection, self._dataset)
+        active = {scorer.metric: scorer for scorer in list_scorers(self._connection) if scorer.status == "active"}
         metrics = list_dataset_metrics(self._connection, self._dataset)
-        return {name: active[name].scorer_id for name in metrics if name in active}
+        return {name: active[name] for name in metrics if name in active}
 
     @cached_property
     def _samples(self) -> dict[str, ScoreArrays]:
         """All samples with their values, by kind."""
         self._tell("reading the scores")
-        return load_score_arrays(self._connection, self._dataset, self._scorer_ids)
+        ids = {name: scorer.scorer_id for name, scorer in self._active.items()}
+        return load_score_arrays(self._connection, self._dataset, ids)
 
     @cached_property
     def _answers_of_raters(self) -> list[RaterAnswer]:
         return list_answers(self._connection, self._dataset.dataset_id)
+
+    @cached_property
+    def _careless(self) -> list[tuple[tuple[str, bool, str], str]]:
+        """The raters who answer in a pattern or fail attention checks, as the keys of `explain_patterns`, with why."""
+        patterns, failed = explain_patterns(self._answers_of_raters), explain_failed_checks(self.data.checks)
+        return [*patterns.items(), *failed.items()]
 
     @cached_property
     def _stored(self) -> tuple[Sequence[AgreementRow], datetime | None]:

@@ -22,13 +22,6 @@ STAND_INS: Mapping[str, str] = {
 REVISION_LENGTH = 12
 
 
-def list_stand_ins(connection: Connection, metric: str) -> list[str]:
-    """Return the stand-ins for real models that a metric's active scorer uses, by model id (such as `demo encoder`).
-    Empty if it uses none, or has no active scorer.
-    """
-    return filter_stand_ins(list_active_models(connection, metric))
-
-
 def filter_stand_ins(models: Iterable[str]) -> list[str]:
     """Return those of the given model ids that are stand-ins for real models, in the given order."""
     return [model for model in models if model in STAND_INS]
@@ -38,7 +31,7 @@ def load_metric_label(connection: Connection, metric: str) -> str:
     """Load the label of a metric: its name, followed by the stand-ins for real models that its active scorer uses, as
     in `evqa (demo encoder)`. Only the name if there are none.
     """
-    return format_metric_label(metric, list_stand_ins(connection, metric))
+    return format_metric_label(metric, filter_stand_ins(list_active_models(connection, metric)))
 
 
 def format_metric_name(label: str) -> str:
