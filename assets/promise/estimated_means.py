@@ -26,7 +26,7 @@ from db.scores.score_arrays import load_values
 from db.scores.scorers import StoredScorer, list_scorers
 from db.selection.draws import list_draws
 from db.selection.promises import list_changed_samples, list_selected_ids, load_score_answers
-from db.selection.recipes import convert_rule, parse_recipe
+from db.selection.recipes import build_recipe
 from metrics_core.arrays import BoolArray, FloatArray, IntArray, find_values
 from metrics_core.promise import MeanEstimate, count_further_answers, estimate_mean
 from metrics_core.promise.means import FEWEST_ANSWERS
@@ -189,7 +189,7 @@ def _list_groups(
     aspect = None if dear.scorer_id is not None else dear.name
     for row in list_newest_selections(connection, dataset, MOST_SELECTIONS):
         # A threshold stays the name that it had in the recipe, which says whether ratings made it.
-        recipe = parse_recipe(convert_rule({**row["spec"], "cuts": None}))
+        recipe = build_recipe({**row["spec"], "cuts": None})
         promised_by = "" if row["promise"] is None else row["promise"]["answered_by"]
         is_promised = promised_by.startswith(f"{JUDGE} ") if aspect is None else promised_by == f"people: {aspect}"
         if not is_promised and not uses_answers(recipe, aspect):

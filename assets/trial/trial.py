@@ -18,7 +18,7 @@ from assets.trial.setup import TrialRequest, TrialSetup, prepare_trial
 from assets.trial.trainer import Trainer
 from assets.words.text import format_count
 from db.manifest.datasets import Dataset, find_dataset
-from db.selection.recipes import SelectionError, convert_rule, parse_recipe
+from db.selection.recipes import SelectionError, build_recipe
 from db.selection.stored_selections import require_selection
 from db.selection.trials import ArmResult, TrainedRun, Trial, load_run, store_run, store_trial
 from metrics_core.arrays import FloatArray
@@ -66,7 +66,7 @@ def run_trial(
     with hold_datasets(engine, selection["dataset_name"]) as leases:
         with engine.connect() as connection:
             dataset = _require_dataset(connection, selection)
-        recipe = parse_recipe(convert_rule(selection["spec"]))
+        recipe = build_recipe(selection["spec"])
         setup = prepare_trial(engine, scorers, home, dataset, recipe, request, tell)
         parts, arms, trainer = setup.parts, setup.arms, setup.trainer
         runs = [run for arm in arms for run in _list_runs(arm, parts, trainer, request.n_seeds)]

@@ -13,7 +13,7 @@ from db.manifest.datasets import find_dataset
 from db.schema import scorer
 from db.selection.conditions import FilterError
 from db.selection.eligible import Standing, load_standings
-from db.selection.recipes import SelectionError, convert_rule, parse_recipe
+from db.selection.recipes import SelectionError, build_recipe, convert_rule
 from db.selection.stored_selections import require_selection
 from db.sql import read_sql
 
@@ -72,7 +72,7 @@ def _load_standings(connection: Connection, other: RowMapping, sample_ids: Seque
     if dataset is None or dataset.dataset_id != other["dataset_id"] or not sample_ids:
         return {}
     try:
-        recipe = parse_recipe(convert_rule(other["spec"]))
+        recipe = build_recipe(other["spec"])
         return load_standings(connection, dataset, recipe, sample_ids, other["selection_id"])
     except (SelectionError, FilterError):
         return {}

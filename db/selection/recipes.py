@@ -214,6 +214,14 @@ def _format_value(value: Any) -> str:
         return "a number of thousands of digits"
 
 
+def build_recipe(spec: Mapping[str, Any]) -> Recipe:
+    """Return the recipe that would make a stored selection again from the same scores. `spec` is as for `convert_rule`.
+    Raises SelectionError for a rule that recipes no longer have.
+    """
+    fields = convert_rule(spec)
+    return parse_recipe(fields)
+
+
 def convert_rule(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return a recipe, as plain data for `parse_recipe`, that would make a stored selection again from the same scores.
     `spec` is column `spec` of table `selection`. A stored threshold becomes the number that it was then.

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 import reelsieve as rs
 from assets.agreement.judged import load_judged_snapshot
 from assets.datasets.lookup import require_dataset
-from assets.reports.report import compute_report
+from assets.reports.sections import Report
 from db.manifest.datasets import find_dataset
 from db.manifest.removal import drop_dataset
 from db.reports.sample_query import SampleQuery, list_suggested_columns, prepare_query
@@ -88,8 +88,9 @@ def test_trust_in_them_is_analysed_as_in_any_metric(imported: Installation) -> N
     # Nothing is the wrong way round; 75 of the 435 pairs have equal ratings.
     assert (tau.value, tau.n) == (pytest.approx((360 / 435) ** 0.5), N_RATED)
     judged = load_judged_snapshot(get_installation().engine, dataset)
-    report = compute_report(get_installation().engine, dataset, get_installation().curation.scorers, judged)
-    (facts,) = [metric for metric in report.metrics if metric.name == "human_like"]
+    with get_installation().engine.connect() as connection:
+        report = Report(get_installation().engine, connection, dataset, get_installation().curation.scorers, judged)
+        (facts,) = [metric for metric in report.metrics if metric.name == "human_like"]
     assert (facts.n_defined, facts.models) == (35, ("judge 2.1",))
 
 
@@ -134,8 +135,10 @@ def test_a_changed_text_makes_them_stale(imported: Installation) -> None:
         assert answer(reason) == [("its text changed since it was imported: import it again by rs.import_scores",)]
         dataset = require_dataset(get_installation().engine, "mine")
         judged = load_judged_snapshot(get_installation().engine, dataset)
-        found = compute_report(get_installation().engine, dataset, get_installation().curation.scorers, judged)
-        remedies = [line for line in found.notices if "stale" in line] + [step.sentence for step in found.answers.steps]
+        with get_installation().engine.connect() as connection:
+            found = Report(get_installation().engine, connection, dataset, get_installation().curation.scorers, judged)
+            stale = [line for line in found.notices if "stale" in line]
+            remedies = stale + [step.sentence for step in found.answers.steps]
         assert "1 score of HUMAN_like is stale and left out: rs.import_scores imports it again." in remedies
         assert any(line.startswith("Import stale scores again with rs.import_scores: ") for line in remedies)
         assert not any("Compute stale scores again" in line for line in remedies)
