@@ -11,7 +11,7 @@ import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.comparison import Comparison, format_missing_scores
-from assets.agreement.judged import SEED, STORED_COLUMNS, choose_n_resamples, load_judged_samples
+from assets.agreement.judged import SEED, choose_n_resamples, load_judged_samples
 from assets.agreement.scorer_names import format_other_scorers, require_named_scorer
 from db.manifest.datasets import Dataset
 from db.scores.scorers import (
@@ -64,11 +64,7 @@ def compare_scorers(engine: Engine, dataset: Dataset, first: str, second: str, n
     )
     places = np.searchsorted([sample.sample_id for sample in samples], judged.sample_ids)
     judged_values = columns[0][places], columns[1][places]
-    # A simple score that is compared is no baseline for itself.
-    metrics = {scorer.metric for scorer in scorers}
-    baselines = {
-        name: side for name, side in judged.computed_baselines.items() if STORED_COLUMNS.get(name) not in metrics
-    }
+    baselines = judged.select_baselines(*(scorer.metric for scorer in scorers))
     n_resamples = choose_n_resamples(common.size)
     with_ratings, with_preferences = (
         compare_with_people(*judged_values, people, judged.videos, baselines, n_resamples=n_resamples, seed=SEED)

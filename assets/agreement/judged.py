@@ -86,12 +86,12 @@ class JudgedSamples(Judgements):
             name: values for name, values in simple.items() if np.isfinite(values).any()
         }
 
-    @property
-    def computed_baselines(self) -> dict[str, FloatArray]:
-        """The baselines that order captions, as values (n,) by name: all but the majority, which gives every caption
-        the same value.
+    def select_baselines(self, *metrics: str) -> dict[str, FloatArray]:
+        """Return the baselines that order captions, as values (n,) by name: all but the majority, which gives every
+        caption the same value, and but a simple score that is itself one of `metrics`.
         """
-        return {name: values for name, values in self.baselines.items() if name != MAJORITY}
+        left_out = {MAJORITY, *(name for name, column in STORED_COLUMNS.items() if column in metrics)}
+        return {name: values for name, values in self.baselines.items() if name not in left_out}
 
 
 class RunJudgements:

@@ -58,7 +58,7 @@ def compute_progress(connection: Connection, dataset: Dataset, aspect: str, rate
     standing = (
         None
         if people is None
-        else compute_rating_progress(judged.metric_values, judged.computed_baselines, people, judged.videos, seed=SEED)
+        else compute_rating_progress(judged.metric_values, judged.select_baselines(), people, judged.videos, seed=SEED)
     )
     if standing is None or not judged.metric_values:
         nobody = f"Nobody has {'compared' if pairs else 'rated'} captions by {aspect} yet."

@@ -53,7 +53,7 @@ def compute_agreement(judged: JudgedSamples) -> list[AgreementRow]:
     preference_rows = [
         row
         for aspect, choices in judged.choices.items()
-        for row in build_preference_rows(judged.metric_values, judged.computed_baselines, choices, aspect, seed=SEED)
+        for row in build_preference_rows(judged.metric_values, judged.select_baselines(), choices, aspect, seed=SEED)
     ]
     keypoint_rows = compute_keypoint_rows(judged.decided_keypoints, seed=SEED)
     n_stale = Counter(item.metric for item in judged.decided_keypoints if item.is_stale)

@@ -78,10 +78,7 @@ def _compute_rating_thresholds(judged: JudgedSamples, least: Mapping[str, float]
     """
     videos, shards = np.array(judged.videos), np.unique(judged.shards).tolist()
     for metric, values in (judged.metric_values | judged.simple_score_values).items():
-        # A simple score is no baseline for itself.
-        baselines = {
-            name: baseline for name, baseline in judged.computed_baselines.items() if STORED_COLUMNS.get(name) != metric
-        }
+        baselines = judged.select_baselines(metric)
         for aspect, ratings in judged.ratings.items():
             means = compute_mean_ratings(ratings)
             threshold = replace(
