@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -16,36 +15,18 @@ if TYPE_CHECKING:
     from orchestration.installation import Installation
 
 
-class ThresholdObjective(str, Enum):
-    """The aim by which a threshold of ECS is chosen: best F1, Youden's J or MCC, or as many covered keypoints as the
-    labels have.
-    """
-
-    F1 = "f1"
-    YOUDEN = "youden"
-    MCC = "mcc"
-    COVERAGE = "coverage"
-
-
-class LabelScope(str, Enum):
-    """The labels that thresholds are chosen on: those of a fifth of the videos (`calibration`), or `all`."""
-
-    CALIBRATION = "calibration"
-    ALL = "all"
-
-
 @pass_installation
 def calibrate(
     installation: Installation,
     dataset: DatasetName,
     objective: Annotated[
-        ThresholdObjective,
+        Literal["f1", "youden", "mcc", "coverage"],
         typer.Option(help="f1, youden, mcc, or coverage: as many keypoints covered as the labels say."),
-    ] = ThresholdObjective.F1,
+    ] = "f1",
     labels: Annotated[
-        LabelScope,
+        Literal["calibration", "all"],
         typer.Option(help="Choose on labels of a fifth of the videos, and test on the others; or on all labels."),
-    ] = LabelScope.CALIBRATION,
+    ] = "calibration",
     judge: Annotated[
         bool,
         typer.Option("--judge", help="Have a chat model label captions, and use these labels in place of people's."),
@@ -61,13 +42,13 @@ def calibrate(
 
     if limit is not None and not judge:
         raise UsageError("--limit needs --judge: it limits how many captions the judge labels")
-    report = run_calibration(installation, dataset, objective.value, labels.value, judge=judge, judge_limit=limit)
+    report = run_calibration(installation, dataset, objective, labels, judge=judge, judge_limit=limit)
     if as_json:
         print_json({"dataset": dataset, **report})
         return
     if report["judged"]:
         print_sentence(_explain_judged(report))
-    print_sentence(f"thresholds for the best {objective.value}, with their 95 % intervals", style="bold")
+    print_sentence(f"thresholds for the best {objective}, with their 95 % intervals", style="bold")
     print_rows([_format_threshold(row) for row in report["thresholds"]], empty="no dimension has labels")
     print_sentence("\nhow good they are on the labels of the other videos", style="bold")
     print_rows(
