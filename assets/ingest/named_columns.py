@@ -27,8 +27,3 @@ def name_fields(row: dict[str, Any] | Reject, columns: Columns) -> dict[str, Any
             return Reject("duplicate_key", reason)
     fields = {column: field for field, column in columns.items()}
     return {fields.get(name, name): value for name, value in row.items()}
-
-
-def name_types(types: Mapping[str, type], columns: Columns) -> Mapping[str, type]:
-    """Return the types of columns, from the types of fields. columns: by field, the name of its column."""
-    return {**types, **{column: types[field] for field, column in columns.items() if field in types}}

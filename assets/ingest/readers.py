@@ -16,7 +16,7 @@ from assets.ingest.label_studio import SUFFIX as LABEL_STUDIO
 from assets.ingest.label_studio import read_rating_rows
 from assets.ingest.lines import ByteReader
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.named_columns import NO_COLUMNS, Columns, name_fields, name_types
+from assets.ingest.named_columns import NO_COLUMNS, Columns, name_fields
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
 
@@ -42,7 +42,8 @@ def read_table(path: Path, kind: str | None, columns: Columns = NO_COLUMNS) -> I
     if path.suffix not in SUFFIXES:
         raise ManifestError(f"{path.name}: unknown format: use {', '.join(SUFFIXES)}")
     with open_file(path) if path.suffix == ".parquet" else open_text_file(path) as file:
-        types = name_types(MANIFEST_TABLES[kind].field_types, columns)
+        types = MANIFEST_TABLES[kind].field_types
+        types = {**types, **{column: types[field] for field, column in columns.items() if field in types}}
         for line, row, raw in _READERS[path.suffix](file, path.name, types):
             content = name_fields(row, columns)
             if isinstance(content, Reject):
