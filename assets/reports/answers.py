@@ -34,10 +34,10 @@ LEVEL_LIGHTS: Mapping[str, TrafficLight] = {
     "above baseline": "good",
     "ceiling": "good",
 }
-MOST_NEXT_STEPS = 3
-PROPOSED_SHARE = 0.25
+_MOST_NEXT_STEPS = 3
+_PROPOSED_SHARE = 0.25
 """The share of the captions that a proposed selection keeps, where no trial has shown another to train best."""
-FEWEST_RATERS = 2
+_FEWEST_RATERS = 2
 
 
 def build_answers(
@@ -72,7 +72,7 @@ def build_answers(
         _answer_trust(plan, trust, side_by_side, age, labels),
         answer_best_system(trust, tables, people, labels),
         notable,
-        tuple(islice(steps, MOST_NEXT_STEPS)),
+        tuple(islice(steps, _MOST_NEXT_STEPS)),
     )
 
 
@@ -187,7 +187,7 @@ def _list_steps(
     }
     for why, names in group_names(missing).items():
         yield NextStep(f"{join_names(names)} {'has' if len(names) == 1 else 'have'} no value: {why}.")
-    if trust and all(aspect.n_raters < FEWEST_RATERS for aspect in trust):
+    if trust and all(aspect.n_raters < _FEWEST_RATERS for aspect in trust):
         second = "Let a second person rate the same captions, to learn how well people agree."
         yield NextStep(second, _format_rate_command(dataset, trust))
 
@@ -256,9 +256,9 @@ class _Size(NamedTuple):
 
 
 def _choose_size(trials: Sequence[Trial]) -> _Size:
-    """Choose the share that trained best in the first of these trials with a curve; PROPOSED_SHARE without one."""
+    """Choose the share that trained best in the first of these trials with a curve; _PROPOSED_SHARE without one."""
     if (share := find_best_share(trials)) is None:
-        return _Size(PROPOSED_SHARE, "This share is a choice: no trial has tested it.")
+        return _Size(_PROPOSED_SHARE, "This share is a choice: no trial has tested it.")
     advice = advise_size(trials)
     return _Size(share, f"{advice[0].upper()}{advice[1:]}.")
 

@@ -30,7 +30,7 @@ from metrics_core.facts.signatures import convert_to_unit_vectors
 from metrics_core.selection.duplicates import drop_near_duplicates, find_originals
 
 # The facts with a histogram, and the meaning of their numbers.
-HISTOGRAM_FACTS: Mapping[str, str] = {
+_HISTOGRAM_FACTS: Mapping[str, str] = {
     "motion": "in picture heights per second",
     "frame_change": "mean change of the picture in 0.2 s, in grey levels of 0 to 255",
     "static_share": "share of the time without motion",
@@ -70,7 +70,7 @@ _CONDITIONS = (
     "letterbox < 0.1",
     "boilerplate = 0",
 )
-MOST_CONDITIONS = 2
+_MOST_CONDITIONS = 2
 MOST_NAMED = 3
 # Videos with at least this similarity are copies, as measured in docs/facts.md; more videos are not compared.
 ALIKE, MOST_COMPARED = 0.6, 5000
@@ -151,9 +151,9 @@ def load_dataset_facts(connection: Connection, dataset: Dataset) -> DatasetFacts
     n = create_fact_tables(connection, dataset)
     if not any(n.values()):
         return None
-    summaries = {fact: compute_fact_summary(connection, fact) for fact in HISTOGRAM_FACTS}
+    summaries = {fact: compute_fact_summary(connection, fact) for fact in _HISTOGRAM_FACTS}
     facts = tuple(
-        FactDistribution(fact, HISTOGRAM_FACTS[fact], "video" if fact in VIDEO_FACT_NAMES else "caption", summary)
+        FactDistribution(fact, _HISTOGRAM_FACTS[fact], "video" if fact in VIDEO_FACT_NAMES else "caption", summary)
         for fact, summary in summaries.items()
         if summary is not None
     )
@@ -208,7 +208,7 @@ def _propose_condition(connection: Connection, n_captions: int) -> ProposedCondi
         if n_captions / 2 <= n < left:
             chosen.append(condition)
             left = n
-        if len(chosen) == MOST_CONDITIONS:
+        if len(chosen) == _MOST_CONDITIONS:
             break
     return ProposedCondition(" and ".join(chosen), left) if chosen else None
 

@@ -11,7 +11,7 @@ from assets.reports.data import MetricSummary
 from db.scores.score_arrays import ScoreArrays
 from metrics_core.selection.distribution import compute_distribution
 
-N_BINS = 40
+_N_BINS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +40,8 @@ def _compute_metric_spread(metric: str, kind: str, arrays: ScoreArrays) -> Metri
     """Compute the distribution of a metric's values for one kind of samples."""
     known = np.isfinite(arrays.values[metric])
     values = arrays.values[metric][known]
-    made = compute_distribution(values, bins=N_BINS)
+    made = compute_distribution(values, bins=_N_BINS)
     low, high, counts = made.low, made.high, made.counts
     if low == high:
-        low, high, counts = low - 0.5, high + 0.5, (*(0,) * (N_BINS // 2), made.n, *(0,) * (N_BINS // 2 - 1))
+        low, high, counts = low - 0.5, high + 0.5, (*(0,) * (_N_BINS // 2), made.n, *(0,) * (_N_BINS // 2 - 1))
     return MetricSpread(metric, kind, low, high, counts)

@@ -23,7 +23,7 @@ LIGHT_COLOURS: Mapping[TrafficLight, str] = {
 ACCENT, GREY, PALE, DARK, TEXT = "#2b6a99", "#8a939c", "#e6eaee", "#333333", "#444444"
 # In pixels. A letter is as wide as in the widest of the common fonts.
 WIDTH, RIGHT, ROW, LETTER, SIZE = 394.0, 10.0, 21.0, 6.5, 11
-NAME_LENGTH = 26
+_NAME_LENGTH = 26
 
 
 class Bar(NamedTuple):
@@ -225,4 +225,4 @@ def _move_inside(place: float, label: str, letter: float, limits: tuple[float, f
 def _shorten(name: str) -> str:
     """Return a name on one line, at most 26 characters long, with control characters made visible."""
     line = escape_controls(" ".join(name.split()))
-    return line if len(line) <= NAME_LENGTH else f"{line[: NAME_LENGTH - 1]}…"
+    return line if len(line) <= _NAME_LENGTH else f"{line[: _NAME_LENGTH - 1]}…"

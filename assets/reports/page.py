@@ -82,12 +82,12 @@ def render_page(report: Report) -> str:
             estimated_means=choose_shown_means(report.estimated_means, report.metrics),
             system_tables=list(_pair_system_tables(report)),
             light=LEVEL_LIGHTS.__getitem__,
-            tracks=compute_interval_bars,
-            trial_bars=compute_difference_bars,
+            tracks=_compute_interval_bars,
+            trial_bars=_compute_difference_bars,
             explain_trial=explain_trial,
             explain_checks=explain_checks,
             measure_name=lambda name: MEASURE_NAMES.get(name, name),
-            same_n=find_common_n,
+            same_n=_find_common_n,
             statistic=lambda name: "Kendall’s τ-b" if name == KENDALL else name.replace("_", " "),
             most_systems=MOST_SYSTEMS,
             group_titles=_GROUP_TITLES,
@@ -142,7 +142,7 @@ def _format_reference_counts(report: Report, metric: str) -> list[str]:
     aspects.
     """
     counts = (aspect.references[metric] for aspect in report.trust if metric in aspect.references)
-    return list(dict.fromkeys(format_reference_count(count) for count in counts))
+    return list(dict.fromkeys(_format_reference_count(count) for count in counts))
 
 
 def _pair_system_tables(report: Report) -> Iterator[tuple[SystemTable | None, SystemTable | None]]:
@@ -154,7 +154,7 @@ def _pair_system_tables(report: Report) -> Iterator[tuple[SystemTable | None, Sy
         yield scored.get(kind), rated.get(kind)
 
 
-def find_common_n(table: SystemTable) -> int | None:
+def _find_common_n(table: SystemTable) -> int | None:
     """Return the number of values behind every mean of a table; None where these numbers differ, or there is no mean.
     Systems without a value in a column do not count.
     """
@@ -162,7 +162,7 @@ def find_common_n(table: SystemTable) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
-def compute_interval_bars(table: SystemTable) -> dict[str, dict[str, tuple[float, float, float]]]:
+def _compute_interval_bars(table: SystemTable) -> dict[str, dict[str, tuple[float, float, float]]]:
     """Compute where to draw every mean with its interval, by column and then by system: low end, mean and high end in
     percent of the column's width. 0 is the lowest end in the column, 100 the highest. Systems without a mean are left
     out; a mean without an interval gives three equal numbers.
@@ -187,7 +187,7 @@ def _compute_column_bars(means: Mapping[str, ClusterMean]) -> dict[str, tuple[fl
     return {system: (place(low), place(mean), place(high)) for system, (low, mean, high) in ends.items()}
 
 
-def compute_difference_bars(trial: Trial) -> dict[str, tuple[float, float, float, float]]:
+def _compute_difference_bars(trial: Trial) -> dict[str, tuple[float, float, float, float]]:
     """Compute where to draw the difference of every arm of a trial: low end, value, high end, and 0, in percent of the
     column's width. Arms without a difference are left out.
     """
@@ -240,12 +240,12 @@ def make_template_environment(templates: Path = TEMPLATES) -> Environment:
     )
     environment.filters |= {
         "number": format_number,
-        "references": format_reference_count,
+        "references": _format_reference_count,
         "percent": format_percent,
         "plural": format_count,
         "cell": format_compact,
         "spelled": format_name,
-        "data_uri": format_data_uri,
+        "data_uri": _format_data_uri,
         "drawn": Markup,
         "zip": zip,
     }
@@ -257,10 +257,10 @@ def _escape_text(value: Any) -> Any:
     return value if isinstance(value, Markup) or not isinstance(value, str) else escape_controls(value)
 
 
-def format_reference_count(count: ReferenceCount) -> str:
+def _format_reference_count(count: ReferenceCount) -> str:
     """Return as text how many references videos have: one number if all have the same, else the range with the median.
 
-    >>> format_reference_count(ReferenceCount(1, 1.0, 1)), format_reference_count(ReferenceCount(0, 2.5, 9))
+    >>> _format_reference_count(ReferenceCount(1, 1.0, 1)), _format_reference_count(ReferenceCount(0, 2.5, 9))
     ('1 reference', '0 to 9 references, median 2.5')
     """
     if count.least == count.most:
@@ -268,6 +268,6 @@ def format_reference_count(count: ReferenceCount) -> str:
     return f"{count.least} to {count.most} references, median {count.median:g}"
 
 
-def format_data_uri(jpeg: bytes) -> str:
+def _format_data_uri(jpeg: bytes) -> str:
     """Return a JPEG picture, given as bytes, as a data: URI that contains them in base64."""
     return f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"

@@ -27,7 +27,7 @@ from assets.trial.sentences import describe_trial
 from db.manifest.datasets import Dataset
 
 PAGE, NUMBERS = "index.html", "report.json"
-PROBE = ".reelsieve-probe"
+_PROBE = ".reelsieve-probe"
 
 
 class ReportError(ValueError):
@@ -115,9 +115,9 @@ def _create_report_folder(folder: Path) -> Path:
         target = folder.expanduser().resolve()
         target.mkdir(parents=True, exist_ok=True)
         remove_abandoned(target)
-        with open_partial_file(target / PROBE):
+        with open_partial_file(target / _PROBE):
             pass
-        (target / PROBE).unlink()
+        (target / _PROBE).unlink()
     except (OSError, RuntimeError) as error:  # RuntimeError: the home folder of an unknown user
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ReportError(f"{folder}: no report can be written there ({reason}): name a folder with --to") from error

@@ -31,20 +31,20 @@ from metrics_core.agreement.raters import compute_mean_ratings
 from metrics_core.arrays import FloatArray
 from metrics_core.models.errors import ModelUnusable
 
-SAMPLE_KIND = "caption"
-N_EXTREMES = 2
-MOST_DISPUTED = 6
+_SAMPLE_KIND = "caption"
+_N_EXTREMES = 2
+_MOST_DISPUTED = 6
 # Samples that metrics disagree about are looked for among so many captions, drawn at random.
-MOST_DRAWN = 20_000
+_MOST_DRAWN = 20_000
 # The samples that are sorted at first to find extremes of different videos.
-FIRST_EXTREMES = 50
+_FIRST_EXTREMES = 50
 # Without any score, at most this many captions with extreme facts are shown.
-MOST_EXTREME = 12
+_MOST_EXTREME = 12
 # A gap of ranks at which half of all samples lie between the two.
-LEAST_GAP = 0.5
-MOST_ROWS = 40
+_LEAST_GAP = 0.5
+_MOST_ROWS = 40
 # How many references of a video are shown, unless more of them decided a score.
-N_REFERENCES = 3
+_N_REFERENCES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ def load_shown_samples(
     table rows, and frames may be fetched from remote stores. samples: all of the dataset, by kind. described: None
     without facts. tell: called with a line of progress for every sample.
     """
-    groups = _choose_samples(connection, samples.get(SAMPLE_KIND), metrics, judged, described)
+    groups = _choose_samples(connection, samples.get(_SAMPLE_KIND), metrics, judged, described)
     why: dict[int, list[str]] = {}
     for chosen in groups.values():
         for sample_id, reason in chosen:
@@ -165,10 +165,8 @@ def compute_ranks(arrays: ScoreArrays, metric: str, sample_ids: Sequence[int]) -
     """Return (value, rank) of those of the given samples that have a value by a metric, by sample id. The rank is the
     share of all samples with a lower value, with equal ones counted half. sample_ids: of samples in `arrays`.
     """
-    ordered = np.sort(arrays.values[metric][np.isfinite(arrays.values[metric])])
     values = arrays.values[metric][np.searchsorted(arrays.sample_ids, sample_ids)]
-    places = np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")
-    ranks = places / max(1, 2 * ordered.size)
+    ranks = _compute_ranks(values, arrays.values[metric])
     rows = zip(sample_ids, values.tolist(), ranks.tolist(), strict=True)
     return {sample_id: (value, rank) for sample_id, value, rank in rows if isfinite(value)}
 
@@ -183,14 +181,14 @@ def _choose_samples(
     """Choose samples to show, as pairs (id, why in words) by the name of the group; a sample may be in several groups.
     captions: None for a dataset without captions.
     """
-    names = {metric.name: metric.label for metric in metrics if metric.has_values(SAMPLE_KIND)}
+    names = {metric.name: metric.label for metric in metrics if metric.has_values(_SAMPLE_KIND)}
     if captions is None or not names:
         return {"facts": list(_choose_by_facts(connection, described)) if described else []}
     best, worst = (
         [
             (sample_id, f"{word} by {label}")
             for metric, label in names.items()
-            for sample_id in list_extreme_samples(captions, metric, N_EXTREMES, best=is_best)
+            for sample_id in list_extreme_samples(captions, metric, _N_EXTREMES, best=is_best)
         ]
         for word, is_best in (("best", True), ("worst", False))
     )
@@ -209,7 +207,7 @@ def list_extreme_samples(arrays: ScoreArrays, metric: str, n: int, *, best: bool
     """
     values = -arrays.values[metric] if best else arrays.values[metric]
     known = np.flatnonzero(np.isfinite(values))
-    n_first = FIRST_EXTREMES
+    n_first = _FIRST_EXTREMES
     while True:
         is_all = n_first >= known.size
         first = known if is_all else known[values[known] <= np.partition(values[known], n_first)[n_first]]
@@ -235,7 +233,7 @@ def _choose_by_facts(connection: Connection, described: DatasetFacts) -> Iterato
     chosen: set[int] = set()
     for row_kind, row_id, why in ends:
         sample_id = first_caption_ids.get(row_id) if row_kind == "video" else row_id
-        if sample_id is not None and (sample_id in chosen or len(chosen) < MOST_EXTREME):
+        if sample_id is not None and (sample_id in chosen or len(chosen) < _MOST_EXTREME):
             chosen.add(sample_id)
             yield sample_id, why
 
@@ -244,18 +242,18 @@ def _choose_between_metrics(names: Mapping[str, str], captions: ScoreArrays) -> 
     """Return captions that two metrics rank most differently, at most one for either direction of every pair, of up to
     20,000 captions that are drawn at random, the same every time.
     """
-    drawn = np.argsort(captions.chances, kind="stable")[:MOST_DRAWN]
+    drawn = np.argsort(captions.chances, kind="stable")[:_MOST_DRAWN]
     sample_ids = captions.sample_ids[drawn].tolist()
     ranks = {metric: _compute_ranks(captions.values[metric][drawn]) for metric in names}
     gaps = []
     for high, low in permutations(ranks, 2):
         gap = ranks[high] - ranks[low]
         place = int(np.nanargmax(gap)) if np.isfinite(gap).any() else None
-        if place is not None and gap[place] >= LEAST_GAP:
+        if place is not None and gap[place] >= _LEAST_GAP:
             why = f"{names[high]} ranks it high, {names[low]} low"
             gaps.append((float(gap[place]), sample_ids[place], why))
     gaps.sort(key=lambda item: (-item[0], item[1], item[2]))
-    return [(sample_id, why) for _, sample_id, why in gaps[:MOST_DISPUTED]]
+    return [(sample_id, why) for _, sample_id, why in gaps[:_MOST_DISPUTED]]
 
 
 def _choose_against_people(names: Mapping[str, str], judged: JudgedSamples) -> Iterator[tuple[int, str]]:
@@ -270,13 +268,16 @@ def _choose_against_people(names: Mapping[str, str], judged: JudgedSamples) -> I
             if not np.isfinite(gap).any():
                 continue
             place = int(np.nanargmax(sign * gap))
-            if sign * gap[place] >= LEAST_GAP / 2:
+            if sign * gap[place] >= _LEAST_GAP / 2:
                 yield int(judged.sample_ids[place]), f"{label} ranks it {how} than people do"
 
 
-def _compute_ranks(values: FloatArray) -> FloatArray:
-    """Return for every value the share of the defined values below it, equal ones counted half; NaN where undefined."""
-    defined = np.sort(values[np.isfinite(values)])
+def _compute_ranks(values: FloatArray, among: FloatArray | None = None) -> FloatArray:
+    """Return for every value the share of the defined values among these (or `among` others) that are below it, equal
+    ones counted half; NaN where undefined.
+    """
+    others = values if among is None else among
+    defined = np.sort(others[np.isfinite(others)])
     below = np.searchsorted(defined, values, "left") + np.searchsorted(defined, values, "right")
     ranks: FloatArray = np.where(np.isfinite(values), below / max(1, 2 * defined.size), np.nan)
     return ranks
@@ -302,9 +303,9 @@ def _load_shown_score(
     if stored_score is None or (stored_score.value, stored_score.status or "unscored") != (value, status):
         return ShownScore(metric, value, status, None, rank, ("it was scored again while this page was made",), ())
     lines = list(stored_score.explanation.lines)
-    if (n_more := len(stored_score.explanation.rows) - MOST_ROWS) > 0:
-        lines.append(f"the first {MOST_ROWS} rows; reelsieve explain shows {n_more} more")
-    rows = tuple(stored_score.explanation.rows[:MOST_ROWS])
+    if (n_more := len(stored_score.explanation.rows) - _MOST_ROWS) > 0:
+        lines.append(f"the first {_MOST_ROWS} rows; reelsieve explain shows {n_more} more")
+    rows = tuple(stored_score.explanation.rows[:_MOST_ROWS])
     explanation = stored_score.explanation
     return ShownScore(
         *(metric, value, status, stored_score.error, rank, tuple(lines), rows),
@@ -323,7 +324,7 @@ def _sort_references(all_of_video: Sequence[Sequence[str]], scores: Sequence[Sho
             decided.setdefault(score.reference, []).append(score.metric)
     first = sorted(all_of_video, key=lambda reference: reference[0] not in decided)
     return tuple(
-        ShownReference(text, tuple(decided.get(key, ()))) for key, text in first[: max(N_REFERENCES, len(decided))]
+        ShownReference(text, tuple(decided.get(key, ()))) for key, text in first[: max(_N_REFERENCES, len(decided))]
     )
 
 

@@ -19,8 +19,8 @@ from metrics_core.frames.records import FrameReadError
 N_FRAMES = 4
 HEIGHT = 96
 # In heights of the picture. Wider pictures are made smaller, narrower ones stay narrower.
-WIDEST = 2
-QUALITY = 55
+_WIDEST = 2
+_QUALITY = 55
 TIMEOUT_S = 20.0
 
 Thumbnails = tuple[tuple[tuple[float, bytes], ...], str | None]
@@ -53,13 +53,13 @@ def encode_jpeg(pixels: NDArray[np.uint8]) -> bytes:
     from PIL import Image
 
     stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, format="JPEG", quality=QUALITY, optimize=True)
+    Image.fromarray(pixels).save(stream, format="JPEG", quality=_QUALITY, optimize=True)
     return stream.getvalue()
 
 
 def _compute_fit(video: Mapping[str, Any], height: int) -> PictureFit:
     """Return how to scale frames to the height of a thumbnail, at their own aspect ratio where it is known."""
-    widest = WIDEST * height
+    widest = _WIDEST * height
     width = round(height * video["width"] / video["height"]) if video["width"] and video["height"] else widest
     return PictureFit(
         height, min(max(width, 1), widest), resize_mode="longest" if width > widest else "squash", fill=255
