@@ -14,7 +14,6 @@ from markupsafe import Markup
 from assets.agreement.raters import explain_checks
 from assets.reports.answers import LEVEL_LIGHTS
 from assets.reports.best_system import list_leaders, list_people_leaders
-from assets.reports.data import MetricSummary
 from assets.reports.distributions import MetricSpread
 from assets.reports.figures import GREY, LIGHT_COLOURS, Bar, plot_bars, plot_histogram
 from assets.reports.sections import Report
@@ -71,7 +70,7 @@ def render_page(report: Report) -> str:
             trust_names=compared,
             sections=_list_sections(report),
             n_videos=lambda aspect: max((row.n_videos for row in aspect.coefficients.values()), default=0),
-            missing_scores=dict(_explain_missing_scores(report.metrics, report)),
+            missing_scores=dict(_explain_missing_scores(report)),
             stress_commands=[
                 f"reelsieve stress {metric} --dataset {shlex.quote(report.dataset)}"
                 for metric in list_unstressed(report.metrics, report.stresses)
@@ -209,18 +208,18 @@ def _make_scale(values: Sequence[float]) -> Callable[[float], float]:
     return lambda value: round(100 * (value - lowest) / width, 1)
 
 
-def _explain_missing_scores(metrics: Sequence[MetricSummary], report: Report) -> Iterator[tuple[str, str]]:
+def _explain_missing_scores(report: Report) -> Iterator[tuple[str, str]]:
     """Yield for every metric with gaps its label, and how many of the judged samples have no value and for which
     reason.
     """
-    labels = {metric.name: metric for metric in metrics}
+    summaries = {metric.name: metric for metric in report.metrics}
     for metric, counts in report.unscored.items():
         counts_text = ", ".join(f"{n:,} {why}" for why, n in counts.items() if n)
-        if counts_text and metric in labels:
-            commonest = [count for count in labels[metric].statuses if count.status not in ("ok", "stale")]
+        if counts_text and metric in summaries:
+            commonest = [count for count in summaries[metric].statuses if count.status not in ("ok", "stale")]
             why = f" (most of all: {commonest[0].status})" if commonest else ""
             yield (
-                labels[metric].label,
+                summaries[metric].label,
                 f"of the {format_count(report.n_judged, 'judged sample')}, {counts_text}{why}.",
             )
 

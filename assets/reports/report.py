@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from assets.home.settings import read_settings
 from assets.promise.estimated_means import store_estimated_means
 from assets.reports.answer_records import ReportAnswers
 from assets.reports.page import render_page
+from assets.reports.samples import ShownSample
 from assets.reports.sections import SECTIONS, Report
 from assets.scores.base import Scorer
 from assets.selection.partial_file import open_partial_file, remove_abandoned
@@ -131,22 +132,23 @@ def _format_report_json(report: Report) -> str:
     plain = {name: getattr(report, name) for name in ("dataset", "made_at", "version", "notices", *SECTIONS)}
     plain["estimated_means"] = [mean.as_dict() for mean in report.estimated_means]
     plain["trust"] = {
-        "aspects": [_drop_fields(asdict(aspect), ("rows",)) for aspect in report.trust],
+        "aspects": [_convert_record(aspect, ("rows",)) for aspect in report.trust],
         **{name: getattr(report, name) for name in ("n_judged", "unscored", "side_by_side", "age")},
     }
     plain["trials"] = [describe_trial(trial) for trial in report.trials]
-    hidden = ("frames", "lines", "rows", "marks", "pieces")
-    plain["groups"] = {
-        name: [_drop_fields(asdict(sample), hidden) for sample in samples] for name, samples in report.groups.items()
-    }
+    plain["groups"] = {name: [_convert_sample(sample) for sample in samples] for name, samples in report.groups.items()}
     return json.dumps(plain, ensure_ascii=False, indent=1, default=_convert_plain)
 
 
-def _drop_fields(value: Any, names: tuple[str, ...]) -> Any:
-    """Return nested plain data without the fields of these names."""
-    if isinstance(value, dict):
-        return {name: _drop_fields(part, names) for name, part in value.items() if name not in names}
-    return [_drop_fields(part, names) for part in value] if isinstance(value, list | tuple) else value
+def _convert_sample(sample: ShownSample) -> dict[str, Any]:
+    """Return a shown sample as plain data, without frames and explanations of its scores."""
+    scores = [_convert_record(score, ("lines", "rows", "marks")) for score in sample.scores]
+    return {**_convert_record(sample, ("frames", "pieces")), "scores": scores}
+
+
+def _convert_record(record: Any, hidden: Collection[str]) -> dict[str, Any]:
+    """Return a record as plain data without the hidden fields. Names of a dataset, such as of aspects, stay."""
+    return {name: value for name, value in asdict(record).items() if name not in hidden}
 
 
 def _convert_plain(value: Any) -> Any:

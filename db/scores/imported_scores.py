@@ -23,8 +23,8 @@ IMPORTED_VERSION = "imported"
 
 # The only known input of imported scores.
 IMPORTED_INPUTS: Collection[Input[Any]] = (TEXT,)
-# Names that statements over sample_scores use themselves, so that no metric can have them.
-RESERVED_NAMES = ("chance", "score", "value", "video_id")
+# Names that statements over sample_scores use themselves, and names in table agreement that are no metrics'.
+RESERVED_NAMES = ("chance", "majority", "raters", "score", "value", "video_id")
 
 
 class KeyedSample(NamedTuple):

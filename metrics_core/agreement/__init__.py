@@ -4,7 +4,6 @@ Every function takes the metric's values and people's ratings as arrays over the
 defined is None, never 0, and results count how often that happened. Intervals leave out videos, see `intervals`.
 """
 
-from metrics_core.agreement.coefficients import compute_coefficient
 from metrics_core.agreement.labels import build_label_rows, cohen_kappa, count_confusion, majority_accuracy
 from metrics_core.agreement.preferences import Preferences, build_preference_rows
 from metrics_core.agreement.progress import Lead, RatingProgress, compute_rating_progress
@@ -17,12 +16,7 @@ from metrics_core.agreement.scorer_comparison import (
     compare_scores,
     compare_with_people,
 )
-from metrics_core.agreement.simple_scores import (
-    BestReference,
-    compute_words_in_common,
-    count_words,
-    find_best_reference,
-)
+from metrics_core.agreement.simple_scores import compute_words_in_common, count_words
 from metrics_core.agreement.table import compute_agreement_rows
 from metrics_core.arithmetic import correct_p_values, wilson_interval
 from metrics_core.intervals import Estimate
@@ -30,7 +24,6 @@ from metrics_core.intervals import Estimate
 __all__ = [
     "AgreementRow",
     "AnswerConsistency",
-    "BestReference",
     "Estimate",
     "Lead",
     "MovedItem",
@@ -44,14 +37,12 @@ __all__ = [
     "compare_scores",
     "compare_with_people",
     "compute_agreement_rows",
-    "compute_coefficient",
     "compute_consistency",
     "compute_rating_progress",
     "compute_words_in_common",
     "correct_p_values",
     "count_confusion",
     "count_words",
-    "find_best_reference",
     "majority_accuracy",
     "wilson_interval",
 ]

@@ -141,6 +141,18 @@ def test_thresholds_keep_what_they_say(full: tuple[MadeReport, list[int], Datase
             assert sum(kept for kept, _ in cut["by_system"].values()) == cut["n_kept"]
 
 
+def test_an_aspect_may_have_the_name_of_a_hidden_field(engine: Engine, tmp_path: Path) -> None:
+    dataset = make_dataset(engine, "names")
+    ids = add_captions(engine, dataset, 2, ("a",))
+    set_scores(engine, dict.fromkeys(ids, 0.5))
+    for aspect in ("rows", "lines"):
+        rate(engine, dict.fromkeys(ids, (3,)), aspect)
+    best = report_on(engine, dataset, tmp_path).numbers["groups"]["best"][0]
+    assert best["ratings"] == {"rows": {"r0": 3.0}, "lines": {"r0": 3.0}}
+    assert not best.keys() & {"frames", "pieces"}
+    assert not best["scores"][0].keys() & {"lines", "rows", "marks"}
+
+
 def test_the_best_the_worst_and_the_disputed_are_shown(full: tuple[MadeReport, list[int], Dataset]) -> None:
     groups = full[0].numbers["groups"]
     best = [sample for sample in groups["best"] if "best by VCS" in sample["why"]]

@@ -286,6 +286,7 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
         (good, "words", "the name 'words' is already a metric or another column"),
         (good, "select", "the name 'select' is a reserved word of SQL"),
         (good, "video_id", "the name 'video_id' has another meaning in queries"),
+        (good, "majority", "the name 'majority' has another meaning in queries"),
         (good, "My Metric", "metric name 'My Metric': write 3 to 40 lower-case letters"),
     ]:
         with pytest.raises(rs.ReelsieveError, match=r"^[^\n]*$") as error:
