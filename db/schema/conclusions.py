@@ -116,7 +116,7 @@ agreement = declare_table(
     text_column("aspect", "Aspect that people judged."),
     text_column(
         "over",
-        "What is compared: captions, systems, captions within a video, pairs of captions, or keypoints (decisions).",
+        "What is compared: captions, within a video (its captions), systems, pairs (of captions), or keypoints.",
     ),
     text_column(
         "against",
@@ -127,13 +127,17 @@ agreement = declare_table(
     measure_column("low", "Lower end of the 95 % interval."),
     measure_column("high", "Upper end of the 95 % interval."),
     measure_column("p", "Chance of a number so far from 0, two-sided; NULL where undefined, and where not tested."),
-    column("n", sa.BigInteger, "Number of samples, videos or systems that it was computed from."),
+    column("n", sa.BigInteger, "Number of captions, videos, systems, answers or labels that it was computed from."),
     column("n_videos", sa.BigInteger, "Number of videos that these belong to."),
-    column("n_undefined", sa.BigInteger, "Samples left out since their score is undefined."),
-    column("n_undefined_resamples", sa.BigInteger, "Resamples in which the coefficient is undefined."),
+    column("n_undefined", sa.BigInteger, "Those left out since a number is missing."),
+    column(
+        "n_undefined_resamples",
+        sa.BigInteger,
+        "Blocks of videos without which there is no value.",
+    ),
     column("n_stale", sa.BigInteger, "Samples left out since their score is stale."),
     column("baseline", sa.Boolean, "Whether the row is about a simple score, or about majority."),
-    column("seed", sa.BigInteger, "Seed of the resamples."),
+    column("seed", sa.BigInteger, "Seed by which videos are dealt to blocks and halves."),
     time_column("created_at"),
     sa.UniqueConstraint(
         *("dataset_id", "metric", "aspect", "over", "against", "statistic"), name="uq_agreement_statistic"
