@@ -20,7 +20,7 @@ _READ_AGAIN = 4
 _OTHER_SEPARATOR = re.compile(r"[;\t|]")
 _QUOTED = re.compile('"[^"]*"')
 _NUMBER = re.compile(r"[+-]?[0-9]{1,300}(\.[0-9]*)?([eE][+-]?[0-9]+)?")
-NO_TYPES: Mapping[str, type] = {}
+_NO_TYPES: Mapping[str, type] = {}
 
 
 def read_csv_rows(
@@ -38,7 +38,7 @@ def start_csv(
     file: ByteReader,
     name: str,
     separator: str = ",",
-    field_types: Mapping[str, type] = NO_TYPES,
+    field_types: Mapping[str, type] = _NO_TYPES,
     *,
     may_be_unnamed: bool = False,
 ) -> tuple[list[str], Iterator[tuple[int, dict[str, Any] | Reject, str]]]:
@@ -70,12 +70,7 @@ def _read_header(
         records, (1, Reject("csv_invalid", "it is missing: write the names of the columns into the first line"), "")
     )
     if isinstance(header, Reject):
-        place, is_bad_text, _ = header.reason.partition(" is not valid UTF-8")
-        raise ManifestError(
-            f"{file} is not UTF-8 ({place}): save it as UTF-8"
-            if is_bad_text
-            else f"{file}, header line: {header.reason}"
-        )
+        raise ManifestError(f"{file}, header line: {header.reason}")
     if len(header) == 1 and (separator := _OTHER_SEPARATOR.search(header[0])):
         raise ManifestError(
             f"{file}: the columns seem to be separated by {separator.group()!r}: save the file with commas"

@@ -1,4 +1,4 @@
-"""The JSON files in which a manifest's folder declares an origin or scales for all of its rows."""
+"""The JSON files in which a manifest's folder declares an origin, scales or dimensions for all of its rows."""
 
 from __future__ import annotations
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
-from assets.ingest import strict_json
-from assets.ingest.files import find_manifest_file, open_file
+from assets.ingest.declarations import read_declaration
+from assets.ingest.files import find_manifest_file
 from assets.ingest.hygiene import format_value
-from assets.ingest.rejects import ManifestError, Reject
+from assets.ingest.rejects import ManifestError
 from assets.ingest.rows import DIMENSIONS
 
 DIMENSIONS_FILE = "dimensions.json"
@@ -25,13 +26,7 @@ def read_dimensions(folder: Path) -> tuple[str, ...]:
     path = find_manifest_file(folder, DIMENSIONS_FILE)
     if path is None:
         return DIMENSIONS
-    with open_file(path) as file:
-        content = file.read(_MAX_BYTES + 1)
-    if len(content) > _MAX_BYTES:
-        raise _unusable(path, f"it has more than {_MAX_BYTES} bytes")
-    names = strict_json.parse_json(content.decode("utf-8-sig", "replace"))
-    if isinstance(names, Reject):
-        raise _unusable(path, names.reason)
+    names = read_declaration(path, _MAX_BYTES, partial(_unusable, path))
     if not isinstance(names, list) or not names:
         raise _unusable(path, "it holds no list of names")
     for name in names:

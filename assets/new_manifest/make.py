@@ -130,7 +130,7 @@ def create_manifest(
 ) -> NewManifest:
     """Write the tables of a manifest for a folder or file of one's own data, and return where it is and what it holds.
     Videos inside tables and compressed tar shards are extracted. target: the manifest's folder, by default the
-    source's. is_trial: only count, and write nothing.
+    source's. is_trial: only count, and write nothing but temporary files.
 
     column_names: names of the columns of a table that are not to be guessed. tool: the tool whose output folder the
     source is; None to recognise the source by its files. tell: called with a line of progress every

@@ -92,7 +92,7 @@ def test_dimensions_are_those_of_omnidcbench_or_the_folders_own(tmp_path: Path) 
         (b'["1st"]', "'1st' is not a valid name"),
         (b'[""]', "'' is not a valid name"),
         (b'["a\\n"]', r"'a\\n' is not a valid name"),
-        (b'["caf\xe9"]', "'caf\ufffd' is not a valid name"),
+        (b'["caf\xe9"]', "byte 6 is not valid UTF-8"),
         (b'["x%s"]' % (b"x" * 40), "'x{41}' is not a valid name"),
         (b"[5]", "5 is not a valid name"),
         (b'["events", "mood", "events"]', "'events' occurs twice"),
@@ -409,9 +409,7 @@ def test_quotes_that_never_balance_cost_linear_time_and_lost_lines_are_reported(
     "content", [b"", b"\n\n", b"a,a\n", b"a,,b\n", b"a,\xff\n", b'a,"b\n', b"x" * (MAX_ROW_BYTES + 1)]
 )
 def test_csv_without_a_usable_header_is_refused(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(
-        ManifestError, match=r"^ratings\.csv( is not UTF-8 \(byte 3 of line 1\)|, header line|: the header)"
-    ):
+    with pytest.raises(ManifestError, match=r"^ratings\.csv(, header line|: the header)"):
         read(written(tmp_path, "ratings.csv", content))
 
 
