@@ -28,8 +28,9 @@ def read_csv_rows(
 ) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
     """Yield for every record of a CSV file that is not blank its line, its fields or a Reject, and its first 2,000
     characters as text that Postgres can store. Empty cells are left out. field_types: by field that is not text, its
-    type: int, float, bool, or list for JSON. name: of the file, for messages. Raises ManifestError if the header cannot
-    be used.
+    type: int, float, bool, or list for JSON. name: of the file, for messages.
+
+    Raises ManifestError if the header cannot be used.
     """
     yield from start_csv(file, name, field_types=field_types)[1]
 

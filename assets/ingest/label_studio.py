@@ -21,7 +21,7 @@ from assets.ingest.strict_json import parse_json
 SUFFIX = ".json"
 KIND = "rating"
 # The beginning of the name of a rater that an export only numbers.
-RATER_PREFIX = "label-studio:"
+_RATER_PREFIX = "label-studio:"
 _REMEDY = "export the project from Label Studio as JSON"
 
 
@@ -110,7 +110,7 @@ def _format_rater(completed_by: Any) -> str | None:
         address = completed_by.get("email")
         return address if isinstance(address, str) and address else _format_rater(completed_by.get("id"))
     return (
-        f"{RATER_PREFIX}{completed_by}"
+        f"{_RATER_PREFIX}{completed_by}"
         if isinstance(completed_by, int) and not isinstance(completed_by, bool)
         else None
     )

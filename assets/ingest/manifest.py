@@ -25,8 +25,9 @@ _PART = 2**20
 class Manifest:
     """A manifest folder with the paths of its `tables`, by the kind of their rows in the order of ingest. `mixed_rows`
     is the file of mixed rows, in any folder, or None. `dimensions` are the names that keypoints may have, and `origin`
-    has the fields of an origin that count for videos without their own. `scales` are those of ratings, by aspect, and
-    `columns` are those that the user named.
+    has the fields of an origin that count for videos without their own.
+
+    `scales` are those of ratings, by aspect, and `columns` are those that the user named.
     """
 
     folder: Path
@@ -47,9 +48,10 @@ class Manifest:
 
 def read_manifest_folder(folder: Path, mixed_rows: Path | None = None, columns: Columns = NO_COLUMNS) -> Manifest:
     """Return the Manifest of a folder: paths, dimensions, origin and scales are read, rows are not. mixed_rows: a file
-    of mixed rows in any folder. columns: by field, the name of its column. Raises ManifestError where the folder, a
-    required table or mixed_rows is missing or unusable, where a table is there twice, and where mixed_rows has the name
-    of a table.
+    of mixed rows in any folder. columns: by field, the name of its column.
+
+    Raises ManifestError where the folder, a required table or mixed_rows is missing or unusable, where a table is there
+    twice, and where mixed_rows has the name of a table.
     """
     tables, dimensions = list_table_files(folder), read_dimensions(folder)
     if mixed_rows is not None:

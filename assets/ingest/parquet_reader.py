@@ -21,7 +21,7 @@ from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import MediaBytes
 
-BATCH_ROWS = 1024
+_BATCH_ROWS = 1024
 # Rows with videos are large.
 _MEDIA_ROWS = 16
 _TOO_LONG = Reject("too_long", f"the row, written as JSON, is longer than {MAX_ROW_BYTES} bytes: shorten it")
@@ -54,7 +54,7 @@ def read_parquet_rows(
             names = table.schema_arrow.names
             if len(set(names)) != len(names):
                 raise ValueError("two columns have the same name: name every column once")
-            for batch in table.iter_batches(batch_size=BATCH_ROWS):
+            for batch in table.iter_batches(batch_size=_BATCH_ROWS):
                 for content, raw in convert_batch(batch, field_types):
                     number += 1
                     yield number, content, raw

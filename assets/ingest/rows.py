@@ -23,8 +23,8 @@ from assets.media.address import has_address_user
 DIMENSIONS = ("segment_detail", "video_background", "acoustics", "shooting_style", "speech_content", "camera_state")
 # In bytes of UTF-8. An entry of a Postgres index holds 2,704 bytes, and one entry has up to three ids.
 MAX_ID = 512
-MAX_PATH = 4096
-MAX_INDEX = 2**31 - 1
+_MAX_PATH = 4096
+_MAX_INDEX = 2**31 - 1
 # Numbers of a vector that pgvector can hold.
 MAX_DIM = 16_000
 _LEAST_SQUARE, _MOST_SQUARE = 1e-30, 1e30
@@ -161,7 +161,7 @@ class Origin(_ManifestRow):
     """
 
     licence: Id | None = None
-    source_url: Annotated[Text, Field(max_length=MAX_PATH), AfterValidator(_require_url)] | None = None
+    source_url: Annotated[Text, Field(max_length=_MAX_PATH), AfterValidator(_require_url)] | None = None
     collected_at: Annotated[Text, AfterValidator(_require_date)] | None = None
     opt_out: bool | None = None
 
@@ -176,7 +176,7 @@ class VideoRow(Origin):
     """
 
     video_id: Id
-    path: Annotated[Text, Field(max_length=MAX_PATH)] | None = None
+    path: Annotated[Text, Field(max_length=_MAX_PATH)] | None = None
     note: str | None = None
     duration_s: Annotated[float, Field(gt=0)] | None = None
 
@@ -225,7 +225,7 @@ class KeypointRow(_ManifestRow):
     video_id: Id
     dimension: str
     text: Text
-    segment_index: Annotated[int, Field(ge=0, le=MAX_INDEX)] | None = None
+    segment_index: Annotated[int, Field(ge=0, le=_MAX_INDEX)] | None = None
 
 
 class KeypointLabelRow(_ManifestRow):
@@ -271,7 +271,7 @@ class ScaledRatingRow(_ManifestRow):
     rater: Id
     aspect: Id
     value: Any
-    mean_of: Annotated[int, Field(ge=2, le=MAX_INDEX)] | None = None
+    mean_of: Annotated[int, Field(ge=2, le=_MAX_INDEX)] | None = None
 
     @model_validator(mode="before")
     @classmethod

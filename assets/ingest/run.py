@@ -30,7 +30,7 @@ from db.manifest.datasets import Dataset, find_or_create_dataset
 from db.manifest.store import IngestStore, open_ingest_store, open_trial_store
 
 SAMPLES_PER_SHARD = 4000
-MAX_SHARDS = 10_000
+_MAX_SHARDS = 10_000
 # Rows refer to nothing that refers to them, so that there is little to collect.
 _OBJECTS_PER_COLLECTION = 50_000
 # The tables whose rows are samples.
@@ -196,7 +196,7 @@ def _count_samples(manifest: Manifest) -> dict[str, TableContent]:
 def _choose_n_shards(contents: Mapping[str, TableContent]) -> int:
     """Return the number of shards of a new dataset with so many samples."""
     n_rows = sum(content.n_rows or 0 for content in contents.values())
-    return min(max(1, math.ceil(n_rows / SAMPLES_PER_SHARD)), MAX_SHARDS)
+    return min(max(1, math.ceil(n_rows / SAMPLES_PER_SHARD)), _MAX_SHARDS)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from assets.ingest.hygiene import MAX_DEPTH, drop_zero_sign, format_value
 from assets.ingest.rejects import Code, Reject
 
 # Longer integers do not fit a double, and Python refuses to parse them from 4,300 digits on.
-MAX_DIGITS = 300
+_MAX_DIGITS = 300
 
 _BRACKET = re.compile(r"[\[\]{}]")
 # The rest of the text from the position of an error on, when the text stops inside a literal, number or escape.
@@ -96,8 +96,8 @@ def _refuse_constant(word: str) -> None:
 
 
 def _parse_integer(digits: str) -> int:
-    if len(digits) > MAX_DIGITS:
-        raise _Refused("out_of_range", f"a whole number has more than {MAX_DIGITS} digits")
+    if len(digits) > _MAX_DIGITS:
+        raise _Refused("out_of_range", f"a whole number has more than {_MAX_DIGITS} digits")
     return int(digits)
 
 

@@ -30,8 +30,8 @@ from assets.media.files import MediaPlace, fetch_state, hold_file, resolve_addre
 from assets.media.settings import MediaSettings
 from metrics_core.frames import NotAVideo, probe_video
 
-PLACE_COLUMNS = ("uri", "size_bytes", "mtime_ns", "ctime_ns", "inode", "etag", "member_offset")
-PROBED_COLUMNS = ("content_sha256", "duration_s", "fps", "n_frames", "width", "height", "codec", "status", "error")
+_PLACE_COLUMNS = ("uri", "size_bytes", "mtime_ns", "ctime_ns", "inode", "etag", "member_offset")
+_PROBED_COLUMNS = ("content_sha256", "duration_s", "fps", "n_frames", "width", "height", "codec", "status", "error")
 # Requests to stores that run at a time: an answer takes long, and little work of this machine.
 MAX_PARALLEL_REQUESTS = 8
 # Where a link leads may have any name.
@@ -95,7 +95,9 @@ def inspect_video(
 ) -> dict[str, Any] | Reject:
     """Return the columns of table `video` that describe a row's file, by name, or a Reject where the file cannot be
     used. A new or changed file is read and probed. folder: that of the manifest. stored: the video as the database has
-    it, or None. access: shared by the videos of a batch; None for a video of its own.
+    it, or None.
+
+    access: shared by the videos of a batch; None for a video of its own.
 
     A file with the stored path, size, times and inode is not read, nor is an object with the stored address, size and
     etag, nor a member of a tar file or Lance table with the stored times, etag or version. A file with other times or
@@ -104,7 +106,7 @@ def inspect_video(
     the status text_only.
     """
     if row.path is None:
-        empty = dict.fromkeys((*PLACE_COLUMNS, *PROBED_COLUMNS))
+        empty = dict.fromkeys((*_PLACE_COLUMNS, *_PROBED_COLUMNS))
         return {**empty, "duration_s": row.duration_s, "status": "text_only"}
     subject = f"field 'path' is {format_value(hide_address_credentials(row.path))}"
     access = access or MediaAccess()
@@ -161,11 +163,11 @@ def resolve_container(folder: Path, address: MemberAddress, settings: MediaSetti
 def _inspect_place(uri: str, place: MediaPlace, stored: Any | None, access: MediaAccess) -> dict[str, Any]:
     now = access.fetch_state(place)
     if stored is not None and stored.uri == uri and now.matches(stored):
-        return {name: getattr(stored, name) for name in (*PLACE_COLUMNS, *PROBED_COLUMNS)}
+        return {name: getattr(stored, name) for name in (*_PLACE_COLUMNS, *_PROBED_COLUMNS)}
     with hold_file(place, access.settings, now) as held:
         state = asdict(replace(now, size_bytes=held.size_bytes))
         columns = {"uri": uri, **state, "member_offset": held.member_offset}
         # A file that could not be decoded is probed again: perhaps the machine was busy.
         if stored is not None and stored.status != "undecodable" and stored.content_sha256 == held.sha256:
-            return {**columns, **{name: getattr(stored, name) for name in PROBED_COLUMNS}}
+            return {**columns, **{name: getattr(stored, name) for name in _PROBED_COLUMNS}}
         return {**columns, "content_sha256": held.sha256, **asdict(probe_video(held.path))}

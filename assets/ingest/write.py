@@ -17,7 +17,7 @@ from db.manifest.store import IngestStore
 
 BATCH_SIZE = 4000
 # Characters of the rows as ingest_reject would show them, at most 2,000 for each row.
-BATCH_CHARACTERS = 2_000_000
+_BATCH_CHARACTERS = 2_000_000
 # A video file is probed inside its batch's transaction, which takes up to a minute for a damaged file.
 FILES_PER_BATCH = 64
 # Called after every batch with the name of the file and the number of its rows that were read so far.
@@ -133,14 +133,14 @@ class RowWriter:
 
 
 def _split_batches(rows: Iterable[CheckedRow]) -> Iterator[list[CheckedRow]]:
-    """Yield the rows in lists of at most BATCH_SIZE rows, about BATCH_CHARACTERS and FILES_PER_BATCH video files."""
+    """Yield the rows in lists of at most BATCH_SIZE rows, about _BATCH_CHARACTERS and FILES_PER_BATCH video files."""
     batch: list[CheckedRow] = []
     n_files = n_characters = 0
     for raw, row in rows:
         batch.append((raw, row))
         n_characters += len(raw.raw)
         n_files += raw.kind == "video" and raw.fields is not None and "path" in raw.fields
-        if len(batch) == BATCH_SIZE or n_characters >= BATCH_CHARACTERS or n_files == FILES_PER_BATCH:
+        if len(batch) == BATCH_SIZE or n_characters >= _BATCH_CHARACTERS or n_files == FILES_PER_BATCH:
             yield batch
             batch, n_files, n_characters = [], 0, 0
     if batch:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-SCHEMES = ("s3", "gs", "https", "http", "root")
+_SCHEMES = ("s3", "gs", "https", "http", "root")
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?#]*)/?(.*)", re.DOTALL)
 _HOSTS = {
     "s3": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}"),
@@ -67,8 +67,10 @@ class Address:
 @dataclass(frozen=True, slots=True)
 class MemberAddress:
     """The address of a file inside a tar file or a Lance table, as in "SCHEME://CONTAINER#NAME". `container` is the
-    path or address of the tar file or table, and `name` that of the member in it. In a table it is the column and the
-    id of the row, COLUMN/ROW, or only the id where the table has one column of files.
+    path or address of the tar file or table, and `name` that of the member in it.
+
+    In a table it is the column and the id of the row, COLUMN/ROW, or only the id where the table has one column of
+    files.
 
     >>> str(MemberAddress("tar", "s3://clips/000.tar", "a/0.mp4")), str(MemberAddress("lance", "c.lance", "video/7"))
     ('tar://s3://clips/000.tar#a/0.mp4', 'lance://c.lance#video/7')
@@ -101,8 +103,8 @@ def parse_address(text: str) -> Address:
     Address(scheme='https', host='clips.example', path='a.mp4')
     """
     matched = _ADDRESS.fullmatch(text)
-    if matched is None or (scheme := matched[1].lower()) not in SCHEMES:
-        raise AddressRefused(f"write {', '.join(f'{name}://' for name in SCHEMES)} or a path in the manifest's folder")
+    if matched is None or (scheme := matched[1].lower()) not in _SCHEMES:
+        raise AddressRefused(f"write {', '.join(f'{name}://' for name in _SCHEMES)} or a path in the manifest's folder")
     host, path = matched[2], matched[3]
     if has_address_user(text):
         raise AddressRefused("it holds a user or a password: take them out, credentials come from the environment")
@@ -127,8 +129,10 @@ def is_member_address(text: str) -> bool:
 
 def parse_member_address(text: str) -> MemberAddress:
     """Parse the address of a file inside a tar file or a Lance table into its parts. The address of the container, if
-    it has one, is checked too. Raises AddressRefused where it may not be used, where the name of the container does not
-    end in .tar or .lance, where no member is named, and where a table's member has no id of a row.
+    it has one, is checked too.
+
+    Raises AddressRefused where it may not be used, where the name of the container does not end in .tar or .lance,
+    where no member is named, and where a table's member has no id of a row.
 
     >>> parse_member_address("tar://clips/000.tar#0.mp4")
     MemberAddress(scheme='tar', container='clips/000.tar', name='0.mp4')

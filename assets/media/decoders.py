@@ -17,7 +17,7 @@ from metrics_core.frames.memory import FACT_MODELS_BYTES, PROCESS_BYTES, estimat
 from metrics_core.frames.pool import DecoderPool
 
 # The part of the free memory that decoders may take; the rest is for models and the database.
-MEMORY_SHARE = 0.5
+_MEMORY_SHARE = 0.5
 
 
 @dataclass(slots=True)
@@ -52,15 +52,17 @@ def choose_decoder_pool(
 ) -> DecoderPool:
     """Return the pool that decodes these videos: as many decoders as the setting `decoders` says, else `default`, and
     no more than videos. They take at most half of the free memory, or an equal part of that half where several
-    processes share it (`MEMORY_SHARING`). If so many decoders of the largest picture take more, `tell` gets a line
-    before the first video is decoded; some decoders then wait while large pictures are decoded. with_models: whether
-    each decoder holds the models for text on screen and speech.
+    processes share it (`MEMORY_SHARING`).
+
+    If so many decoders of the largest picture take more, `tell` gets a line before the first video is decoded; some
+    decoders then wait while large pictures are decoded. with_models: whether each decoder holds the models for text on
+    screen and speech.
     """
     n = max(1, min(read_settings(MediaSettings).decoders or default, len(videos)))
     free = read_free_memory()
     if free is None:
         return DecoderPool(n)
-    memory = int(free * MEMORY_SHARE / MEMORY_SHARING.n_processes)
+    memory = int(free * _MEMORY_SHARE / MEMORY_SHARING.n_processes)
     process_bytes = PROCESS_BYTES + (FACT_MODELS_BYTES if with_models else 0)
     if line := explain_memory(DecoderPool(n, memory), videos, process_bytes):
         tell(line)

@@ -16,9 +16,10 @@ _INODE_BITS = (1 << 63) - 1
 @dataclass(frozen=True, slots=True)
 class FileState:
     """The size, times and inode of a file at one moment, as in the columns of table `video`. `mtime_ns` is the time of
-    the last writing, `ctime_ns` that of any change, both in nanoseconds. An object of a store has instead an `etag`,
-    the mark by which the store recognises a content, and a size; either is None where the store does not give it. A
-    Lance table has its version as `etag`.
+    the last writing, `ctime_ns` that of any change, both in nanoseconds.
+
+    An object of a store has instead an `etag`, the mark by which the store recognises a content, and a size; either is
+    None where the store does not give it. A Lance table has its version as `etag`.
 
     Anyone can set the size and the modification time of a file, but not its time of change or its number (`inode`). A
     copy or a move to another disk or host changes these two as well, so the content decides where they differ.
@@ -37,8 +38,9 @@ class FileState:
 
     def matches(self, video: Any) -> bool:
         """Return whether the state shows that a video's bytes are those that ingest read: all values are equal, and
-        there are times or an etag among them. video: a row of table `video`, with the state of then as attributes. That
-        of a tar file or Lance table has no size, since the row has the size of the video in it.
+        there are times or an etag among them. video: a row of table `video`, with the state of then as attributes.
+
+        The state of a tar file or Lance table has no size, since the row has the size of the video in it.
         """
         size_bytes = self.size_bytes if is_member_address(video.uri) else video.size_bytes
         stored = FileState(size_bytes, video.mtime_ns, video.ctime_ns, video.inode, video.etag)

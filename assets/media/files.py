@@ -113,12 +113,10 @@ def hold_file(
 @contextmanager
 def hold_ingested_file(video: Any) -> Iterator[Path]:
     """Yield the path of a video's file on this machine; a remote file is fetched where the media cache has no copy, and
-    a member of a tar file or Lance table is read into memory. video: a row of table `video`. Raises
-    MediaUnavailable unless it is the file that was ingested; a local file is checked again at the end of the
-    block.
+    a member of a tar file or Lance table is read into memory. video: a row of table `video`.
 
-    Raises:
-        MediaUnavailable: the file is gone, out of reach, or another one.
+    Raises MediaUnavailable where the file is gone, out of reach, or not the one that was ingested. A local file is
+    checked again at the end of the block.
     """
     with ExitStack() as stack:
         try:

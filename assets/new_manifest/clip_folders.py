@@ -52,8 +52,9 @@ _NOT_READ: Mapping[str, str] = {
 def read_clip_folder(tool: str, videos: VideoRegistry, findings: Findings) -> Iterator[CaptionedVideo]:
     """Return an iterator over the clips with captions of a folder: what the tool measured becomes own fields of the
     video, with the tool, the version of its metadata and their file. The same clips follow again with their vectors.
-    Everything else is left out with the reason in `findings`. tool: its name. Raises NoManifest where the folder has no
-    metadata of clips.
+    Everything else is left out with the reason in `findings`. tool: its name.
+
+    Raises NoManifest where the folder has no metadata of clips.
     """
     folder = videos.folder
     files = [*folder.list_files("caption"), *folder.list_files("table")]

@@ -26,6 +26,7 @@ def read_data_juicer(tool: str, videos: VideoRegistry, findings: Findings) -> It
     """Return an iterator over the videos with captions in a folder's tables: numbers about videos become own fields of
     the video, numbers about texts and other fields own fields of the caption. Rows without one video and a text are
     left out with the reason in `findings`. Where a table has numbers, those without are not read. tool: its name.
+
     Raises NoManifest where no table has numbers or `videos`, or a table's numbers have another number of rows.
     """
     listing = videos.folder.list_files("table")

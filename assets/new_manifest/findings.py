@@ -102,7 +102,9 @@ class Pair(NamedTuple):
 class CaptionedVideo:
     """A video and some of its captions, or none. `path` is its path or address as the manifest writes it; None for a
     video that is text only. `fields` are its other fields in the manifest, and `vectors` rows of table `vectors` about
-    it. `where` is how people find the row that it comes from, and `pairs` are questions about it with answers.
+    it.
+
+    `where` is how people find the row that it comes from, and `pairs` are questions about it with answers.
     """
 
     video_id: str
@@ -131,6 +133,7 @@ class Findings:
     """A record of the guesses about a source, as sentences, and of the things that were left out, by reason.
     `possible_ratings` are fields that may be ratings, with their least and greatest number and whether all are whole,
     or None for one that also holds something else; `possible_raters` is the field that may name the raters.
+
     `named_columns` are those names of columns that the user gave and a row has. `rating_scales` are the names of
     declared scales by aspect, and `unread_tables` says why whole tables cannot be read.
     """

@@ -17,7 +17,7 @@ from assets.new_manifest.findings import Findings, explain_refused
 from metrics_core.git_lfs import GIT_LFS_REMEDY, MAX_POINTER_BYTES, is_git_lfs_pointer
 
 # The kinds of files that PyAV may open; see ALLOWED_DEMUXERS.
-VIDEO_SUFFIXES = frozenset(
+_VIDEO_SUFFIXES = frozenset(
     (
         *(".mp4", ".m4v", ".mov", ".qt", ".mkv", ".webm", ".avi", ".divx", ".flv", ".f4v", ".wmv", ".asf", ".ogv"),
         *(".mpg", ".mpeg", ".mpe", ".m2v", ".vob", ".ts", ".m2ts", ".mts", ".m2t", ".3gp", ".3g2", ".mxf", ".rm"),
@@ -28,9 +28,9 @@ VIDEO_SUFFIXES = frozenset(
 CAPTION_SUFFIXES = (".txt", ".json", ".vtt", ".srt")
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".arrow")
 SHARD_SUFFIXES = (".tar", ".tar.gz", ".tgz")
-PACKED_SUFFIXES = (".zip", ".7z", ".rar", ".gz", ".bz2", ".xz", ".zst", ".tbz2", ".txz", ".tzst")
+_PACKED_SUFFIXES = (".zip", ".7z", ".rar", ".gz", ".bz2", ".xz", ".zst", ".tbz2", ".txz", ".tzst")
 
-PICTURE_SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".heic"))
+_PICTURE_SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".heic"))
 
 _BAD_NAME = "a file whose name is not valid UTF-8, or has control characters"
 # So many parts has the path of a folder that holds much else, such as /mnt/disk.
@@ -41,7 +41,7 @@ FileKind = Literal["video", "caption", "table", "shard", "packed", "lance", "oth
 
 def is_video_name(path: str | PurePosixPath) -> bool:
     """Return whether a file name or path has a suffix of video files, such as `.mp4`, in small or capital letters."""
-    return PurePosixPath(path).suffix.lower() in VIDEO_SUFFIXES
+    return PurePosixPath(path).suffix.lower() in _VIDEO_SUFFIXES
 
 
 def is_lance_name(path: str | PurePosixPath) -> bool:
@@ -51,7 +51,7 @@ def is_lance_name(path: str | PurePosixPath) -> bool:
 
 def is_picture_name(path: str) -> bool:
     """Return whether a path has a suffix of pictures, such as `.jpg`, in small or capital letters."""
-    return PurePosixPath(path).suffix.lower() in PICTURE_SUFFIXES
+    return PurePosixPath(path).suffix.lower() in _PICTURE_SUFFIXES
 
 
 def drop_suffix(path: str) -> str:
@@ -67,7 +67,7 @@ def guess_file_kind(path: str) -> FileKind:
     suffix = PurePosixPath(name).suffix
     if name.endswith(SHARD_SUFFIXES):
         return "shard"
-    if suffix in PACKED_SUFFIXES:
+    if suffix in _PACKED_SUFFIXES:
         return "packed"
     if suffix in TABLE_SUFFIXES:
         return "other" if name.startswith("cache-") else "table"

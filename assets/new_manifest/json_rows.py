@@ -70,7 +70,7 @@ def read_json_rows(file: OpenFile, name: str, is_video: _IsVideo) -> list[tuple[
         if document.code != "json_invalid" or not lines or isinstance(lines[0][1], Reject):
             raise ManifestError(f"{name}: {document.reason}")
         return lines
-    if not (rows := list_rows(document, is_video)):
+    if not (rows := _find_rows(document, is_video)):
         raise ManifestError(f"{name}: JSON in a form that is not read: {_REMEDY}, or move it away")
     return list(enumerate(rows, 1))
 
@@ -86,13 +86,13 @@ def has_captions(text: str, name: str, is_video: _IsVideo) -> bool:
     return any(map(is_video, strings)) and (has_field or any(map(_WORDS.search, strings)))
 
 
-def list_rows(document: Any, is_video: _IsVideo) -> list[Row | Reject]:
+def _find_rows(document: Any, is_video: _IsVideo) -> list[Row | Reject]:
     """Return the rows of a JSON value, as `tidy_row` returns them; empty where its form is not known.
 
     >>> def is_video(name): return name == "a.mp4"
-    >>> list_rows({"videos": [{"id": 7, "path": "a.mp4"}], "sentences": [{"video_id": 7, "caption": "A."}]}, is_video)
+    >>> _find_rows({"videos": [{"id": 7, "path": "a.mp4"}], "sentences": [{"video_id": 7, "caption": "A."}]}, is_video)
     [{'caption': 'A.', 'video': 'a.mp4'}]
-    >>> list_rows({"a.mp4": ["A dog.", "It runs."]}, is_video)
+    >>> _find_rows({"a.mp4": ["A dog.", "It runs."]}, is_video)
     [{'caption': ['A dog.', 'It runs.'], 'video': 'a.mp4'}]
     """
     # Keys that name no video of the folder only count where nothing else is known.

@@ -42,9 +42,10 @@ def read_lance_tables(
 ) -> Iterator[CaptionedVideo]:
     """Yield the video and captions of every row of Lance tables that has both; numbers and texts in other columns
     become own fields of the video, and lists of numbers of a fixed length its vectors. The rest is left out with the
-    reason in `findings`. tool: the name for the own field `tool`. tables: paths relative to the source folder.
-    column_names: those that the user gave. Raises NoManifest where there is no table, and where it is not known which
-    column has the videos or the captions.
+    reason in `findings`. tool: the name for the own field `tool`.
+
+    tables: paths relative to the source folder. column_names: those that the user gave. Raises NoManifest where there
+    is no table, and where it is not known which column has the videos or the captions.
     """
     if not tables:
         raise NoManifest(f"{videos.folder.path}: no Lance table: give a folder with the suffix .lance, or its parent")

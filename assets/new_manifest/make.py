@@ -312,7 +312,9 @@ def _recognise_file(source: Path, tables: TableReader, shards: TarShardReader) -
 def _recognise_tables(files: Sequence[str], tables: TableReader, paired: Collection[str]) -> _Source | None:
     """Choose the tables that have a column of videos and one of captions, or else the JSON files that are such tables;
     where none has, the first table shows what is missing. paired: the caption files that have a video. Returns None
-    where there is no table. Raises NoManifest where only a JSON file in another form seems to hold captions.
+    where there is no table.
+
+    Raises NoManifest where only a JSON file in another form seems to hold captions.
     """
     usable: list[str] = []
     others: list[str] = []

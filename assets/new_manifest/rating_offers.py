@@ -17,8 +17,9 @@ _SCALES = ((1, 5), (1, 7), (0, 5), (1, 10), (0, 10), (0, 100))
 class RatingOffer(NamedTuple):
     """An offer to read columns as ratings of one aspect. options: the values of the option --rating that do it.
     question: for a terminal, None where the numbers lie on no usual scale of people. sentence: what the columns hold
-    and how the option reads them. It names what the numbers do not show: a scale other than the usual one, and how many
-    raters a mean is of.
+    and how the option reads them.
+
+    It names what the numbers do not show: a scale other than the usual one, and how many raters a mean is of.
     """
 
     options: tuple[str, ...]

@@ -53,9 +53,10 @@ class TableReader:
 
     def read_columns(self, table: str) -> Columns:
         """Return the columns of a table by their meaning; table: its path relative to the source folder. A table with
-        videos and texts is read for that, from any other one only names. Of several columns that may be the one of
-        videos the first counts that holds videos or names of files in the folder, else the first usable one. Raises
-        ManifestError if the file cannot be read.
+        videos and texts is read for that, from any other one only names.
+
+        Of several columns that may be the one of videos the first counts that holds videos or names of files in the
+        folder, else the first usable one. Raises ManifestError if the file cannot be read.
         """
         if table not in self._read:
             path = self._require_path(table)

@@ -36,8 +36,9 @@ def collect_tool_fields(
 ) -> dict[str, Any]:
     """Return the numbers, texts and booleans among a tool's values as own fields of a row, by name; those inside
     objects have both names, joined by `_`. Lists, values that ingest would refuse, names of fields that a manifest
-    defines, and names that another value has already are left out with the reason in `findings`. Fields of a video's
-    origin are kept where they are valid.
+    defines, and names that another value has already are left out with the reason in `findings`.
+
+    Fields of a video's origin are kept where they are valid.
 
     kind: of the row. where: how people find it. named: the own fields that name the tool; they come first.
     """

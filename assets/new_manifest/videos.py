@@ -145,8 +145,10 @@ class VideoRegistry:
 
     def register_cell(self, cell: str, judged: JudgedCells, own_id: str | None, where: str) -> VideoEntry | None:
         """Register the video that a cell of a table means, and return its id and path in the manifest. Where it means
-        no usable file, return None and count the row as left out. Where no cell of its column means a file, its name
-        stands for a video that is text only, unless it names a file and another column does so too.
+        no usable file, return None and count the row as left out.
+
+        Where no cell of its column means a file, its name stands for a video that is text only, unless it names a file
+        and another column does so too.
 
         judged: the cells of the column. own_id: the table's id for the video. where: how people find the row.
         """
