@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, get_args
 
 from assets.ingest import strict_json
-from assets.ingest.files import open_file
+from assets.ingest.files import open_text_file
 from assets.ingest.hygiene import is_blank_text
 from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.lines import MAX_ROW_BYTES
@@ -99,7 +99,7 @@ def _read_metas(folder: SourceFolder, findings: Findings, file: str) -> Iterator
             yield file, meta
         return
     folder.mark_read(file)
-    with open_file(resolve_inside(folder.path, file)) as opened:
+    with open_text_file(resolve_inside(folder.path, file)) as opened:
         for number, row in read_numbered_objects(opened):
             if isinstance(row, Reject):
                 findings.leave_out_unreadable(_META, row.code, f"{file}:{number}")

@@ -7,7 +7,7 @@ from itertools import repeat
 from pathlib import PurePosixPath
 from typing import Any
 
-from assets.ingest.files import open_file
+from assets.ingest.files import open_text_file
 from assets.ingest.hygiene import is_blank_text
 from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.paths import resolve_inside
@@ -68,7 +68,7 @@ def _check_stats(videos: VideoRegistry, tool: str, table: str, stats: str | None
 
 
 def _read_lines(videos: VideoRegistry, table: str) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
-    with open_file(resolve_inside(videos.folder.path, table)) as file:
+    with open_text_file(resolve_inside(videos.folder.path, table)) as file:
         yield from read_numbered_objects(file)
 
 

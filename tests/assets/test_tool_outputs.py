@@ -269,6 +269,14 @@ def test_data_juicers_numbers_may_lie_in_the_rows(tmp_path: Path) -> None:
     assert (video["video_motion_score"], video["tool_file"]) == (2, "all.jsonl")
 
 
+def test_a_tools_rows_are_in_utf_16_as_those_of_any_table(tmp_path: Path) -> None:
+    (tmp_path / "a.mp4").write_bytes(b"")
+    row = {"videos": ["a.mp4"], "text": "Käse", "__dj__stats__": {"video_duration": [2.5]}}
+    (tmp_path / "out.jsonl").write_bytes(json.dumps(row, ensure_ascii=False).encode("utf-16"))
+    made = create_manifest(tmp_path, tmp_path / "manifest", tool="data-juicer")
+    assert [caption["text"] for caption in read_rows(made.folder / "captions.jsonl")] == ["Käse"]
+
+
 def test_names_of_a_manifest_are_not_taken_from_a_tool(tmp_path: Path) -> None:
     content = meta("a", path="/etc/passwd", note={"b": "x"}, licence=4, opt_out=True, wild="a\u0000b")
     folder = write_clips(tmp_path / "out", [content], "a")
