@@ -81,7 +81,7 @@ def ecs_thresholds(
     scorer = cast(ECSScorer, curation.scorers[ECSScorer.metric])
     judged = _label_by_judge(context, curation, scorer.labeller, dataset, config.judge_limit) if config.judge else None
     source = scorer.labeller.source if judged else MANIFEST_LABEL_SOURCE
-    thresholds, confusions = calibrate_thresholds(
+    thresholds, confusions, n_of_shards = calibrate_thresholds(
         curation.engine, scorer, dataset, config.objective, config.labels, source
     )
     warnings = [f"{name}: {text}" for name, threshold in thresholds.items() for text in threshold.warnings]
@@ -94,6 +94,7 @@ def ecs_thresholds(
         "judged": dict(judged.counts) if judged else None,
         "thresholds": [_build_threshold_row(threshold) for threshold in thresholds.values()],
         "evaluation": [_build_evaluation_row(name, counts) for name, counts in confusions.items()],
+        "shard_thresholds": n_of_shards,
         "warnings": warnings,
     }
     metadata: dict[str, Any] = {

@@ -58,7 +58,7 @@ def load_rating_thresholds(
     exists but is not stored, since the judgements are newer, is left out.
     """
     rows = list_thresholds(connection, score_threshold, dataset.dataset_id, METHOD_RATINGS)
-    stored = {(row["metric"], row["objective"]): row for row in rows if row["shard"] is None}
+    stored = {(row["metric"], row["objective"]): row for row in rows}
     for metric, values in judged.metric_values.items():
         for aspect, ratings in judged.ratings.items():
             if row := stored.get((metric, _name_objective(aspect))):

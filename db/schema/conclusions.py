@@ -21,8 +21,8 @@ from db.schema.columns import (
 def _threshold(
     name: str, comments: Sequence[str], own_columns: Sequence[sa.schema.SchemaItem], *unique: str
 ) -> sa.Table:
-    """Return a table of thresholds in a dataset. comments: of the table and its columns method, objective, n and
-    details; own_columns: columns and checks; unique: columns of its unique key.
+    """Return a table of thresholds within a dataset or a shard. comments: of the table and its columns method,
+    objective, n and details; own_columns: columns and checks; unique: columns of its unique key.
     """
     comment, method, objective, n, details = comments
     return declare_table(
@@ -31,6 +31,7 @@ def _threshold(
         id_column(f"{name}_id", "Number of the threshold."),
         parent_column("scorer.scorer_id"),
         parent_column("dataset.dataset_id"),
+        column("shard", sa.Integer, "Shard that it was chosen on; NULL for the whole dataset.", nullable=True),
         *own_columns,
         text_column("method", method),
         text_column("objective", objective),
@@ -38,7 +39,7 @@ def _threshold(
         json_column("details", details, server_default="{}"),
         time_column("created_at"),
         sa.UniqueConstraint(
-            *("scorer_id", "dataset_id", *unique, "method"),
+            *("scorer_id", "dataset_id", "shard", *unique, "method"),
             name=f"uq_{name}_scope",
             postgresql_nulls_not_distinct=True,
         ),
@@ -75,7 +76,6 @@ score_threshold = _threshold(
         "good and other samples that pass, Youden J on other videos with that of simple scores.",
     ),
     [
-        column("shard", sa.Integer, "Shard whose scores it applies to; NULL for the whole dataset.", nullable=True),
         text_column("kind", "Kind of samples whose scores it applies to: caption, or qa for question-answer pairs."),
         column("at_least", sa.Double, "The threshold: the lowest score that passes."),
         measure_column(
@@ -99,7 +99,7 @@ score_threshold = _threshold(
         ),
         sa.CheckConstraint("kind IN ('caption', 'qa')", name="kind"),
     ],
-    *("shard", "kind", "objective"),
+    *("kind", "objective"),
 )
 
 agreement = declare_table(

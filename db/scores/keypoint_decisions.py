@@ -39,4 +39,4 @@ def load_keypoint_decisions(connection: Connection, dataset_id: int) -> list[Key
 
 
 LABEL_METHOD = "keypoint_labels"
-"""Column `method` of thresholds chosen on keypoint labels; these are in force."""
+"""Column `method` of thresholds chosen on keypoint labels; those of the whole dataset are in force."""

@@ -38,13 +38,14 @@ def store_thresholds(
 
 
 def list_thresholds(connection: Connection, table: sa.Table, dataset_id: int, method: str) -> list[dict[str, Any]]:
-    """List the rows of a table of thresholds by one method on the active scorers' scores of a dataset, with column
-    `metric`, ordered by it and in the order in which they were stored.
+    """List the rows of a table of thresholds by one method on the active scorers' scores of a whole dataset, with
+    column `metric`, ordered by it and in the order in which they were stored. Thresholds within a shard are left out.
     """
     query = (
         sa.select(scorer.c.metric, table)
         .join(scorer, scorer.c.scorer_id == table.c.scorer_id)
-        .where(table.c.dataset_id == dataset_id, table.c.method == method, scorer.c.status == "active")
+        .where(table.c.dataset_id == dataset_id, table.c.shard.is_(None), table.c.method == method)
+        .where(scorer.c.status == "active")
         .order_by(scorer.c.metric, table.primary_key.columns[0])
     )
     return [dict(row) for row in connection.execute(query).mappings()]

@@ -60,11 +60,9 @@ def load_thresholds(
         columns = [table.c[name] for name in shown]
         query = (
             sa.select(*columns)
-            .where(table.c.dataset_id == frozen.dataset_id, table.c.scorer_id.in_(scorer_ids))
+            .where(table.c.dataset_id == frozen.dataset_id, table.c.shard.is_(None), table.c.scorer_id.in_(scorer_ids))
             .order_by(*columns[:4])
         )
-        if table is score_threshold:
-            query = query.where(table.c.shard.is_(None))
         rows_by_table[f"{table.name}s"] = [dict(row) for row in connection.execute(query).mappings()]
     return rows_by_table
 

@@ -11,6 +11,7 @@ SELECT r.metric,
         WHERE t.scorer_id = r.scorer_id
           AND t.dataset_id = s.dataset_id
           AND t.dimension = k.dimension
+          AND t.shard IS NULL
           AND t.method = :method_labels
         LIMIT 1) AS chosen_on
 FROM keypoint_verdicts k

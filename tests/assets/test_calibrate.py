@@ -87,14 +87,14 @@ def idle() -> ECSScorer:
 
 
 def calibrated(bench: Bench, objective: Objective = "f1", part: Labels = "calibration") -> Calibrated:
-    return calibrate_thresholds(bench.engine, idle(), bench.dataset, objective, part)
+    return calibrate_thresholds(bench.engine, idle(), bench.dataset, objective, part)[:2]
 
 
 def stored(bench: Bench) -> list[Any]:
-    """Rows of table keypoint_threshold of the dataset, but for their time."""
+    """Rows of table keypoint_threshold of the dataset, but for their time; those of shards come last."""
     query = sa.text(
-        "SELECT method, dimension, objective, threshold, n, n_positive, details FROM keypoint_threshold "
-        "WHERE dataset_id = :id ORDER BY dimension"
+        "SELECT shard, method, dimension, objective, threshold, n, n_positive, details FROM keypoint_threshold "
+        "WHERE dataset_id = :id ORDER BY shard, dimension"
     )
     with bench.engine.connect() as connection:
         return list(connection.execute(query, {"id": bench.dataset.dataset_id}))
@@ -157,7 +157,7 @@ def test_all_labels_may_be_used_and_what_is_stored_says_so(bench: Bench) -> None
     assert (found[CAMERA].at_least, found[CAMERA].pooled) == (best_f1(camera), False)
     # Nothing is left that says how good they are.
     assert confusions == {}
-    rows = {row.dimension: row for row in stored(bench)}
+    rows = {row.dimension: row for row in stored(bench) if row.shard is None}
     assert {(row.method, row.objective) for row in rows.values()} == {("keypoint_labels", "f1")}
     assert set(rows) == {EVENTS, CAMERA}
     for name, row in rows.items():
@@ -181,6 +181,27 @@ def test_all_labels_may_be_used_and_what_is_stored_says_so(bench: Bench) -> None
             "mcc": want.counts.mcc,
             "warnings": list(want.warnings),
         }
+
+
+@pytest.mark.parametrize("part", ["calibration", "all"])
+def test_shards_with_labels_enough_have_thresholds_that_are_not_in_force(bench: Bench, part: Labels) -> None:
+    found, _, n_of_shards = calibrate_thresholds(bench.engine, idle(), bench.dataset, "f1", part)
+    of_shards = {(row.shard, row.dimension): row for row in stored(bench) if row.shard is not None}
+    items = {
+        (shard, name): [item for item in ITEMS if item[1] == name and bench.dataset.compute_shard(item[0]) == shard]
+        for shard in (0, 1)
+        for name in (EVENTS, CAMERA)
+    }
+    if part == "calibration":
+        items = {key: [item for item in each if item[0] in CHOSEN_ON] for key, each in items.items()}
+    wanted = {key for key, each in items.items() if len(each) >= 20}
+    assert {name for _, name in wanted} == ({EVENTS} if part == "calibration" else {EVENTS, CAMERA})
+    assert set(of_shards) == wanted
+    assert n_of_shards == len(wanted)
+    for key, row in of_shards.items():
+        assert (row.threshold, row.n) == (best_f1(items[key]), len(items[key]))
+        assert row.n_positive == sum(covered for *_, covered in items[key])
+    assert in_force(bench) == {name: each.at_least for name, each in found.items()}
 
 
 def test_labels_of_other_videos_do_not_count(bench: Bench) -> None:
@@ -252,7 +273,7 @@ def test_another_objective_takes_the_place_of_the_first(bench: Bench) -> None:
         assert found == by_metric(of(CHOSEN_ON), objective)
         assert {row.objective for row in stored(bench)} == {objective}
         assert in_force(bench) == {name: each.at_least for name, each in found.items()}
-    assert len(stored(bench)) == 2
+    assert len([row for row in stored(bench) if row.shard is None]) == 2
     calibrated(bench, "coverage")
     assert in_force(bench) != first
     assert bench.pending(idle()) == {f"{video} told" for video in VIDEOS}

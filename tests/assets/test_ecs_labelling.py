@@ -134,7 +134,7 @@ def test_people_and_judge_do_not_mix(bench: Bench) -> None:
     scorer = scorer_of(None)
     bench.run(scorer)
     for source, n, positive in (("manifest", 2 * N, 2 * N), ("judge:rule", 6 * N, 2 * N)):
-        found, _ = calibrate_thresholds(bench.engine, scorer, bench.dataset, "f1", "all", source)
+        found, *_ = calibrate_thresholds(bench.engine, scorer, bench.dataset, "f1", "all", source)
         (threshold,) = found.values()
         assert (threshold.n, threshold.n_good) == (n, positive)
         with bench.engine.connect() as connection:

@@ -183,7 +183,7 @@ def test_it_has_the_thresholds_of_its_scorers(engine: Engine, clips: Clips, tmp_
         other = register_scorer(connection, metric="ecs", models={}, params={}, code_version="1")
         store_threshold(connection, scorer_id=other, value=0.5, **common)
         in_force = keypoint_threshold_row("events", 0.5, 40, 13)
-        store_label_thresholds(connection, 1, clips.dataset.dataset_id, [in_force])
+        store_label_thresholds(connection, 1, clips.dataset.dataset_id, [in_force, {**in_force, "shard": 0}])
     found = passport(engine, clips.selection_id, tmp_path)
     (cut,), (threshold,) = found["score_thresholds"], found["keypoint_thresholds"]
     assert (cut["scorer_id"], cut["method"], cut["objective"]) == (1, "quantile", "keep 0.125")

@@ -219,11 +219,17 @@ def score_threshold_row(
 
 
 def keypoint_threshold_row(
-    dimension: str, threshold: float, n: int = 9, n_positive: int = 3, objective: str = "f1", **details: Any
+    dimension: str,
+    threshold: float,
+    n: int = 9,
+    n_positive: int = 3,
+    objective: str = "f1",
+    shard: int | None = None,
+    **details: Any,
 ) -> dict[str, Any]:
     """A row of table keypoint_threshold, without its scorer, dataset and method."""
-    counts = {"n": n, "n_positive": n_positive}
-    return {"dimension": dimension, "objective": objective, "threshold": threshold, **counts, "details": details}
+    place, counts = {"shard": shard, "dimension": dimension}, {"n": n, "n_positive": n_positive}
+    return {**place, "objective": objective, "threshold": threshold, **counts, "details": details}
 
 
 def store_label_thresholds(

@@ -325,7 +325,8 @@ def test_thresholds_that_are_not_in_force_make_nothing_stale(engine: Engine, cli
         row = {**of_hand, "dimension": "camera", "threshold": 0.25, "n": 0}
         connection.execute(schema.keypoint_threshold.insert().values(**row))
         in_other_words = keypoint_threshold_row("events", 0.5, 10, objective="mcc", mcc=0.5)
-        store_label_thresholds(connection, clips.scorer_id, clips.dataset.dataset_id, [in_other_words])
+        shard = keypoint_threshold_row("events", 0.75, shard=0)
+        store_label_thresholds(connection, clips.scorer_id, clips.dataset.dataset_id, [in_other_words, shard])
     assert clips.stale() == []
     assert clips.load()[0][THRESHOLDS] == {"events": 0.5}
 

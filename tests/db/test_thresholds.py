@@ -24,6 +24,7 @@ from tests.db.builders import (
 
 EVENTS = keypoint_threshold_row("events", 0.1 + 0.2, 40, 13, f1=0.75, warnings=["few"])
 CAMERA = keypoint_threshold_row("camera", 0.9, 20, 0)
+SHARD = keypoint_threshold_row("events", 0.5, 10, 4, shard=1, ci=[0.25, None])
 
 
 @pytest.fixture
@@ -53,8 +54,9 @@ def stored_cuts(engine: Engine) -> list[Any]:
 
 def test_thresholds_come_back_with_what_they_rest_on(engine: Engine, clips: Dataset, scorer_id: int) -> None:
     assert in_force(engine, scorer_id, clips) == {}
-    put(engine, scorer_id, clips, EVENTS, CAMERA)
+    put(engine, scorer_id, clips, EVENTS, CAMERA, SHARD)
     assert in_force(engine, scorer_id, clips) == {"camera": 0.9, "events": 0.1 + 0.2}
+    assert [{name: getattr(row, name) for name in EVENTS} for row in stored(engine)] == [EVENTS, CAMERA, SHARD]
     with engine.connect() as connection:
         rows = list_thresholds(connection, schema.keypoint_threshold, clips.dataset_id, LABEL_METHOD)
     assert [{name: row[name] for name in EVENTS} for row in rows] == [EVENTS, CAMERA]
@@ -62,7 +64,7 @@ def test_thresholds_come_back_with_what_they_rest_on(engine: Engine, clips: Data
 
 
 def test_new_thresholds_take_the_place_of_all_old_ones(engine: Engine, clips: Dataset, scorer_id: int) -> None:
-    put(engine, scorer_id, clips, EVENTS, CAMERA)
+    put(engine, scorer_id, clips, EVENTS, CAMERA, SHARD)
     put(engine, scorer_id, clips, {**CAMERA, "threshold": 0.5, "objective": "mcc"})
     assert in_force(engine, scorer_id, clips) == {"camera": 0.5}
     assert len(stored(engine)) == 1
@@ -85,8 +87,8 @@ def test_other_methods_scorers_and_datasets_are_left_alone(engine: Engine, clips
     put(engine, other_scorer, clips, EVENTS)
     put(engine, scorer_id, other, CAMERA)
     before, cuts = stored(engine), stored_cuts(engine)
-    put(engine, scorer_id, clips, EVENTS)
-    assert in_force(engine, scorer_id, clips) == {"events": EVENTS["threshold"]}
+    put(engine, scorer_id, clips, SHARD)
+    assert in_force(engine, scorer_id, clips) == {}
     put(engine, scorer_id, clips)
     assert stored(engine) == before
     assert stored_cuts(engine) == cuts
@@ -104,7 +106,7 @@ def test_two_thresholds_of_one_dimension_are_refused(engine: Engine, clips: Data
 def test_of_two_that_replace_at_once_the_later_one_stays_whole(engine: Engine, clips: Dataset, scorer_id: int) -> None:
     with ThreadPoolExecutor(1) as pool:
         with engine.begin() as first:
-            store_label_thresholds(first, scorer_id, clips.dataset_id, [EVENTS])
+            store_label_thresholds(first, scorer_id, clips.dataset_id, [EVENTS, SHARD])
             later = pool.submit(put, engine, scorer_id, clips, {**EVENTS, "threshold": 0.75}, CAMERA)
             wait_for_lock(engine, later)
             assert not later.done()

@@ -296,7 +296,7 @@ def concluded(url: URL) -> dict[str, list[tuple[Any, ...]]]:
         "ORDER BY 1, 2",
         "ecs_verdict": "SELECT s.key, k.key, round(c.probability::numeric, 6), c.sentence_index, c.sentence "
         f"FROM ecs_verdict c {of_caption} JOIN keypoint k USING (keypoint_id) ORDER BY 1, 2",
-        "keypoint_threshold": "SELECT r.fingerprint, dimension, method, objective, "
+        "keypoint_threshold": "SELECT r.fingerprint, shard, dimension, method, objective, "
         "round(threshold::numeric, 6), n, n_positive FROM keypoint_threshold JOIN scorer r USING (scorer_id) "
         "ORDER BY 1, 2, 3, 4, 5, 6",
         "score_threshold": "SELECT r.fingerprint, shard, method, objective, round(at_least::numeric, 6), n, "

@@ -214,7 +214,7 @@ def test_calibrate_on_labels_of_a_judge(story: dict[str, Any]) -> None:
     assert sum(row["labels"] for row in found["thresholds"]) == N_LABELS
     assert sum(row["positive"] for row in found["thresholds"]) == N_CAPTIONS
     assert count("keypoint_label WHERE source = 'judge:tiny'") == N_LABELS
-    of_judge = "keypoint_threshold WHERE details->>'labels' = 'judge:tiny'"
+    of_judge = "keypoint_threshold WHERE shard IS NULL AND details->>'labels' = 'judge:tiny'"
     assert count(of_judge) == len(set(DIMENSIONS))
     # The labels of the manifest are as they were, and count again without --judge.
     assert count("keypoint_label WHERE source = 'manifest'") == N_LABELS

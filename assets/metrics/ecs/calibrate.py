@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from sqlalchemy.engine import Engine
@@ -38,34 +39,34 @@ def calibrate_thresholds(
     objective: Objective,
     part: LabelPart,
     source: str = MANIFEST_LABEL_SOURCE,
-) -> tuple[dict[str, Threshold], dict[str, Confusion]]:
+) -> tuple[dict[str, Threshold], dict[str, Confusion], int]:
     """Choose the threshold of ECS for every dimension that is best for the objective on a dataset's labels; store the
     thresholds, and return them by dimension, with their agreement with the labels of the other videos, as from
     `compute_confusions`. They replace the thresholds chosen on labels before, so scores may become stale. part:
     "calibration" for the labels of a fifth of the videos, "all" for all. source: only labels of this source count,
     those of the manifest or of one judge. Raises NoLabels, and then stores no threshold.
 
-    The scorer is stored if it is new.
+    A shard with enough labels also gets its own thresholds, which show whether shards differ; no score uses them, and
+    their number is returned last. The scorer is stored if it is new.
     """
     scorer_id = store_scorer(engine, scorer)
     with engine.connect() as connection:
         labelled = load_labelled_verdicts(connection, scorer_id, dataset.dataset_id, source)
     chosen, others = _split_labels(labelled, part)
-    # Captions without a sentence cover nothing at any threshold.
-    judged = [(v, v.probability) for v in chosen if v.probability is not None]
-    pooled, thresholds = find_dimension_thresholds(
-        [probability for _, probability in judged],
-        [verdict.covered for verdict, _ in judged],
-        [verdict.dimension for verdict, _ in judged],
-        objective,
-        [verdict.group for verdict, _ in judged],
-    )
+    pooled, thresholds = _choose_thresholds(chosen, objective)
     if pooled.at_least is None:
         raise NoLabels(_explain_no_threshold(dataset.name, labelled, pooled, source))
-    rows = [_build_row(threshold, {"labels": source, "videos": part}) for threshold in thresholds.values()]
+    of_shards = [
+        replace(threshold, shard=shard)
+        for shard in sorted({verdict.shard for verdict in chosen})
+        for threshold in _choose_thresholds([v for v in chosen if v.shard == shard], objective)[1].values()
+        if not threshold.pooled
+    ]
+    origin = {"labels": source, "videos": part}
+    rows = [_build_row(threshold, origin) for threshold in (*thresholds.values(), *of_shards)]
     with engine.begin() as connection:
         store_thresholds(connection, keypoint_threshold, scorer_id, dataset.dataset_id, LABEL_METHOD, rows)
-    return thresholds, compute_confusions(others, thresholds)
+    return thresholds, compute_confusions(others, thresholds), len(of_shards)
 
 
 def compute_confusions(
@@ -101,6 +102,20 @@ def _split_labels(
     return [verdict for verdict, chosen in pairs if chosen], [verdict for verdict, chosen in pairs if not chosen]
 
 
+def _choose_thresholds(
+    labelled: Sequence[LabelledVerdict], objective: Objective
+) -> tuple[Threshold, dict[str, Threshold]]:
+    # Captions without a sentence cover nothing at any threshold.
+    judged = [(v, v.probability) for v in labelled if v.probability is not None]
+    return find_dimension_thresholds(
+        [probability for _, probability in judged],
+        [verdict.covered for verdict, _ in judged],
+        [verdict.dimension for verdict, _ in judged],
+        objective,
+        [verdict.group for verdict, _ in judged],
+    )
+
+
 def _build_row(threshold: Threshold, origin: Mapping[str, str]) -> dict[str, Any]:
     """Return a threshold as a row of table `keypoint_threshold`. origin: the labels that it was chosen on."""
     counts = threshold.counts
@@ -113,6 +128,7 @@ def _build_row(threshold: Threshold, origin: Mapping[str, str]) -> dict[str, Any
         "n_undefined": threshold.n_undefined,
     }
     return {
+        "shard": threshold.shard,
         "dimension": threshold.aspect,
         "objective": threshold.objective,
         "threshold": threshold.at_least,

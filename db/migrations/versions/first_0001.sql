@@ -135,7 +135,7 @@ CREATE FUNCTION mark_thresholds() RETURNS trigger
 BEGIN
     PERFORM mark_scores(
         ARRAY(SELECT sample_id FROM sample WHERE dataset_id IN (SELECT dataset_id FROM touched
-                                                                WHERE method = 'keypoint_labels')),
+                                                                WHERE shard IS NULL AND method = 'keypoint_labels')),
         ARRAY(SELECT scorer_id FROM touched));
     RETURN NULL;
 END $$;
