@@ -130,6 +130,7 @@ def load_rating_threshold_rows(
     return tuple(
         dict(  # noqa: C408  # the names are those of report.json, one of which is no word for sentences
             metric=threshold.metric,
+            aspect=threshold.aspect,
             objective=threshold.objective,
             cut={name: getattr(threshold, name) for name in _SHOWN},
             sentence=explain_rating_threshold(threshold, labels[threshold.metric], knows=is_trusted, turned=turned),

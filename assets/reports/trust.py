@@ -362,8 +362,10 @@ def _find_strongest(baselines: Sequence[AgreementRow]) -> AgreementRow | None:
 def _explain_missing(aspect: str, mean_ratings: FloatArray, judged: JudgedSamples) -> Iterable[str]:
     """Yield sentences on why some numbers of an aspect are missing."""
     rated = mean_ratings[np.isfinite(mean_ratings)]
-    if rated.size and (rated == rated[0]).all():
-        yield f"No order can be compared, since all {rated.size} samples have the same rating, {rated[0]:g}."
+    if rated.size == 1:
+        yield "No order can be compared, since only one sample is rated."
+    elif rated.size and (rated == rated[0]).all():
+        yield f"No order can be compared, since all {rated.size:,} samples have the same rating, {rated[0]:g}."
     if judged.ratings[aspect].shape[1] == 1:
         who = "The labels count as one rater" if aspect == LABELS_ASPECT else "Only one person rated"
         yield f"There is no human ceiling, which needs a second rater. {who}."
