@@ -559,7 +559,7 @@ def test_files_in_other_encodings_are_read_and_named(tmp_path: Path, clip: bytes
         ({"t.csv": "video,caption\n"}, "it is empty"),
         ({"t.csv": "video,video\n"}, "the header must name every column once"),
         ({"t.parquet": b"no parquet"}, r"t\.parquet: cannot be read"),
-        ({"t.csv": "видео,caption\na,b\n".encode("cp1251")}, r"^t\.csv is not UTF-8 .*: save it as UTF-8$"),
+        ({"t.csv": "видео,caption\na,b\n".encode("cp1251")}, r"^t\.csv, header line: .* save the file as UTF-8$"),
         ({"t.csv": "video,caption\na,Собака\n".encode("cp1251")}, r"\(invalid_utf8\): save the file as UTF-8"),
         ({"t.csv": "video,caption\na,一只狗\n".encode("gb18030")}, r"\(invalid_utf8\): save the file as UTF-8"),
     ],
