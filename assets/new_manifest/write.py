@@ -83,7 +83,7 @@ def write_tables(
     with ExitStack() as stack:
         paths = {name: unfinished / f"{name}.jsonl" for name in TABLE_NAMES}
         files = {name: stack.enter_context(path.open("w", encoding="utf-8")) for name, path in paths.items()}
-        return _TableWriter(files, findings, HoldingsTally(target), are_rated).write_videos(videos)
+        return _TableWriter(files, findings, HoldingsTally(), are_rated).write_videos(videos)
 
 
 def link_tables(written: WrittenTables, unfinished: Path, target: Path, scales: Mapping[str, str]) -> None:

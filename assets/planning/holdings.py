@@ -4,27 +4,17 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain, count
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from assets.home.settings import read_settings
-from assets.ingest.manifest import read_manifest_folder
-from assets.ingest.paths import PathRejected, resolve_inside
-from assets.ingest.readers import read_table
 from assets.ingest.resolve import DEFAULT_QA_SYSTEM, join_question_and_answer
-from assets.ingest.rows import DIMENSIONS, CaptionRow, KeypointRow, QARow, RawRow, VideoRow
+from assets.ingest.rows import CaptionRow, QARow, RawRow, VideoRow
 from assets.ingest.validate import validate_row
-from assets.ingest.video_columns import resolve_container
-from assets.media.address import AddressRefused, MemberAddress, is_address, is_member_address, parse_member_address
-from assets.media.file_state import FileState
-from assets.media.members import load_tar_index
-from assets.media.settings import MediaSettings
 from assets.planning.unstored_samples import build_unstored_inputs
 from db.manifest.datasets import Dataset
 from db.reports.summary import count_readable_videos, load_dataset_summary
@@ -33,18 +23,14 @@ from db.scores.pending import PendingSample, list_samples_of_first_videos, load_
 
 # Scorers look at the samples of so many videos, by order of their keys, to say what can be scored.
 FIRST_VIDEOS = 500
-# Kinds of rows that are about one video.
-_ABOUT_VIDEOS = ("caption", "keypoint", "qa")
-_AboutVideo = CaptionRow | KeypointRow | QARow
+_AboutVideo = CaptionRow | QARow
 
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
     """The counts of what a dataset or a manifest holds, and the samples of its first 500 videos by order of keys.
-    `files` counts videos with a file, `captions` only candidates, `size_bytes` the bytes of a manifest's files on this
-    machine. `dataset` is "" for a manifest; `first_samples` come with their known inputs.
-
-    `first_videos`: for a manifest, the rows of the first videos by the video_id in the samples; empty for a dataset.
+    `files` counts videos with a file, `captions` only candidates. `dataset` is "" for a manifest; `first_samples` come
+    with their known inputs.
     """
 
     videos: int
@@ -54,42 +40,18 @@ class Holdings:
     keypoints: int = 0
     ratings: int = 0
     questions: int = 0
-    size_bytes: int = 0
     dataset: str = ""
     first_samples: tuple[PendingSample, ...] = ()
-    first_videos: Mapping[int, VideoRow] = field(default_factory=dict)
 
     @property
     def samples(self) -> int:
         """The number of samples: candidate captions plus question-answer pairs."""
         return self.captions + self.questions
 
-    def rename(self, dataset: str) -> Holdings:
-        """Return a copy of these holdings, and of their first samples, under the name of a dataset."""
-        return replace(
-            self,
-            dataset=dataset,
-            first_samples=tuple(replace(sample, dataset=dataset) for sample in self.first_samples),
-        )
-
-
-def read_manifest_holdings(folder: Path) -> Holdings:
-    """Read every table of a manifest folder once and return its counts and first samples. Rows are counted whether they
-    are valid or not, and no video is decoded. The result has no dataset name. Raises ManifestError where the folder
-    holds no manifest.
-    """
-    manifest = read_manifest_folder(folder)
-    tally = HoldingsTally(folder, manifest.dimensions)
-    for kind, path in manifest.tables.items():
-        for raw in read_table(path, kind):
-            tally.add(raw)
-    return tally.build_holdings()
-
 
 def load_dataset_holdings(connection: Connection, dataset: Dataset, inputs: Collection[Input[Any]]) -> Holdings:
     """Load the counts of a stored dataset and its first samples; a video that does not decode counts as one without a
-    file. inputs: what the scorers need to know about the first samples; without any, no samples are loaded. The size of
-    files is not counted and stays 0.
+    file. inputs: what the scorers need to know about the first samples; without any, no samples are loaded.
     """
     counts = load_dataset_summary(connection, dataset.name)
     first = list_samples_of_first_videos(connection, dataset.dataset_id, FIRST_VIDEOS)
@@ -108,35 +70,27 @@ def load_dataset_holdings(connection: Connection, dataset: Dataset, inputs: Coll
 
 @dataclass(slots=True)
 class HoldingsTally:
-    """A counter of a manifest's rows, which also keeps the valid rows about the first 500 videos by order of keys. A
-    video's row has to be added before the rows about it. `media_folder` is the folder that paths of videos are relative
-    to, and `dimensions` are the names that keypoints may use.
+    """A counter of a new manifest's rows, none of which is a keypoint. It keeps the valid captions and questions of the
+    first 500 videos by order of keys; a video's row has to be added before the rows about it.
     """
 
-    media_folder: Path
-    dimensions: Collection[str] = DIMENSIONS
     counts: Counter[str] = field(default_factory=Counter)
-    _size_bytes: int = 0
     _videos: dict[str, VideoRow] = field(default_factory=dict)
     # The keys of the first videos in order, and by such a key the rows about the video with their places among all.
     _keys: list[str] = field(default_factory=list)
     _rows: dict[str, list[tuple[int, _AboutVideo]]] = field(default_factory=dict)
 
     def add(self, raw: RawRow) -> None:
-        """Count a row, valid or not, and keep it if it is valid and about one of the first videos. The size of a
-        video's file is looked up on the disk.
-        """
+        """Count a row, valid or not, and keep it if it is valid and about one of the first videos."""
         fields = raw.fields or {}
         self.counts[raw.kind] += 1
         self.counts["reference"] += raw.kind == "caption" and fields.get("role") == "reference"
-        if raw.kind == "video" and (path := fields.get("path")):
-            self.counts["file"] += 1
-            self._size_bytes += measure_file_size(self.media_folder, str(path))
+        self.counts["file"] += raw.kind == "video" and bool(fields.get("path"))
         if self._may_be_kept(raw.kind, fields.get("video_id")):
-            row = validate_row(raw, self.dimensions)
+            row = validate_row(raw)
             if isinstance(row, VideoRow):
                 self._keep_video(row)
-            elif isinstance(row, CaptionRow | KeypointRow | QARow):
+            elif isinstance(row, CaptionRow | QARow):
                 self._rows[row.video_id].append((self.counts.total(), row))
 
     def build_holdings(self) -> Holdings:
@@ -149,12 +103,9 @@ class HoldingsTally:
             n["file"],
             n["caption"] - n["reference"],
             n["reference"],
-            n["keypoint"],
-            n["rating"],
-            n["qa"],
-            self._size_bytes,
+            ratings=n["rating"],
+            questions=n["qa"],
             first_samples=tuple(_build_samples(videos, rows)),
-            first_videos=videos,
         )
 
     def _may_be_kept(self, kind: str, key: object) -> bool:
@@ -163,7 +114,7 @@ class HoldingsTally:
             return False
         if kind == "video":
             return key not in self._videos and (len(self._keys) < FIRST_VIDEOS or key < self._keys[-1])
-        return kind in _ABOUT_VIDEOS and key in self._videos
+        return kind in ("caption", "qa") and key in self._videos
 
     def _keep_video(self, row: VideoRow) -> None:
         """Keep a video, and drop the one that is no longer one of the first."""
@@ -181,29 +132,15 @@ def _build_samples(videos: Mapping[int, VideoRow], rows: Collection[_AboutVideo]
     Captions come before questions, and both in the order of the rows.
     """
     captions = [row for row in rows if isinstance(row, CaptionRow)]
-    n_segments: Counter[str] = Counter()
-    for row in captions:
-        if row.role == "reference":
-            n_segments[row.video_id] = max(n_segments[row.video_id], len(row.segments or ()))
-    # Ingest refuses a keypoint of a segment that no reference has.
-    keypoints = _group_by_video(
-        (
-            row
-            for row in rows
-            if isinstance(row, KeypointRow)
-            and (row.segment_index is None or row.segment_index < n_segments[row.video_id])
-        ),
-        "keypoint_id",
-    )
-    references = _group_by_video((row for row in captions if row.role == "reference"), "caption_id")
+    references: dict[str, list[dict[str, Any]]] = {}
+    for fields in sorted((row.content for row in captions if row.role == "reference"), key=itemgetter("caption_id")):
+        references.setdefault(fields["video_id"], []).append(fields)
     numbers = {row.video_id: number for number, row in videos.items()}
     ids = count(1)
 
-    def inputs(row: CaptionRow | QARow) -> dict[str, Any]:
+    def inputs(row: _AboutVideo) -> dict[str, Any]:
         state = VideoState("text_only" if videos[numbers[row.video_id]].path is None else "ok")
-        return build_unstored_inputs(
-            row.content, references.get(row.video_id, []), keypoints.get(row.video_id, []), state
-        )
+        return build_unstored_inputs(row.content, references.get(row.video_id, []), [], state)
 
     for row in captions:
         if row.role == "candidate":
@@ -214,33 +151,3 @@ def _build_samples(videos: Mapping[int, VideoRow], rows: Collection[_AboutVideo]
             named = ("", pair.qa_id, "qa", pair.system or DEFAULT_QA_SYSTEM, join_question_and_answer(pair))
             asked = (pair.question, pair.answer)
             yield PendingSample(next(ids), *named, *asked, numbers[pair.video_id], inputs=inputs(pair))
-
-
-def _group_by_video(rows: Iterable[CaptionRow | KeypointRow], key: str) -> dict[str, list[dict[str, Any]]]:
-    """Group the fields of rows by the key of their video, sorted by their own key."""
-    by_video: dict[str, list[dict[str, Any]]] = {}
-    for row in sorted((row.content for row in rows), key=itemgetter(key)):
-        by_video.setdefault(row["video_id"], []).append(row)
-    return by_video
-
-
-def measure_file_size(folder: Path, path: str) -> int:
-    """Return the size in bytes of the file at a manifest's path, which may lie in a tar file of the folder. The size is
-    0 for another address, also that of a row in a Lance table, for a path that ingest refuses, and for a file that
-    cannot be looked up.
-    """
-    try:
-        if is_member_address(path):
-            return _measure_member_size(folder, parse_member_address(path))
-        return 0 if is_address(path) else resolve_inside(folder, path).stat().st_size
-    except (AddressRefused, PathRejected, OSError):
-        return 0
-
-
-def _measure_member_size(folder: Path, address: MemberAddress) -> int:
-    if is_address(address.container) or address.scheme == "lance":
-        return 0
-    settings = read_settings(MediaSettings)
-    tar = resolve_container(folder, address, settings)
-    members = load_tar_index(tar, FileState.build_from_stat(tar.stat()), settings).members
-    return members[address.name].size_bytes if address.name in members else 0

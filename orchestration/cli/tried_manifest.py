@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -20,21 +19,9 @@ if TYPE_CHECKING:
     from assets.new_manifest.columns import ColumnNames
     from assets.new_manifest.make import NewManifest
     from assets.new_manifest.tool_names import Tool
-    from assets.planning.holdings import Holdings
     from orchestration.installation import Installation
 
 _DIGITS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class TriedManifest:
-    """The manifest that the command try works on: its folder, and counts of what it holds. export_command: the shell
-    command that sets the media root; None if the manifest's folder holds the videos.
-    """
-
-    folder: Path
-    holdings: Holdings
-    export_command: str | None
 
 
 def find_or_make_manifest(
@@ -44,14 +31,13 @@ def find_or_make_manifest(
     to: Path | None = None,
     column_names: ColumnNames | None = None,
     tool: Tool | None = None,
-) -> TriedManifest:
-    """Find the manifest in the folder of a source, in `to` or in the home and count its rows; without one make it
-    there. Prints which. Sets the environment variable of media roots of this process if the videos are elsewhere.
-    source: a folder, or a file in it. column_names, tool: as in `create_manifest`. Raises NoManifest, ManifestError,
-    and UsageError where there is a manifest already and columns are named.
+) -> tuple[Path, str | None]:
+    """Find the manifest in the folder of a source, in `to` or in the home; without one make it there, and print which.
+    Return its folder, and the shell command that sets the media root as is done here for this process; None if that
+    folder holds the videos. source: a folder, or a file in it. column_names, tool: as in `create_manifest`. Raises
+    NoManifest, ManifestError, and UsageError where there is a manifest already and columns are named.
     """
     from assets.new_manifest.make import require_source, suggest_dataset_name
-    from assets.planning.holdings import read_manifest_holdings
 
     path = require_source(source)
     folder = path if path.is_dir() else path.parent
@@ -67,12 +53,11 @@ def find_or_make_manifest(
                 )
             there = f"found: a manifest in {place} (remove {name_manifest_files(place)} to have a new one made)"
             console.print(there)
-            export = _set_media_root(_find_new_root(folder, place))
-            return TriedManifest(place, read_manifest_holdings(place), export)
+            return place, _set_media_root(_find_new_root(folder, place))
     is_in_home = given is None and not _is_writable(folder)
     target = given or (aside if is_in_home else folder)
     made = _create_manifest(installation, path, target, column_names, tool, is_in_home=is_in_home)
-    return TriedManifest(made.folder, made.holdings, _set_media_root(made.new_root))
+    return made.folder, _set_media_root(made.new_root)
 
 
 def name_manifest_files(folder: Path) -> str:

@@ -59,57 +59,56 @@ def try_folder(
     named. The same command again goes on, and computes nothing twice.
     """
     from assets.new_manifest.make import suggest_dataset_name
-    from orchestration.forecasts import build_holdings_plan, load_dataset_plan
+    from orchestration.forecasts import load_dataset_plan
 
     started = time.monotonic()
     # A wrong setting ends the command before it writes anything.
     home = installation.settings.home_folder
     named = parse_column_names(column, rating) if column or rating else None
-    manifest = find_or_make_manifest(installation, source, home, to, named, tool)
-    name = dataset or suggest_dataset_name(manifest.folder)
-    _check_name(installation, name, manifest.folder, home)
-    plan = build_holdings_plan(installation, manifest.holdings.rename(name))
+    manifest, export_command = find_or_make_manifest(installation, source, home, to, named, tool)
+    name = dataset or suggest_dataset_name(manifest)
+    is_new = _check_name(installation, name, manifest, home)
+    _ingest(installation, manifest, name)
+    plan = load_dataset_plan(installation, name)
+    _require_videos(plan)
     print_plan(plan)
-    _print_time(installation, manifest.folder, plan)
-    _ingest(installation, manifest.folder, name)
-    # Rows that were refused, and videos that do not decode, may take from metrics what the manifest promised.
-    stored = load_dataset_plan(installation, name)
-    _require_videos(name, stored)
+    if is_new:
+        _print_time(installation, plan)
     n_undescribed = _count_undescribed_videos(installation, name)
     # Before the facts, since the pass over a video that decodes its frames for scores measures its facts too.
-    scored = _score(installation, name, stored, plan.needs)
+    scored = _score(installation, plan)
     _embed(installation, name)
     _describe(installation, name, n_undescribed)
     files = _report(installation, name)
-    _print_samples(installation, name, stored.holdings, scored, wide=wide)
-    if manifest.export_command and plan.holdings.files:
-        console.print(f"later commands need: {manifest.export_command}")
-    if not stored.holdings.samples:
-        own = f"put clip.txt next to clip.mp4, remove {name_manifest_files(manifest.folder)}, and try it again"
+    _print_samples(installation, name, plan.holdings, scored, wide=wide)
+    if export_command and plan.holdings.files:
+        console.print(f"later commands need: {export_command}")
+    if not plan.holdings.samples:
+        own = f"put clip.txt next to clip.mp4, remove {name_manifest_files(manifest)}, and try it again"
         console.print(f"captions: there are none; {own}")
-    print_end(files.answers, files.page, name, has_captions=stored.holdings.samples > 0)
+    print_end(files.answers, files.page, name, has_captions=plan.holdings.samples > 0)
     print_sentence(f"done in {time.monotonic() - started:.0f} s")
 
 
-def _print_time(installation: Installation, folder: Path, plan: Plan) -> None:
-    """Print about how long everything takes, unless the dataset exists already."""
+def _print_time(installation: Installation, plan: Plan) -> None:
+    """Print about how long facts and scores take."""
+    from assets.datasets.lookup import require_dataset
     from assets.planning.timing import estimate_time
-    from db.manifest.datasets import list_datasets
 
-    with installation.engine.connect() as connection:
-        if plan.holdings.dataset in {stored.name for stored in list_datasets(connection)}:
-            return
+    dataset = require_dataset(installation.engine, plan.holdings.dataset)
     with show_progress() as tell:
         tell("measuring the time on the first rows")
         scorers = [installation.curation.scorers[metric] for metric in plan.metrics]
-        time_estimate = estimate_time(folder, plan.holdings, scorers, engine=installation.engine)
-    print_sentence(f"plan: {time_estimate.format_line()}")
+        line = estimate_time(installation.engine, dataset, plan.holdings, scorers)
+    print_sentence(f"plan: {line}")
 
 
-def _check_name(installation: Installation, dataset: str, folder: Path, home: Path) -> None:
-    """Raise UsageError for a name that cannot be used, or a dataset that has videos of another folder."""
+def _check_name(installation: Installation, dataset: str, folder: Path, home: Path) -> bool:
+    """Return whether the dataset is new. Raise UsageError for a name that cannot be used, and for a dataset that has
+    videos of another folder.
+    """
     from assets.datasets.lookup import BadDatasetName, check_dataset_name
-    from db.manifest.datasets import find_first_video_uri
+    from db.manifest.datasets import find_dataset, find_first_video_uri
     from orchestration.cli.refusals import UsageError
 
     try:
@@ -118,8 +117,10 @@ def _check_name(installation: Installation, dataset: str, folder: Path, home: Pa
         raise UsageError(str(error)) from error
     with installation.engine.connect() as connection:
         file = find_first_video_uri(connection, dataset)
+        is_new = find_dataset(connection, dataset) is None
     if file is not None and file.startswith("/") and not Path(file).is_relative_to(folder):
         raise UsageError(f"dataset {dataset} has videos of another folder ({file}): choose another name with --dataset")
+    return is_new
 
 
 def _ingest(installation: Installation, folder: Path, dataset: str) -> None:
@@ -144,11 +145,12 @@ def _ingest(installation: Installation, folder: Path, dataset: str) -> None:
     _print_some("damaged", [f"{video.key}: {video.error}" for video in unreadable])
 
 
-def _require_videos(dataset: str, stored: Plan) -> None:
+def _require_videos(plan: Plan) -> None:
     """Raise RequestRefused if neither a sample nor a video is stored."""
     from orchestration.cli.refusals import RequestRefused
 
-    if not (stored.holdings.samples or stored.holdings.videos):
+    dataset = plan.holdings.dataset
+    if not (plan.holdings.samples or plan.holdings.videos):
         raise RequestRefused(
             f"dataset {dataset} has no video and no caption to describe: reelsieve dataset rejects {dataset} says why"
         )
@@ -174,22 +176,14 @@ def _describe(installation: Installation, dataset: str, n_videos: int) -> None:
     print_sentence(f"measured: {texts}, {videos} by this run")
 
 
-def _score(installation: Installation, dataset: str, stored: Plan, named: Collection[str]) -> list[str]:
-    """Score with every metric that can score what is stored; return the metrics that have a value.
-
-    stored: the plan of what is stored. named: the metrics of which the plan of the manifest has named what they lack.
-    """
+def _score(installation: Installation, plan: Plan) -> list[str]:
+    """Score with every metric that can by the plan; return the metrics that have a value."""
     from assets.datasets.lookup import require_dataset
     from assets.words.text import format_count
     from db.scores.sample_scores import load_active_scorers
-    from orchestration.forecasts import explain_unscorable_metrics
     from orchestration.launch import run_scoring
 
-    silent = dict(explain_unscorable_metrics(installation, dataset, stored.metrics))
-    later = {metric: f"{metric} needs {lacks}" for metric, lacks in stored.needs.items() if metric not in named}
-    for sentence in (*later.values(), *silent.values()):
-        print_sentence(f"left out: {sentence}")
-    metrics = [metric for metric in stored.metrics if metric not in silent]
+    dataset, metrics = plan.holdings.dataset, plan.metrics
     _stage(
         2, f"score with {', '.join(metrics)}" if metrics else "score: skipped, since no metric can score this dataset"
     )
@@ -201,7 +195,7 @@ def _score(installation: Installation, dataset: str, stored: Plan, named: Collec
     with installation.engine.connect() as connection:
         scorers = load_active_scorers(connection, require_dataset(installation.engine, dataset))
     if metrics:
-        n_results = len(metrics) * stored.holdings.samples
+        n_results = len(metrics) * plan.holdings.samples
         n_scores = sum(scorers[metric].n_defined for metric in metrics if metric in scorers)
         results = (
             f"{format_count(n_results, 'result')}: {format_count(n_scores, 'score')}, {n_results - n_scores} without a "

@@ -22,7 +22,6 @@ from assets.media.settings import MediaSettings
 from assets.new_manifest.columns import ColumnNames
 from assets.new_manifest.findings import NoManifest
 from assets.new_manifest.make import NewManifest, create_manifest
-from assets.planning.holdings import measure_file_size
 from assets.reports.thumbnails import read_thumbnails
 from assets.search import search_like_video
 from assets.selection.export import export_selection
@@ -244,7 +243,7 @@ def test_a_second_ingest_changes_nothing_and_a_new_version_its_rows(
     assert [row["key"] for row in shown(engine, query)] == ["t/1__captions"]
 
 
-def test_pictures_sizes_and_who_holds_a_row(engine: Engine, table: Path, tmp_path: Path) -> None:
+def test_pictures_and_who_holds_a_row(engine: Engine, table: Path, tmp_path: Path) -> None:
     dataset = ingested(engine, create_manifest(table, tool="lance").folder)
     (row,) = shown(engine, "SELECT video_id FROM video WHERE key = 't/2'")
     with engine.connect() as connection:
@@ -252,7 +251,6 @@ def test_pictures_sizes_and_who_holds_a_row(engine: Engine, table: Path, tmp_pat
     assert video is not None
     pictures, reason = read_thumbnails(video)
     assert (len(pictures), reason) == (4, None)
-    assert measure_file_size(table.parent, "lance://t.lance#clip/2") == 0
     chosen(engine, dataset)
     (tmp_path / "link").symlink_to(table.parent)
     for name, n in (

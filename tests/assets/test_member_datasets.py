@@ -23,7 +23,6 @@ from assets.ingest.run import ingest_folder
 from assets.media.files import hold_ingested_file
 from assets.metrics.video_material import FramesMaterial
 from assets.new_manifest.make import create_manifest
-from assets.planning.holdings import measure_file_size, read_manifest_holdings
 from assets.planning.unstored_samples import inspect_unstored_video
 from assets.reports.thumbnails import read_thumbnails
 from assets.selection.export import export_selection
@@ -167,19 +166,6 @@ def test_a_second_ingest_changes_nothing_and_a_rewritten_tar_file_its_rows(
     query = "SELECT key FROM score JOIN sample USING (sample_id) WHERE is_stale"
     assert [row["key"] for row in shown(engine, query)] == ["deep/s0/1__captions"]
     assert dataset.name == "mine"
-
-
-def test_the_sizes_of_members_are_known_before_ingest(shards: Path, clips: Mapping[str, bytes]) -> None:
-    folder = create_manifest(shards).folder
-    assert read_manifest_holdings(folder).size_bytes == sum(map(len, clips.values()))
-    unknown = (
-        "tar://deep/s0.tar#9.avi",
-        "tar://none.tar#0.avi",
-        "tar://s3://clips/s.tar#0.avi",
-        "tar://x",
-        "tar://../a.tar#b",
-    )
-    assert [measure_file_size(folder, path) for path in unknown] == [0] * len(unknown)
 
 
 def test_pictures_and_ranges_of_a_member(engine: Engine, shards: Path, clips: Mapping[str, bytes]) -> None:

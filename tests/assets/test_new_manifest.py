@@ -8,6 +8,7 @@ import io
 import json
 import pickle
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,12 @@ from assets.new_manifest.columns import ColumnNames, guess_columns
 from assets.new_manifest.findings import KEPT_FOR_FACTS, Findings, NoManifest
 from assets.new_manifest.make import create_manifest, suggest_dataset_name
 from assets.new_manifest.rating_offers import list_rating_offers
-from assets.planning.holdings import read_manifest_holdings
+from assets.planning.holdings import load_dataset_holdings
 from db import schema
+from db.schema.inputs import REFERENCES, SEGMENTS
 from tests.assets.init_sources import Files, left_out, put, read_video, rows, shard, texts
 from tests.assets.manifests import write_clip
+from tests.assets.verifying import dataset_of
 
 NO_FILE = "the file of a row's video, which is not in the folder: the row is text only"
 
@@ -80,8 +83,8 @@ def test_videos_with_captions_beside_them(tmp_path: Path, clip: bytes, engine: E
         assert set(connection.scalars(sa.select(schema.video.c.status))) == {"ok"}
 
 
-def test_what_is_counted_while_a_manifest_is_written_is_what_its_tables_hold(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_is_counted_while_a_manifest_is_written_is_what_is_stored_of_it(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The holdings of some first videos, which come in any order, with captions of one video in several places."""
     monkeypatch.setattr("assets.planning.holdings.FIRST_VIDEOS", 3)
@@ -90,8 +93,15 @@ def test_what_is_counted_while_a_manifest_is_written_is_what_its_tables_hold(
     made = create_manifest(
         put(tmp_path / "t", {"t.csv": "\n".join(lines)}), column_names=ColumnNames(ratings=("score",))
     )
-    assert made.holdings == read_manifest_holdings(made.folder)
-    assert [row.video_id for row in made.holdings.first_videos.values()] == ["a", "b", "c"]
+    ingest_folder(engine, made.folder, "mine", n_shards=1)
+    with engine.connect() as connection:
+        stored = load_dataset_holdings(connection, dataset_of(engine, "mine"), [REFERENCES, SEGMENTS])
+    assert replace(made.holdings, dataset="mine", first_samples=()) == replace(stored, first_samples=())
+    shown, kept = (
+        [(each.key, each.text, [it.text for it in each[REFERENCES]], each[SEGMENTS]) for each in holdings.first_samples]
+        for holdings in (made.holdings, stored)
+    )
+    assert sorted(shown) == sorted(kept)
     assert [sample.text for sample in made.holdings.first_samples] == [
         "Caption 3.",
         "Caption 4.",

@@ -1,4 +1,4 @@
-"""The plan: what it promises of a manifest and of a stored dataset is what a scoring then gives, for every metric."""
+"""The plan: what it promises of a stored dataset is what a scoring then gives, for every metric."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import pytest
 from sqlalchemy.engine import Engine
 
 from assets.home.folder import DEMO_DATASET
+from assets.ingest.run import ingest_folder
 from assets.metrics.registry import METRICS, SCORERS
 from assets.metrics.vcs.scorer import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
-from assets.planning.holdings import Holdings, load_dataset_holdings, read_manifest_holdings
+from assets.planning.holdings import Holdings, load_dataset_holdings
 from assets.planning.plan import Plan, build_plan, list_scorer_inputs
 from assets.scores.base import Refusing, Scorer
 from assets.scores.pending import count_refusals
 from metrics_core.models.sentence_splitter import RuleSplitter
 from orchestration.settings import get_settings
 from tests.assets.examiner import qeva
-from tests.assets.manifests import Row, candidate, keypoint, qa, reference, spans, write_manifest
-from tests.assets.verifying import Bench, HashEncoder, ToldVerifier, ecs
+from tests.assets.manifests import Row, candidate, keypoint, qa, reference, spans, write_clip, write_manifest
+from tests.assets.verifying import Bench, HashEncoder, ToldVerifier, dataset_of, ecs
 
 EVENTS = ["A man opens a red door.", "A small dog runs outside.", "The man closes the door again.", "He waters a tree."]
 TOLD = " ".join(EVENTS)
@@ -88,9 +89,23 @@ def needs(plan: Plan, metric: str) -> str:
     return f"{metric} needs {plan.needs[metric]}"
 
 
-def held(folder: Path, *, dataset: str = "mine", videos: Sequence[str | Row] = ("v",), **tables: Any) -> Holdings:
-    """What a manifest of these rows holds."""
-    return read_manifest_holdings(write_manifest(folder, videos, **tables)).rename(dataset)
+def plan_of(
+    engine: Engine,
+    folder: Path,
+    scorers: Mapping[str, Scorer],
+    *,
+    dataset: str = "mine",
+    videos: Sequence[str | Row] = ("v",),
+    **tables: Any,
+) -> Plan:
+    """The plan of a dataset of these rows; a video with a path has a clip there."""
+    for video in videos:
+        if not isinstance(video, str):
+            write_clip(folder / video["path"], n_frames=96)
+    ingest_folder(engine, write_manifest(folder, videos, **tables), dataset, n_shards=1)
+    with engine.connect() as connection:
+        inputs = list_scorer_inputs(scorers.values())
+        return build_plan(load_dataset_holdings(connection, dataset_of(engine, dataset), inputs), scorers)
 
 
 @pytest.mark.parametrize("mode", ["auto", "sodam"])
@@ -109,15 +124,13 @@ def test_the_plan_promises_what_a_scoring_gives(engine: Engine, tmp_path: Path, 
         qa=[qa(f"{video} qa", video) for video in worlds],
     )
     scorers = own_scorers(mode)
-    before = read_manifest_holdings(bench.folder / bench.name).rename("set")
     with engine.connect() as connection:
-        after = load_dataset_holdings(connection, bench.dataset, list_scorer_inputs(scorers.values()))
-    assert len(before.first_samples) == len(after.first_samples) == before.samples == after.samples == 28 * 6
+        held = load_dataset_holdings(connection, bench.dataset, list_scorer_inputs(scorers.values()))
+    assert len(held.first_samples) == held.samples == 28 * 6
     for metric, scorer in scorers.items():
         assert isinstance(scorer, Refusing)
         scores = bench.run(scorer)
-        refused = {sample.key: scorer.refusal(sample) for sample in after.first_samples}
-        assert {sample.key: scorer.refusal(sample) for sample in before.first_samples} == refused
+        refused = {sample.key: scorer.refusal(sample) for sample in held.first_samples}
         for key, outcome in refused.items():
             # What rules say before holds whatever models say then; and these models agree with everything true.
             if outcome is not None:
@@ -128,18 +141,18 @@ def test_the_plan_promises_what_a_scoring_gives(engine: Engine, tmp_path: Path, 
             for key, outcome in refused.items():
                 assert outcome is None or (scores[key].status, scores[key].error) == (outcome.status, outcome.reason)
         for video in worlds:
-            of_video = [sample for sample in before.first_samples if sample.key.startswith(video)]
+            of_video = [sample for sample in held.first_samples if sample.key.startswith(video)]
             is_promised = count_refusals(scorer, of_video) is None
             assert is_promised == any(scores[sample.key].value is not None for sample in of_video), (metric, video)
 
 
 @pytest.mark.parametrize(("n_events", "n_questions"), [(0, 0), (1, 0), (2, 3)])
 def test_qeva_is_promised_where_its_rules_can_write_questions_about_order(
-    scorers: dict[str, Scorer], tmp_path: Path, n_events: int, n_questions: int
+    engine: Engine, scorers: dict[str, Scorer], tmp_path: Path, n_events: int, n_questions: int
 ) -> None:
     story = [timed("v", n_events), in_whole("v", 4)] if n_events else [in_whole("v", 4)]
     captions = [*story, *(candidate(f"c{i}", "v", TOLD) for i in range(15))]
-    plan = build_plan(held(tmp_path, captions=captions), scorers)
+    plan = plan_of(engine, tmp_path, scorers, captions=captions)
     assert ("qeva" in plan.metrics) == (n_questions >= 3)
     if n_questions < 3:
         assert needs(plan, "qeva") == (
@@ -149,31 +162,31 @@ def test_qeva_is_promised_where_its_rules_can_write_questions_about_order(
 
 
 def test_a_mixture_is_promised_and_what_it_lacks_is_the_commonest_reason(
-    scorers: dict[str, Scorer], tmp_path: Path
+    engine: Engine, scorers: dict[str, Scorer], tmp_path: Path
 ) -> None:
     mixed = [in_whole("a", 4), timed("b", 4), candidate("1", "a", TOLD), candidate("2", "b", EVENTS[0])]
-    plan = build_plan(held(tmp_path / "without", videos=["a", "b"], captions=mixed), scorers)
+    plan = plan_of(engine, tmp_path / "without", scorers, videos=["a", "b"], captions=mixed)
     assert "qeva" not in plan.metrics
     assert "(1 of them)" in needs(plan, "qeva")
     good = [*mixed, candidate("3", "b", TOLD)]
-    assert "qeva" in build_plan(held(tmp_path / "with", videos=["a", "b"], captions=good), scorers).metrics
+    after = plan_of(engine, tmp_path / "with", scorers, dataset="more", videos=["a", "b"], captions=good)
+    assert "qeva" in after.metrics
 
 
 def test_more_videos_than_are_looked_at_are_said(
-    scorers: dict[str, Scorer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, scorers: dict[str, Scorer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("assets.planning.holdings.FIRST_VIDEOS", 2)
     captions = [row for video in "cba" for row in (in_whole(video, 4), candidate(f"{video}1", video, TOLD))]
-    held_here = held(tmp_path, videos=["c", "b", "a"], captions=captions)
-    assert [sample.key for sample in held_here.first_samples] == ["b1", "a1"]
-    assert needs(build_plan(held_here, scorers), "qeva").startswith(
-        "qeva needs other samples than the 2 of the first 2 videos: no questions, "
-    )
+    plan = plan_of(engine, tmp_path, scorers, videos=["c", "b", "a"], captions=captions)
+    assert {sample.key for sample in plan.holdings.first_samples} == {"b1", "a1"}
+    assert needs(plan, "qeva").startswith("qeva needs other samples than the 2 of the first 2 videos: no questions, ")
 
 
-def test_of_bare_captions_no_metric_can_say_anything(scorers: dict[str, Scorer], tmp_path: Path) -> None:
-    videos = [{"video_id": "v", "path": "v.mp4"}]
-    plan = build_plan(held(tmp_path, videos=videos, captions=[candidate("c", "v", TOLD)]), scorers)
+def test_of_bare_captions_no_metric_can_say_anything(
+    engine: Engine, scorers: dict[str, Scorer], tmp_path: Path
+) -> None:
+    plan = plan_of(engine, tmp_path, scorers, videos=[FILE], captions=[candidate("c", "v", TOLD)])
     assert plan.metrics == ()
     assert set(plan.needs) == set(METRICS)
     assert needs(plan, "vcs") == "vcs needs references: none found"
@@ -183,7 +196,7 @@ def test_of_bare_captions_no_metric_can_say_anything(scorers: dict[str, Scorer],
     assert "REELSIEVE_QEVA_VIDEO_MODEL" in needs(plan, "qeva")
 
 
-FILE = {"video_id": "v", "path": "v.mp4"}
+FILE = {"video_id": "v", "path": "v.avi"}
 SHOWN = [candidate("c", "v", TOLD)]
 EVERYTHING = {"captions": [*SHOWN, timed("v", 4)], "keypoints": points("v", 4, 4)}
 
@@ -209,6 +222,7 @@ EVERYTHING = {"captions": [*SHOWN, timed("v", 4)], "keypoints": points("v", 4, 4
     ],
 )
 def test_a_metric_can_score_where_its_inputs_are(
+    engine: Engine,
     scorers: dict[str, Scorer],
     tmp_path: Path,
     video: str | Row,
@@ -216,13 +230,13 @@ def test_a_metric_can_score_where_its_inputs_are(
     dataset: str,
     metrics: Collection[str],
 ) -> None:
-    plan = build_plan(held(tmp_path, dataset=dataset, videos=[video], **tables), scorers)
+    plan = plan_of(engine, tmp_path, scorers, dataset=dataset, videos=[video], **tables)
     assert set(plan.metrics) == metrics
     assert set(plan.needs) == set(METRICS) - set(metrics)
 
 
-def test_a_model_that_sees_videos_needs_videos_too(scorers: dict[str, Scorer], tmp_path: Path) -> None:
-    plan = build_plan(held(tmp_path, captions=SHOWN), scorers)
+def test_a_model_that_sees_videos_needs_videos_too(engine: Engine, scorers: dict[str, Scorer], tmp_path: Path) -> None:
+    plan = plan_of(engine, tmp_path, scorers, captions=SHOWN)
     assert needs(plan, "evqa").startswith(
         "evqa needs videos and another encoder: the built-in encoder only works on the demo. Set "
     )

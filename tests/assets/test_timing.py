@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
+from time import perf_counter
 
 import pytest
 from sqlalchemy.engine import Engine
@@ -13,12 +13,15 @@ from sqlalchemy.engine import Engine
 from assets.metrics.qeva.scorer import QEVAScorer
 from assets.metrics.qeva.settings import QEVASettings
 from assets.metrics.vcs.scorer import VCSShortScorer, VCSShortSettings
-from assets.planning.holdings import read_manifest_holdings
-from assets.planning.timing import START_S, MeasuredRate, estimate_time, measure_rate
-from db.evidence.embeddings import store_text_vectors
-from db.evidence.models import register_model
-from tests.assets.manifests import candidate, reference, write_clip, write_manifest
-from tests.assets.verifying import HashEncoder
+from assets.planning.holdings import load_dataset_holdings
+from assets.planning.plan import list_scorer_inputs
+from assets.planning.timing import START_S, Clock, MeasuredRate, estimate_time, measure_rate
+from assets.scores.base import Scorer
+from assets.sources.facts import measure_videos
+from db.schema.inputs import REFERENCES
+from metrics_core.facts.models import find_fact_models
+from tests.assets.manifests import candidate, reference, write_clip
+from tests.assets.verifying import Bench, HashEncoder
 
 TEXTS = [f"A man opens door number {i} and a dog runs out." for i in range(9)]
 
@@ -56,87 +59,56 @@ def test_a_rate_leaves_out_what_is_loaded_and_ends_after_a_second(
     assert work.done == done
 
 
-def manifest(folder: Path, n_videos: int) -> Path:
-    """Clips with a reference and a caption each."""
+def estimate(bench: Bench, scorers: Sequence[Scorer], n_videos: int, clock: Clock = perf_counter) -> str:
+    """The line about the time of clips with a reference and a caption each, and of a clip without."""
     names = [f"v{i}" for i in range(n_videos)]
-    for name in names:
-        write_clip(folder / f"{name}.avi")
+    for name in [*names, "bare"]:
+        write_clip(bench.folder / bench.name / f"{name}.avi")
     captions = [
         row
         for name, text in zip(names, TEXTS, strict=False)
         for row in (reference(f"r {name}", name, text), candidate(f"c {name}", name, text))
     ]
-    return write_manifest(folder, [{"video_id": name, "path": f"{name}.avi"} for name in names], captions=captions)
+    bench.ingest([{"video_id": name, "path": f"{name}.avi"} for name in [*names, "bare"]], captions=captions)
+    return estimate_again(bench, scorers, clock)
 
 
-def test_clips_texts_and_scores_are_done_for_the_first_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def estimate_again(bench: Bench, scorers: Sequence[Scorer], clock: Clock = perf_counter) -> str:
+    with bench.engine.connect() as connection:
+        holdings = load_dataset_holdings(connection, bench.dataset, list_scorer_inputs(scorers) or [REFERENCES])
+    return estimate_time(bench.engine, bench.dataset, holdings, scorers, clock)
+
+
+def test_videos_texts_and_scores_are_done_for_the_first_rows(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("REELSIEVE_DECODERS", "1")
-    ticks = count()
-    encoder = HashEncoder()
-    folder = manifest(tmp_path, 4)
-    found = estimate_time(
-        folder, read_manifest_holdings(folder), [VCSShortScorer(VCSShortSettings(), encoder)], lambda: 0.4 * next(ticks)
-    )
-    # Every piece of work takes .4 s by this clock: to probe a clip, to decode it, and three texts or scores at once.
-    assert (found.n_videos, found.n_scores, found.untimed_metrics) == (2, 4, ())
-    assert set(TEXTS[:4]) <= set(encoder.encoded)
-    size = (folder / "v0.avi").stat().st_size
-    assert {(folder / f"v{i}.avi").stat().st_size for i in range(4)} == {size}
-    of_clip, of_text, of_score = 0.8, 0.4 / 3, 0.4 / 3
-    assert found.seconds == pytest.approx(START_S + 4 * (of_clip + of_text + of_score))
-    assert (
-        found.format_line() == "time: about 20 s for all of it, measured on 2 videos and 4 scores of the first captions"
-    )
-
-
-def test_small_videos_do_not_count_for_the_large_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REELSIEVE_DECODERS", "1")
-    folder, ticks = manifest(tmp_path, 6), count()
-    large = folder / "v5.avi"
-    large.write_bytes(large.read_bytes() + bytes(200 * large.stat().st_size))
-    found = estimate_time(folder, read_manifest_holdings(folder), [], lambda: 0.4 * next(ticks))
-    # By the bytes of the small ones it would be 160 s.
-    assert found.seconds == pytest.approx(START_S + 6 * 0.8, rel=0.2)
-
-
-def test_a_text_is_embedded_once_and_not_if_the_database_has_it(engine: Engine, tmp_path: Path) -> None:
-    folder = manifest(tmp_path, 4)
-    with (folder / "captions.jsonl").open("a") as file:
-        file.write(
-            "".join(json.dumps(candidate(f"d v{i}", f"v{i}", TEXTS[i + 4], system="b")) + "\n" for i in range(4))
-        )
-    encoder = HashEncoder()
-    scorers = [VCSShortScorer(VCSShortSettings(), encoder) for _ in range(2)]
-    with engine.begin() as connection:
-        model_id = register_model(connection, encoder.identity.as_dict())
-    store_text_vectors(engine, model_id, TEXTS[:2], encoder.encode(TEXTS[:2]))
-    encoder.encoded.clear()
-    estimate_time(folder, read_manifest_holdings(folder), scorers, engine=engine)
-    assert set(TEXTS[2:8]) <= set(encoder.encoded)
-    assert len(encoder.encoded) == len(set(encoder.encoded) - set(TEXTS[:2]))
-    assert all(vars(source)["encoder"] is encoder for scorer in scorers for source in scorer.sources)
+    ticks, encoder, bench = count(), HashEncoder(), Bench(engine, tmp_path)
+    # Every piece of work takes 8 s by this clock: to measure the second of six clips, and four texts or scores at once.
+    line = estimate(bench, [VCSShortScorer(VCSShortSettings(), encoder)], 5, lambda: 8.0 * next(ticks))
+    assert START_S + 6 * 8 + 5 * 2 * 8 / 4 == 74
+    assert line == "time: about 80 s for facts and scores, measured on 2 videos and 5 scores of the first captions"
+    assert set(TEXTS[:5]) <= set(encoder.encoded)
 
 
 NOBODY = "http://127.0.0.1:9/v1"
 
 
-def test_a_server_is_not_asked_for_an_estimate(tmp_path: Path) -> None:
-    folder = manifest(tmp_path, 2)
+def test_a_server_is_not_asked_for_an_estimate(engine: Engine, tmp_path: Path) -> None:
     served = VCSShortScorer.from_settings(VCSShortSettings(text_encoder="none", text_encoder_url=NOBODY))
     chat = QEVAScorer.from_settings(QEVASettings(qeva_text_model="none", qeva_text_url=NOBODY))
-    found = estimate_time(folder, read_manifest_holdings(folder), [served, chat])
-    assert (found.n_scores, found.untimed_metrics) == (0, ("vcs_short", "qeva"))
-    assert (
-        "for all of it but vcs_short and qeva, whose servers were not asked, measured on 2 videos"
-        in found.format_line()
+    line = estimate(Bench(engine, tmp_path), [served, chat], 1)
+    assert line.endswith(
+        " for facts and scores but vcs_short and qeva, whose servers were not asked, measured on 2 videos"
     )
 
 
-def test_what_cannot_be_decoded_or_scored_takes_no_time(tmp_path: Path) -> None:
-    folder = manifest(tmp_path, 2)
-    (folder / "v0.avi").write_bytes(b"this is no video")
-    (folder / "v1.avi").unlink()
-    (folder / "captions.jsonl").write_text("")
-    found = estimate_time(folder, read_manifest_holdings(folder), [VCSShortScorer(VCSShortSettings(), HashEncoder())])
-    assert (found.n_videos, found.n_scores) == (1, 0)
-    assert found.seconds >= START_S
+def test_what_is_measured_or_cannot_be_takes_no_time(engine: Engine, tmp_path: Path) -> None:
+    scorers = [VCSShortScorer(VCSShortSettings(), HashEncoder())]
+    done, gone = Bench(engine, tmp_path, "done"), Bench(engine, tmp_path, "gone")
+    for bench in (done, gone):
+        assert estimate(bench, scorers, 0).endswith(" for facts and scores, measured on 1 video")
+    measure_videos(engine, done.dataset, 0, lambda _: None, find_fact_models())
+    assert estimate_again(done, scorers) == "time: about 10 s for facts and scores"
+    (gone.folder / gone.name / "bare.avi").unlink()
+    assert estimate_again(gone, scorers) == "time: about 10 s for facts and scores, measured on 1 video"
