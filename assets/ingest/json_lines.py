@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from assets.ingest.files import open_text_file
 from assets.ingest.hygiene import format_raw_row, format_value, has_safe_text
 from assets.ingest.lines import MAX_ROW_BYTES, ByteReader, Line, read_lines
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.named_columns import NO_COLUMNS, Columns, name_fields
+from assets.ingest.named_columns import NO_COLUMNS, name_fields
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import RawRow
 from assets.ingest.strict_json import parse_json_object
@@ -25,7 +25,7 @@ def read_nonblank_lines(file: ByteReader) -> Iterator[Line]:
     return (line for line in read_lines(file) if line.data.strip())
 
 
-def read_json_rows(path: Path, kind: str | None, columns: Columns = NO_COLUMNS) -> Iterator[RawRow]:
+def read_json_lines(path: Path, kind: str | None, columns: Mapping[str, str] = NO_COLUMNS) -> Iterator[RawRow]:
     """Yield a RawRow for every nonblank line of a JSON Lines file, with a Reject where the line is no valid row. kind:
     of the rows; None means that the field `kind` of a row names its table. columns: as in `name_fields`. Raises
     ManifestError if the file cannot be read, or changes meanwhile.

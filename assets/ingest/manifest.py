@@ -12,7 +12,7 @@ from assets.ingest.dimensions import read_dimensions
 from assets.ingest.encodings import UTF_8
 from assets.ingest.files import check_regular_file, find_manifest_file, open_text_file
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.named_columns import NO_COLUMNS, Columns
+from assets.ingest.named_columns import NO_COLUMNS
 from assets.ingest.origin import read_origin
 from assets.ingest.readers import SUFFIXES
 from assets.ingest.rejects import ManifestError
@@ -36,7 +36,7 @@ class Manifest:
     dimensions: tuple[str, ...]
     origin: Mapping[str, Any]
     scales: Mapping[str, Scale]
-    columns: Columns = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def file_names(self) -> list[str]:
@@ -46,7 +46,9 @@ class Manifest:
         return [path.name for path in (*self.tables.values(), *filter(None, [self.mixed_rows]))]
 
 
-def read_manifest_folder(folder: Path, mixed_rows: Path | None = None, columns: Columns = NO_COLUMNS) -> Manifest:
+def read_manifest_folder(
+    folder: Path, mixed_rows: Path | None = None, columns: Mapping[str, str] = NO_COLUMNS
+) -> Manifest:
     """Return the Manifest of a folder: paths, dimensions, origin and scales are read, rows are not. mixed_rows: a file
     of mixed rows in any folder. columns: by field, the name of its column.
 

@@ -8,11 +8,10 @@ from typing import Any
 from assets.ingest.rejects import Reject
 
 # The name of the column of a field, for the fields whose columns have other names.
-Columns = Mapping[str, str]
-NO_COLUMNS: Columns = {}
+NO_COLUMNS: Mapping[str, str] = {}
 
 
-def name_fields(row: dict[str, Any] | Reject, columns: Columns) -> dict[str, Any] | Reject:
+def name_fields(row: dict[str, Any] | Reject, columns: Mapping[str, str]) -> dict[str, Any] | Reject:
     """Return a row with the names of fields in place of those of its columns. columns: by field, the name of its
     column. A row with two columns of a field becomes a Reject; a Reject comes back unchanged.
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from assets.ingest.csv_reader import read_csv_rows
 from assets.ingest.files import OpenFile, open_file, open_text_file
-from assets.ingest.json_lines import JSON_LINES, read_json_rows, read_nonblank_lines
+from assets.ingest.json_lines import JSON_LINES, read_json_lines, read_nonblank_lines
 from assets.ingest.label_studio import SUFFIX as LABEL_STUDIO
 from assets.ingest.label_studio import read_rating_rows
 from assets.ingest.lines import ByteReader
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.named_columns import NO_COLUMNS, Columns, name_fields
+from assets.ingest.named_columns import NO_COLUMNS, name_fields
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
 
@@ -25,7 +25,7 @@ _Rows = Iterator[tuple[int, dict[str, Any] | Reject, str]]
 _Reader = Callable[[OpenFile, str, Mapping[str, type]], _Rows]
 
 
-def read_table(path: Path, kind: str | None, columns: Columns = NO_COLUMNS) -> Iterator[RawRow]:
+def read_table(path: Path, kind: str | None, columns: Mapping[str, str] = NO_COLUMNS) -> Iterator[RawRow]:
     """Yield a RawRow for every row of a table's file, with a Reject for one that cannot be read. The suffix of the path
     names the format, and `kind` is that of the rows. columns: by field, the name of its column. Raises
     ManifestError if the file cannot be read, or changes before the last row is read.
@@ -37,7 +37,7 @@ def read_table(path: Path, kind: str | None, columns: Columns = NO_COLUMNS) -> I
         yield from read_rating_rows(path)
         return
     if kind is None or path.suffix == JSON_LINES:
-        yield from read_json_rows(path, kind, columns)
+        yield from read_json_lines(path, kind, columns)
         return
     if path.suffix not in SUFFIXES:
         raise ManifestError(f"{path.name}: unknown format: use {', '.join(SUFFIXES)}")

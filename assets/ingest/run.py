@@ -17,7 +17,7 @@ from assets.ingest.files import check_unchanged, is_unchanged
 from assets.ingest.known_tables import KnownTables
 from assets.ingest.manifest import Manifest, read_manifest_folder
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.named_columns import NO_COLUMNS, Columns
+from assets.ingest.named_columns import NO_COLUMNS
 from assets.ingest.readers import read_table
 from assets.ingest.rejects import ManifestError
 from assets.ingest.report import IngestReport
@@ -45,7 +45,7 @@ def ingest_folder(
     mixed_rows: Path | None = None,
     n_shards: int | None = None,
     progress: Progress | None = None,
-    columns: Columns = NO_COLUMNS,
+    columns: Mapping[str, str] = NO_COLUMNS,
 ) -> IngestReport:
     """Ingest a manifest folder into the dataset `name`, then the file of mixed rows if there is one, and return the
     counts. A missing dataset is created. Refused rows go to table ingest_reject, and a changed row is updated, which
@@ -71,7 +71,7 @@ def try_ingest(
     *,
     mixed_rows: Path | None = None,
     progress: Progress | None = None,
-    columns: Columns = NO_COLUMNS,
+    columns: Mapping[str, str] = NO_COLUMNS,
 ) -> tuple[IngestReport, list[dict[str, Any]]]:
     """Return the report that `ingest_folder` would give, and the rows that it would refuse as dicts. The same code runs
     in one transaction that is undone, so the database stays as it is. Raises the same errors.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -187,7 +186,5 @@ def _add_fields(
         row = {**fields, _TEXT: content}
     else:
         row = {**fields, _TEXT: " ".join(segment["text"] for segment in content), "segments": content}
-    columns = guess_columns(
-        row, replace(column_names, by_field={**column_names.by_field, "caption": _TEXT}), is_caption_file=True
-    )
+    columns = guess_columns(row, column_names, by_content={"caption": _TEXT}, is_caption_file=True)
     return parse_row_captions(row, columns, Place(findings, name))

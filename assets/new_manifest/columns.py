@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 from assets.ingest.rows import ORIGIN_FIELDS
 from assets.ingest.scales import Scale, parse_scale
@@ -141,10 +142,22 @@ KNOWN_HEADERS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+How = Literal["given", "name", "content"]
+
+
+class MappedColumn(NamedTuple):
+    """The column that holds a field, by its name, and how it was found: `given` by the user, or guessed from its `name`
+    or from the `content` of its cells.
+    """
+
+    name: str
+    how: How
+
+
 class RatingColumn(NamedTuple):
     """A column of ratings: its name, the aspect that people rated, and the scale, None for whole numbers from 1 to 5.
     rater: who gave all of them, None where the row or the place in a cell shows it. mean_of: the number of raters whose
-    mean a number is, None where it is one rater's.
+    mean a number is, None where it is one rater's. given_name: as the user writes the column's name.
     """
 
     name: str
@@ -152,6 +165,7 @@ class RatingColumn(NamedTuple):
     rater: str | None = None
     scale: Scale | None = None
     mean_of: int | None = None
+    given_name: str = ""
 
 
 def parse_ratings(texts: Sequence[str], names: Collection[str] = ()) -> tuple[RatingColumn, ...]:
@@ -176,13 +190,13 @@ def parse_ratings(texts: Sequence[str], names: Collection[str] = ()) -> tuple[Ra
         return stem if stems[stem] > 1 or _names_rater(name) else _drop_form_prefix(name)
 
     found = [
-        (text, RatingColumn(name, aspect or choose_aspect(name), _split_name(name)[1] or name, scale, mean_of))
+        (text, RatingColumn(name, aspect or choose_aspect(name), _split_name(name)[1] or name, scale, mean_of, name))
         for text, aspect, columns, scale, mean_of in options
         for name in columns
     ]
     rules: dict[str, tuple[Scale | None, int | None]] = {}
     for text, column in found:
-        if rules.setdefault(column.aspect, column[3:]) != column[3:]:
+        if rules.setdefault(column.aspect, column[3:5]) != column[3:5]:
             raise NoManifest(f"--rating {text}: {column.aspect!r} has another scale already: give an aspect only one")
     raters = Counter((column.aspect, column.rater) for _, column in found)
     n_columns = Counter(column.aspect for _, column in found)
@@ -253,20 +267,24 @@ class ColumnNames:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
-    """A guess of what a table's columns hold: `by_field` has the name of the column of a field, such as `caption`,
-    where there is one, and `ratings` are the columns of ratings. `column_names` are those that the user gave, and
-    `given_names` those of them that the table has.
+class ColumnMap:
+    """The fields that a table holds: `by_field` has the column of a field, such as `caption`, where there is one,
+    and `ratings` are the columns of ratings. `column_names` are those that the user gave, also for other tables.
     """
 
-    column_names: ColumnNames
-    by_field: Mapping[str, str]
+    by_field: Mapping[str, MappedColumn]
     ratings: tuple[RatingColumn, ...] = ()
-    given_names: frozenset[str] = frozenset()
+    column_names: ColumnNames = ColumnNames()
 
     def __getitem__(self, field: str) -> str | None:
         """Return the name of the column that holds a field; None where there is none."""
-        return self.by_field.get(field)
+        return self.by_field[field].name if field in self.by_field else None
+
+    @property
+    def given_names(self) -> set[str]:
+        """The names of columns that the user gave and the table has, as the user writes them."""
+        given = {self.column_names.by_field[name] for name, found in self.by_field.items() if found.how == "given"}
+        return given | {column.given_name for column in self.ratings}
 
     @property
     def meanings(self) -> dict[str, str]:
@@ -274,7 +292,7 @@ class Columns:
         only where there are ratings.
         """
         unused = {*([] if self.ratings else ["rater"]), *([] if self.has_pairs else _OF_PAIRS)}
-        meanings = {self.by_field[field]: field for field in FIELDS if field in self.by_field and field not in unused}
+        meanings = {self.by_field[name].name: name for name in FIELDS if name in self.by_field and name not in unused}
         by = {column.name: f" by {column.rater}" if column.rater else "" for column in self.ratings}
         return meanings | {column.name: f"ratings of {column.aspect!r}{by[column.name]}" for column in self.ratings}
 
@@ -317,16 +335,19 @@ _OF_PAIRS = ("question", "answer", "options", "qa_id")
 
 
 def guess_columns(
-    names: Collection[str], column_names: ColumnNames | None = None, *, is_caption_file: bool = False
-) -> Columns:
-    """Guess the meaning of columns from their names, in small or capital letters; a name that the user gave in
-    `column_names` comes before a guess. is_caption_file: `names` are the fields of a file that belongs to a video, so
-    none names a video.
+    names: Collection[str],
+    column_names: ColumnNames = ColumnNames(),
+    *,
+    by_content: Mapping[str, str] = MappingProxyType({}),
+    is_caption_file: bool = False,
+) -> ColumnMap:
+    """Map fields to columns by the columns' names, in small or capital letters. A column that the user gave in
+    `column_names` comes before a guess, and one that the cells show, in `by_content` by field, before both.
+    is_caption_file: `names` are the fields of a file that belongs to a video, so none names a video.
 
     >>> guess_columns(["Video", "caption", "fps"]).format_guess()
     "video in column 'Video', caption in column 'caption'"
     """
-    column_names = column_names or ColumnNames()
     by_name: dict[str, str] = {}
     for name in names:
         by_name.setdefault(normalise_header(name), name)
@@ -337,8 +358,8 @@ def guess_columns(
         return wanted if wanted in names else by_name.get(normalise_header(wanted))
 
     fields = [field for field in FIELDS if not (is_caption_file and field in ("video", "video_id", *_OF_PAIRS))]
-    by_user = column_names.by_field
-    columns = {field: find(by_user[field]) for field in fields if field in by_user}
+    known = {**column_names.by_field, **by_content}
+    columns = {field: find(known[field]) for field in fields if field in known}
     asked = parse_ratings(column_names.ratings, names)
     ratings = tuple(
         column._replace(name=found, aspect=_drop_form_prefix(found) if column.aspect == column.name else column.aspect)
@@ -363,13 +384,19 @@ def guess_columns(
     for name in fields:
         if name not in unused:
             guess(name)
-    by_field = {field: column for field, column in columns.items() if column is not None}
-    given = {name for field, name in by_user.items() if field in by_field}
-    given |= {column.name for column in asked if find(column.name)}
-    return Columns(column_names, by_field, ratings, frozenset(given))
+
+    def explain(field: str, column: str) -> How:
+        if field in column_names.by_field and find(column_names.by_field[field]) == column:
+            return "given"
+        return "content" if field in by_content else "name"
+
+    by_field = {
+        field: MappedColumn(column, explain(field, column)) for field, column in columns.items() if column is not None
+    }
+    return ColumnMap(by_field, ratings, column_names)
 
 
-def check_columns(where: str, names: Collection[str], columns: Columns) -> None:
+def check_columns(where: str, names: Collection[str], columns: ColumnMap) -> None:
     """Raise NoManifest unless a table has both a column of videos and one of texts about them. The message names the
     option that gives the column. where: name of the table, for the message. names: of all its columns.
     """

@@ -19,7 +19,7 @@ from assets.ingest import strict_json
 from assets.ingest.files import OpenFile
 from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.rejects import ManifestError, Reject
-from assets.new_manifest.columns import Columns, guess_columns, normalise_header
+from assets.new_manifest.columns import ColumnMap, guess_columns, normalise_header
 from assets.new_manifest.findings import Place
 from assets.new_manifest.folder import is_video_name
 
@@ -205,7 +205,7 @@ def tidy_captions(fields: Row) -> Row:
     return fields
 
 
-def parse_list_cells(fields: Mapping[str, Any], columns: Columns, place: Place) -> dict[str, Any]:
+def parse_list_cells(fields: Mapping[str, Any], columns: ColumnMap, place: Place) -> dict[str, Any]:
     """Return the fields of a row, with the JSON lists in columns of texts and segments parsed. A cell that looks like a
     list and is not valid JSON is dropped, and left out at the place of the row.
     """
@@ -272,9 +272,9 @@ def _parse_seconds(time: Any) -> float | None:
 
 
 @lru_cache(4096)
-def _guess_names(names: tuple[str, ...]) -> Columns:
+def _guess_names(names: tuple[str, ...]) -> ColumnMap:
     return guess_columns(names)
 
 
-def _guess(row: Mapping[str, Any]) -> Columns:
+def _guess(row: Mapping[str, Any]) -> ColumnMap:
     return _guess_names(tuple(row))

@@ -14,8 +14,8 @@ from assets.media.errors import MediaUnavailable
 from assets.media.lance_tables import list_file_columns, open_table
 from assets.media.settings import MediaSettings
 from assets.new_manifest.columns import (
+    ColumnMap,
     ColumnNames,
-    Columns,
     check_columns,
     guess_columns,
 )
@@ -68,7 +68,7 @@ def read_lance_tables(
 def _build_video(
     videos: VideoRegistry,
     findings: Findings,
-    columns: Columns,
+    columns: ColumnMap,
     fields: Mapping[str, Any],
     named: Mapping[str, str],
     row_id: int,
@@ -105,7 +105,7 @@ def _add_vectors(
     return replace(video, vectors=tuple(row for row in rows if row is not None))
 
 
-def _choose_columns(table: str, schema: pa.Schema, column_names: ColumnNames) -> Columns:
+def _choose_columns(table: str, schema: pa.Schema, column_names: ColumnNames) -> ColumnMap:
     """Choose the columns of a table by their names; the one of videos has to hold files."""
     files = list_file_columns(schema)
     guessed = guess_columns(schema.names, column_names)["video"]
@@ -116,13 +116,13 @@ def _choose_columns(table: str, schema: pa.Schema, column_names: ColumnNames) ->
             )
             raise NoManifest(f"{table}: no column of files was recognised as the one of videos: choose {listed}")
         guessed = files[0]
-    columns = guess_columns(schema.names, replace(column_names, by_field={**column_names.by_field, "video": guessed}))
+    columns = guess_columns(schema.names, column_names, by_content={"video": guessed})
     check_columns(table, schema.names, columns)
     return columns
 
 
 def _read_rows(
-    opened: Any, columns: Columns, table: str, findings: Findings
+    opened: Any, columns: ColumnMap, table: str, findings: Findings
 ) -> Iterator[tuple[int, Mapping[str, Any], Mapping[str, object]]]:
     """Yield the id of every row with its fields, without files, and with its vectors by column."""
     from assets.ingest.parquet_reader import convert_batch
@@ -147,7 +147,7 @@ def _read_rows(
 
 
 def _list_read_columns(
-    schema: pa.Schema, columns: Columns, table: str, findings: Findings
+    schema: pa.Schema, columns: ColumnMap, table: str, findings: Findings
 ) -> tuple[list[str], list[str]]:
     """List the columns that hold neither files nor lists of numbers, and those that hold vectors. Other lists, with
     which a row may be too long for a manifest, and files that are not the videos are left out with the reason.

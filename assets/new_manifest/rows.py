@@ -14,8 +14,8 @@ from assets.ingest.rejects import CODES
 from assets.ingest.rows import CaptionRow, MediaBytes
 from assets.ingest.scales import YES_OR_NO
 from assets.new_manifest.columns import (
+    ColumnMap,
     ColumnNames,
-    Columns,
     RatingColumn,
     guess_columns,
     is_rating_name,
@@ -47,7 +47,7 @@ _NO_ANSWERS = """
 
 
 def parse_row(
-    fields: Mapping[str, Any], columns: Columns, place: Place
+    fields: Mapping[str, Any], columns: ColumnMap, place: Place
 ) -> tuple[tuple[Caption, ...], tuple[Pair, ...]]:
     """Return the captions and the question-answer pairs of a row. What cannot be read, and ratings of a row without a
     caption, are left out at the place of the row.
@@ -64,7 +64,7 @@ def parse_row(
     return parse_row_captions(known, columns, place), pairs
 
 
-def _parse_pairs(fields: Mapping[str, Any], columns: Columns, place: Place) -> tuple[Pair, ...]:
+def _parse_pairs(fields: Mapping[str, Any], columns: ColumnMap, place: Place) -> tuple[Pair, ...]:
     """Return the pairs of a row, one for every answer; a list of questions has a list with as many answers. An answer
     that is a letter or a number, counted from 0, is the option of that place. Other fields of the row go to its pairs.
     """
@@ -93,7 +93,7 @@ def _parse_pairs(fields: Mapping[str, Any], columns: Columns, place: Place) -> t
     return tuple(pairs.values())
 
 
-def _list_options(fields: Mapping[str, Any], columns: Columns) -> list[str]:
+def _list_options(fields: Mapping[str, Any], columns: ColumnMap) -> list[str]:
     """List the options of a row as text, from a list, an object or columns that are numbered or lettered."""
     value = fields.get(columns["options"] or "")
     if isinstance(value, dict):
@@ -131,7 +131,7 @@ def _format_text(value: Any) -> str:
 
 
 def parse_row_captions(
-    fields: Mapping[str, Any], columns: Columns, place: Place, base: Caption | None = None
+    fields: Mapping[str, Any], columns: ColumnMap, place: Place, base: Caption | None = None
 ) -> tuple[Caption, ...]:
     """Return the captions of a row: one for each text in its columns of captions, candidates and references. base:
     values for all captions of the row, such as the system. Captions that ingest would refuse are left out with the
@@ -251,7 +251,7 @@ def _convert_systems(value: Any, column_names: ColumnNames) -> Any:
     return [{"system": name, **(item if isinstance(item, dict) else {"caption": item})} for name, item in value.items()]
 
 
-def _collect_own_fields(fields: Mapping[str, Any], columns: Columns, place: Place) -> dict[str, Any]:
+def _collect_own_fields(fields: Mapping[str, Any], columns: ColumnMap, place: Place) -> dict[str, Any]:
     """Return every other field, unchanged; a value that a manifest cannot hold is left out with the reason."""
     kept, taken = {}, columns.meanings
     for name, value in fields.items():
@@ -272,7 +272,7 @@ def _collect_own_fields(fields: Mapping[str, Any], columns: Columns, place: Plac
 
 
 def _parse_role(
-    fields: Mapping[str, Any], columns: Columns, base: Caption, place: Place
+    fields: Mapping[str, Any], columns: ColumnMap, base: Caption, place: Place
 ) -> Literal["reference", "candidate"]:
     value = _find_cell(fields, columns["role"])
     role = value.strip().lower() if isinstance(value, str) else value
@@ -284,7 +284,7 @@ def _parse_role(
     return base.role if role is None else "candidate"
 
 
-def _parse_segments(fields: Mapping[str, Any], columns: Columns, place: Place) -> Any:
+def _parse_segments(fields: Mapping[str, Any], columns: ColumnMap, place: Place) -> Any:
     value = _find_cell(fields, columns["segments"])
     if value is not None and not isinstance(value, list):
         place.leave_out("segments that are not a list: the caption is kept without them")

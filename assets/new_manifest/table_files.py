@@ -23,7 +23,7 @@ from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.lines import BLOCK_BYTES
 from assets.ingest.parquet_reader import read_arrow_cells, read_arrow_column_names, read_arrow_rows
 from assets.ingest.rejects import Reject
-from assets.new_manifest.columns import Columns, guess_columns, is_rating_name
+from assets.new_manifest.columns import ColumnMap, guess_columns, is_rating_name
 from assets.new_manifest.extract import convert_write_errors
 from assets.new_manifest.findings import Findings
 from assets.new_manifest.json_rows import read_json_rows, tidy_row
@@ -85,7 +85,7 @@ class TableFile:
         names = dict.fromkeys(name for _, row in first if not isinstance(row, Reject) for name in row)
         return cls(path, aside, list(names), chain(first, read))
 
-    def read_cells(self, file: OpenFile, columns: Columns, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    def read_cells(self, file: OpenFile, columns: ColumnMap, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """Yield the rows of the file, still open, with at least the columns of these names; an empty MediaBytes stands
         for files in a column. Call it once, and before `read_rows`. columns: those guessed. Raises ManifestError.
         """
@@ -114,7 +114,7 @@ class TableFile:
             aside.writelines(lines)
         lines.clear()
 
-    def read_rows(self, columns: Columns, findings: Findings) -> Rows:
+    def read_rows(self, columns: ColumnMap, findings: Findings) -> Rows:
         """Yield the rows with their numbers. A column of CSV without a meaning in `columns` whose cells are all numbers
         gives numbers; other cells are texts. Guesses, and what is left out, are added to the findings. Raises
         ManifestError.
@@ -184,7 +184,7 @@ def _is_header(line: bytes) -> bool:
 class _NumberColumns:
     """The columns of CSV that have only held numbers so far. Those of ratings may also hold words for no answer."""
 
-    def __init__(self, columns: Columns, names: Sequence[str], separator: str) -> None:
+    def __init__(self, columns: ColumnMap, names: Sequence[str], separator: str) -> None:
         rated = {column.name: column for column in columns.ratings}
         # Where commas separate columns, those in a cell of ratings separate raters, but the mean of some has decimals.
         lists = {name for name in names if name in rated or is_rating_name(name)} if separator == "," else set()
@@ -209,7 +209,7 @@ class _NumberColumns:
                 if _THOUSANDS.fullmatch(cell) is None:
                     self._is_clear.add(name)
 
-    def choose(self, columns: Columns, findings: Findings) -> set[str]:
+    def choose(self, columns: ColumnMap, findings: Findings) -> set[str]:
         """Return the columns of numbers, which are not those of texts; guesses are added to the findings."""
         texts = columns.meanings.keys() - self._rated
         for name in sorted((self._with_commas & self._has_comma) - texts):

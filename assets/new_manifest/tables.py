@@ -16,7 +16,7 @@ from assets.ingest.paths import PathRejected, resolve_inside
 from assets.ingest.rejects import CODES, ManifestError, Reject
 from assets.ingest.rows import ORIGIN_FIELDS, MediaBytes
 from assets.media.address import is_address
-from assets.new_manifest.columns import ColumnNames, Columns, check_columns, guess_columns
+from assets.new_manifest.columns import ColumnMap, ColumnNames, MappedColumn, check_columns, guess_columns
 from assets.new_manifest.extract import VIDEO_FOLDER, VideoExtractor, choose_file_name
 from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest, Place
 from assets.new_manifest.folder import drop_suffix, is_video_name
@@ -45,13 +45,13 @@ class TableReader:
     column_names: ColumnNames
     aside: Path
     # By table, its file, its columns, and what its cells of videos mean.
-    _read: dict[str, tuple[TableFile, Columns, JudgedCells]] = field(default_factory=dict)
+    _read: dict[str, tuple[TableFile, ColumnMap, JudgedCells]] = field(default_factory=dict)
     # Of files with rows: a table that could not be read to its end may have left one.
     _numbers: Iterator[int] = field(default_factory=count)
     # Of the video files of the source.
     _names: set[str] = field(default_factory=set)
 
-    def read_columns(self, table: str) -> Columns:
+    def read_columns(self, table: str) -> ColumnMap:
         """Return the columns of a table by their meaning; table: its path relative to the source folder. A table with
         videos and texts is read for that, from any other one only names.
 
@@ -138,8 +138,8 @@ class TableReader:
             yield CaptionedVideo(place.video_id, place.path, ())
 
     def _judge_videos(
-        self, opened: TableFile, file: OpenFile, columns: Columns, table: str
-    ) -> tuple[Columns, JudgedCells]:
+        self, opened: TableFile, file: OpenFile, columns: ColumnMap, table: str
+    ) -> tuple[ColumnMap, JudgedCells]:
         """Read the rows of a table, and return its columns, with the one of videos chosen, and what its cells mean."""
         cells: dict[str, dict[str, None]] = {}
         while video := guess_columns([name for name in opened.names if name not in cells], self.column_names)["video"]:
@@ -157,8 +157,7 @@ class TableReader:
         folder = PurePosixPath(table).parent.as_posix()
         judged = {name: self.videos.judge_cells(listed, folder) for name, listed in cells.items()}
         best = max(cells, key=lambda name: (name in holding or bool(judged[name].files), judged[name].has_usable))
-        by_field = {**self.column_names.by_field, "video": best}
-        return guess_columns(opened.names, replace(self.column_names, by_field=by_field)), judged[best]
+        return guess_columns(opened.names, self.column_names, by_content={"video": best}), judged[best]
 
     def _require_path(self, table: str) -> Path:
         try:
@@ -171,7 +170,7 @@ class TableReader:
         return self.videos.folder.path / table
 
     def _build_video(
-        self, fields: Mapping[str, Any], columns: Columns, judged: JudgedCells, table: str, number: int
+        self, fields: Mapping[str, Any], columns: ColumnMap, judged: JudgedCells, table: str, number: int
     ) -> CaptionedVideo | None:
         row = Place(self.findings, f"{table}:{number}")
         origin = _take_origin(fields)
@@ -180,7 +179,8 @@ class TableReader:
         tidied = own if is_named else tidy_captions(own)
         if tidied is not own:
             others = {name: column for name, column in columns.by_field.items() if name not in TIDY_COLUMNS}
-            columns = replace(columns, by_field=others | {name: name for name in TIDY_COLUMNS if name in tidied})
+            tidy = {name: MappedColumn(name, "content") for name in TIDY_COLUMNS if name in tidied}
+            columns = replace(columns, by_field=others | tidy)
         cells = parse_list_cells(tidied, columns, row)
         captions, pairs = parse_row(cells, columns, row)
         found = self._find_video({**fields, **cells}, columns, judged, table, number) if captions or pairs else None
@@ -189,7 +189,7 @@ class TableReader:
         return CaptionedVideo(found.video_id, found.path, captions, origin, where=row.where, pairs=pairs)
 
     def _find_video(
-        self, fields: Mapping[str, Any], columns: Columns, judged: JudgedCells, table: str, number: int
+        self, fields: Mapping[str, Any], columns: ColumnMap, judged: JudgedCells, table: str, number: int
     ) -> VideoEntry | None:
         row, cell = f"{table}:{number}", fields.get(columns["video"] or "")
         if isinstance(cell, list):

@@ -12,7 +12,7 @@ from orchestration.cli.refusals import UsageError
 if TYPE_CHECKING:
     from assets.new_manifest.columns import ColumnNames
 
-Columns = Annotated[
+ColumnOption = Annotated[
     list[str] | None,
     typer.Option(
         "--column",
@@ -20,7 +20,7 @@ Columns = Annotated[
         help="Column of a field, such as reference=Referenz; may be given several times (default: by its name).",
     ),
 ]
-Ratings = Annotated[
+RatingOption = Annotated[
     list[str] | None,
     typer.Option(
         "--rating",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orchestration.cli.column_options import Columns, parse_columns
+from orchestration.cli.column_options import ColumnOption, parse_columns
 from orchestration.cli.output import AsJson, DatasetName, print_error, print_json, print_rows, print_sentence
 from orchestration.cli.pass_installation import pass_installation
 from orchestration.cli.refusals import UsageError
@@ -32,7 +32,7 @@ def ingest(
     shards: Annotated[
         int | None, typer.Option(min=1, max=10_000, help="Shards of a new dataset (default: one per 4,000 samples).")
     ] = None,
-    column: Columns = None,
+    column: ColumnOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be accepted and refused; change nothing.")
     ] = False,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assets.new_manifest.tool_names import Tool
-from orchestration.cli.column_options import Columns, Ratings, parse_column_names
+from orchestration.cli.column_options import ColumnOption, RatingOption, parse_column_names
 from orchestration.cli.output import (
     AsJson,
     Progress,
@@ -46,8 +46,8 @@ def init(
     to: Annotated[
         Path | None, typer.Option(help="Folder of the manifest (default: FOLDER itself, which keeps paths relative).")
     ] = None,
-    column: Columns = None,
-    rating: Ratings = None,
+    column: ColumnOption = None,
+    rating: RatingOption = None,
     tool: ToolOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be written; write nothing.")] = False,
     as_json: AsJson = False,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assets.home.files import keep_files_private
-from orchestration.cli.column_options import Columns, Ratings, parse_column_names
+from orchestration.cli.column_options import ColumnOption, RatingOption, parse_column_names
 from orchestration.cli.init import ToolOption
 from orchestration.cli.output import (
     Wide,
@@ -48,8 +48,8 @@ def try_folder(
     to: Annotated[
         Path | None, typer.Option(help="Folder of a new manifest (default: FOLDER itself if it can be written to).")
     ] = None,
-    column: Columns = None,
-    rating: Ratings = None,
+    column: ColumnOption = None,
+    rating: RatingOption = None,
     tool: ToolOption = None,
     wide: Wide = False,
 ) -> None:

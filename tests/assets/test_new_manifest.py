@@ -509,6 +509,16 @@ def test_a_column_that_is_named_is_guessed_for_nothing_else() -> None:
     assert (exact["caption"], exact["reference"]) == ("caption", "Caption")
 
 
+def test_a_map_of_columns_says_how_each_was_found(tmp_path: Path) -> None:
+    names, given = ["path", "Clip", "text"], ColumnNames({"caption": "Text", "system": "absent"})
+    found = guess_columns(names, given, by_content={"video": "Clip"})
+    assert found.by_field == {"video": ("Clip", "content"), "caption": ("text", "given")}
+    assert (found.given_names, guess_columns(names).by_field["video"]) == ({"Text"}, ("path", "name"))
+    put(tmp_path, {"t.csv": "Clip,Said\na,A cat.\n"})
+    made = create_manifest(tmp_path, column_names=ColumnNames({"video": "clip", "caption": "said"}))
+    assert texts(made) == {"a__captions": "A cat."}
+
+
 def test_a_column_that_no_row_has_is_refused(tmp_path: Path) -> None:
     put(tmp_path, {"t.csv": "video,caption\na,b\n"})
     with pytest.raises(NoManifest, match="no row with a caption has the column 'truht' that --column names"):
