@@ -13,7 +13,7 @@ from assets.ingest.hygiene import is_blank_text
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.rejects import Reject
 from assets.new_manifest.columns import ColumnNames, guess_columns
-from assets.new_manifest.findings import KEPT_FOR_FACTS, Caption, CaptionedVideo, Findings, Place
+from assets.new_manifest.findings import KEPT_FOR_FACTS, Caption, CaptionedVideo, Findings, Place, Reason
 from assets.new_manifest.folder import CAPTION_SUFFIXES, SourceFolder, drop_suffix
 from assets.new_manifest.rows import parse_captions, parse_row_captions
 from assets.new_manifest.subtitles import parse_subtitles
@@ -21,7 +21,6 @@ from assets.new_manifest.videos import VideoRegistry
 
 # One byte more than the limit shows a file that is too long.
 MAX_READ_BYTES = MAX_ROW_BYTES + 1
-_LESS = "a caption that was not used, since another file comes first (.txt, then .json, .vtt, .srt)"
 _SPLITS = frozenset(("train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval"))
 # The name of a file's text among the fields of JSON objects of the same video.
 _TEXT = "the text of the file"
@@ -122,10 +121,10 @@ def parse_caption_files(files: list[CaptionFile], findings: Findings, column_nam
             columns = guess_columns(content, column_names, is_caption_file=True)
             holding = {columns["caption"], columns["candidates"]}
             if any(key in holding and caption not in texts for key, caption in content.items()):
-                findings.leave_out(_LESS, file.name)
+                findings.leave_out(Reason.LATER_CAPTION_FILE, file.name)
             fields |= {key: value for key, value in content.items() if key not in holding}
         elif file.suffix != chosen:
-            findings.leave_out(_LESS, file.name)
+            findings.leave_out(Reason.LATER_CAPTION_FILE, file.name)
     captions: list[Caption] = []
     for file, content in contents:
         if file.suffix != chosen:
@@ -137,7 +136,7 @@ def parse_caption_files(files: list[CaptionFile], findings: Findings, column_nam
             # A video with several captions has its reference only once.
             fields.pop(guess_columns(fields, column_names, is_caption_file=True)["reference"] or "", None)
         if not parsed:
-            findings.leave_out("a caption file without a caption", file.name)
+            findings.leave_out(Reason.EMPTY_CAPTION_FILE, file.name)
         captions += parsed
     return tuple(captions)
 
@@ -145,12 +144,12 @@ def parse_caption_files(files: list[CaptionFile], findings: Findings, column_nam
 def _parse_content(file: CaptionFile, findings: Findings) -> Any:
     """Return the text, JSON value or segments of a file that holds any; None for one that is left out."""
     if len(file.data) > MAX_ROW_BYTES:
-        findings.leave_out(f"a caption file of more than {MAX_ROW_BYTES} bytes", file.name)
+        findings.leave_out(Reason.LONG_CAPTION_FILE, file.name)
         return None
     try:
         text, encoding = decode_text(file.data, may_be_cp1252=file.suffix != ".json")
     except UnicodeDecodeError:
-        findings.leave_out("a caption file that is not valid UTF-8: save it as UTF-8", file.name)
+        findings.leave_out(Reason.CAPTION_FILE_NOT_UTF_8, file.name)
         return None
     if encoding != UTF_8:
         findings.add_guess(f"caption files that are not UTF-8 are read as {encoding}")
@@ -162,10 +161,10 @@ def _parse_content(file: CaptionFile, findings: Findings) -> Any:
         for reason in left_out:
             findings.leave_out(reason, file.name)
     if isinstance(value, Reject):
-        findings.leave_out(f"a caption file that is not valid JSON ({value.code})", file.name)
+        findings.leave_out(Reason.BAD_JSON_CAPTION_FILE, file.name, code=value.code)
         return None
     if not value or (isinstance(value, str) and is_blank_text(value)):
-        findings.leave_out("a caption file without a caption", file.name)
+        findings.leave_out(Reason.EMPTY_CAPTION_FILE, file.name)
         return None
     return value
 

@@ -18,7 +18,7 @@ from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.paths import resolve_inside
 from assets.ingest.rejects import Reject
 from assets.media.address import has_address_user, is_address
-from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest
+from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest, Reason
 from assets.new_manifest.folder import FileKind, SourceFolder
 from assets.new_manifest.tool_fields import collect_tool_fields
 from assets.new_manifest.tool_vectors import read_clip_vectors
@@ -37,15 +37,15 @@ _TOKENS = ("_prompt_tokens", "_output_tokens")
 _PICKLE = re.compile(r"[a-z0-9]+_embd(_[^/]+)?/[^/]+\.pickle")
 _LANCE = re.compile(r"((processed_)?lance(_fragments)?|[^/]+_embd(_[^/]+)?_lance(_fragments(_processed)?)?)/.+")
 # By the beginning of their path, files that are left out, and why.
-_NOT_READ: Mapping[str, str] = {
-    "previews/": "a preview of a clip",
-    f"{_FILTERED}/": "a clip that the tool filtered out",
-    "processed_": "a record about a whole video or chunk",
-    "video_errors/": "a record about a whole video or chunk",
-    "v0/": "a second list of the captions",
-    "cds_parquet/": "a second list of the captions",
-    "cosmos_predict2_video2world_dataset/": "a second copy of clips and captions",
-    "sam3_": "a result of SAM 3, which is not read",
+_NOT_READ: Mapping[str, Reason] = {
+    "previews/": Reason.PREVIEW,
+    f"{_FILTERED}/": Reason.FILTERED_CLIP,
+    "processed_": Reason.RECORD_OF_WHOLE,
+    "video_errors/": Reason.RECORD_OF_WHOLE,
+    "v0/": Reason.SECOND_LIST,
+    "cds_parquet/": Reason.SECOND_LIST,
+    "cosmos_predict2_video2world_dataset/": Reason.SECOND_COPY,
+    "sam3_": Reason.SAM_3,
 }
 
 
@@ -81,7 +81,7 @@ def _read_clips(
         for where, meta in _read_metas(videos.folder, findings, file):
             clip = str(meta.get("span_uuid"))
             if clip in clips:
-                findings.leave_out("a second record of a clip", where)
+                findings.leave_out(Reason.SECOND_RECORD, where)
                 continue
             named = {"tool": tool, "tool_version": version, "tool_file": file}
             video = _read_clip(videos, findings, named, files, meta, where)
@@ -112,9 +112,9 @@ def _leave_out_folders(folder: SourceFolder, findings: Findings) -> None:
         for file in folder.list_files(kind):
             reason = next((why for beginning, why in _NOT_READ.items() if file.startswith(beginning)), None)
             if _PICKLE.fullmatch(file):
-                reason = "a pickled vector of a clip, which is not opened: vectors come from the tool's Parquet files"
+                reason = Reason.PICKLED_VECTOR
             if _LANCE.fullmatch(file):
-                reason = "a part of the tool's Lance tables, which are not read"
+                reason = Reason.PART_OF_LANCE
             if reason is not None:
                 folder.mark_read(file)
                 findings.leave_out(reason, file)
@@ -133,20 +133,20 @@ def _read_clip(
     """
     location = meta.get("clip_location")
     if not isinstance(location, str):
-        findings.leave_out("metadata of a clip without clip_location", file)
+        findings.leave_out(Reason.NO_LOCATION, file)
         return None
     if f"/{_FILTERED}/" in f"/{location}":
-        findings.leave_out("metadata of a clip that the tool filtered out", file)
+        findings.leave_out(Reason.FILTERED_METADATA, file)
         return None
     for window in _list_objects(meta, "filtered_windows"):
-        findings.leave_out("a window that the tool filtered out", _name_window(window, file))
+        findings.leave_out(Reason.FILTERED_WINDOW, _name_window(window, file))
     captions = tuple(
         caption
         for caption in _build_captions(meta, findings, file)
         if findings.accept_row("caption", caption.build_row("v", "c"), file)
     )
     if not captions:
-        findings.leave_out("a clip without a caption", file)
+        findings.leave_out(Reason.CLIP_WITHOUT_CAPTION, file)
         return None
     place = _find_clip(videos, findings, files, location, file)
     if place is None:
@@ -190,7 +190,7 @@ def _find_clip(
         return videos.register_file(here)
     if is_address(location):
         return videos.register_address(location, None, file)
-    findings.leave_out("a clip whose file is not in folder clips", f"{file}: {here}")
+    findings.leave_out(Reason.CLIP_NOT_THERE, f"{file}: {here}")
     return None
 
 
@@ -225,9 +225,9 @@ def _accept_window(window: Mapping[str, Any], findings: Findings, where: str) ->
     status = window.get(_STATUS)
     if status in (None, "success"):
         return True
-    why = "whose caption breaks off" if status == "truncated" else "whose caption failed"
-    reason = f", {_REASON} {window[_REASON]!r:.80}" if window.get(_REASON) is not None else ""
-    findings.leave_out(f"a window {why} ({_STATUS} {status!r:.80}{reason})", _name_window(window, where))
+    reason = Reason.TRUNCATED_WINDOW if status == "truncated" else Reason.FAILED_WINDOW
+    why = f", {_REASON} {window[_REASON]!r:.80}" if window.get(_REASON) is not None else ""
+    findings.leave_out(reason, _name_window(window, where), status=f"{_STATUS} {status!r:.80}{why}")
     return False
 
 
@@ -238,7 +238,7 @@ def _has_text(window: Mapping[str, Any], name: str, findings: Findings, where: s
         return False
     if text.strip().rstrip(".").casefold() != _PLACEHOLDER:
         return True
-    findings.leave_out(f"a window whose caption is only {text.strip()!r}", f"{_name_window(window, where)}: {name}")
+    findings.leave_out(Reason.PLACEHOLDER_WINDOW, f"{_name_window(window, where)}: {name}", text=text.strip())
     return False
 
 
@@ -259,7 +259,7 @@ def _merge_windows(windows: Sequence[Mapping[str, Any]], model: str, findings: F
         elif all(value == values[0] for value in values):
             merged[name] = values[0]
         else:
-            findings.leave_out(f"field {name!r} of windows, since it differs between them", where)
+            findings.leave_out(Reason.FIELD_OF_WINDOWS, where, field=name)
     return merged
 
 
@@ -292,7 +292,7 @@ def _read_object(folder: SourceFolder, findings: Findings, file: str) -> dict[st
     if data is None:
         return None
     if len(data) > MAX_ROW_BYTES:
-        findings.leave_out(f"metadata of more than {MAX_ROW_BYTES} bytes", file)
+        findings.leave_out(Reason.LONG_METADATA, file)
         return None
     parsed = strict_json.parse_json_bytes(data.removeprefix(BOM_UTF8))
     if isinstance(parsed, dict):

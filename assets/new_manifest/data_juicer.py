@@ -13,8 +13,8 @@ from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.paths import resolve_inside
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import ORIGIN_FIELDS
-from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest
-from assets.new_manifest.tool_fields import NOT_ONE_VIDEO, collect_tool_fields, remove_marks
+from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest, Reason
+from assets.new_manifest.tool_fields import collect_tool_fields, remove_marks
 from assets.new_manifest.videos import JudgedCells, VideoRegistry
 from assets.words.text import format_count
 
@@ -105,11 +105,11 @@ def _build_video(
     """
     name, text = _find_video_name(row), row.get("text")
     if name is None:
-        findings.leave_out(NOT_ONE_VIDEO, where)
+        findings.leave_out(Reason.NOT_ONE_VIDEO, where)
         return None
     text = remove_marks(text).strip() if isinstance(text, str) else ""
     if is_blank_text(text):
-        findings.leave_out("a row whose caption has no text", where)
+        findings.leave_out(Reason.NO_TEXT, where)
         return None
     of_video, of_text = _divide_fields(row)
     caption = Caption(text, extra=collect_tool_fields("caption", of_text, findings, where))

@@ -23,7 +23,7 @@ from assets.ingest.files import open_file_inside
 from assets.ingest.lines import ByteReader
 from assets.ingest.paths import PathRejected
 from assets.ingest.rows import MediaBytes
-from assets.new_manifest.findings import Findings, NoManifest
+from assets.new_manifest.findings import Findings, NoManifest, Reason
 from assets.new_manifest.folder import is_video_name
 from assets.new_manifest.videos import VideoEntry, VideoRegistry
 
@@ -120,9 +120,7 @@ class VideoExtractor:
             for part in path.split("/")
         )
         if not is_plain:
-            self.findings.leave_out(
-                "a video whose name leads out of the folder or cannot be a file's name", ascii(path)
-            )
+            self.findings.leave_out(Reason.BAD_PATH, ascii(path))
         return is_plain
 
     def stage_video(self, content: ByteReader, size: int, name: str) -> StagedVideo:
@@ -209,7 +207,7 @@ class VideoExtractor:
             _remove_empty_folders(made)
             if error.errno not in _PATH_ERRORS:
                 raise _build_write_error(file, error) from error
-            self.findings.leave_out(f"a video that cannot be written ({error.strerror})", path)
+            self.findings.leave_out(Reason.UNWRITABLE_VIDEO, path, error=error.strerror)
             return False
         return True
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
 from assets.ingest import hygiene
 from assets.ingest.files import open_file_inside, open_regular
 from assets.ingest.paths import PathRejected, find_path_fault, resolve_inside
 from assets.media.lance_tables import TABLE_SUFFIX
-from assets.new_manifest.findings import Findings, explain_refused
-from metrics_core.git_lfs import GIT_LFS_REMEDY, MAX_POINTER_BYTES, is_git_lfs_pointer
+from assets.new_manifest.findings import Findings, Reason
+from metrics_core.git_lfs import MAX_POINTER_BYTES, is_git_lfs_pointer
 
 # The kinds of files that PyAV may open; see ALLOWED_DEMUXERS.
 _VIDEO_SUFFIXES = frozenset(
@@ -32,7 +32,6 @@ _PACKED_SUFFIXES = (".zip", ".7z", ".rar", ".gz", ".bz2", ".xz", ".zst", ".tbz2"
 
 _PICTURE_SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".heic"))
 
-_BAD_NAME = "a file whose name is not valid UTF-8, or has control characters"
 # So many parts has the path of a folder that holds much else, such as /mnt/disk.
 _FEW_PARTS = 3
 
@@ -123,10 +122,10 @@ class SourceFolder:
         except PathRejected as refused:
             self.findings.leave_out_refused("file", refused.code, file)
         except OSError as error:
-            self.findings.leave_out(f"a file that cannot be read ({error.strerror})", file)
+            self.findings.leave_out(Reason.UNREADABLE_FILE, file, error=error.strerror)
         return None
 
-    def leave_out_unread(self, reasons: Mapping[FileKind, str]) -> None:
+    def leave_out_unread(self, reasons: Mapping[FileKind, Reason]) -> None:
         """Count the files that were not read as left out in the findings, with the reason for their kind. Kinds without
         a reason are skipped.
         """
@@ -143,43 +142,45 @@ class SourceFolder:
                 with os.scandir(os.path.join(self.path, inner)) as entries:
                     ordered = sorted(entries, key=lambda entry: entry.name)
             except OSError as error:
-                self.findings.leave_out(f"a folder that cannot be read ({error.strerror})", inner or str(self.path))
+                self.findings.leave_out(Reason.UNREADABLE_FOLDER, inner or str(self.path), error=error.strerror)
                 continue
             for entry in ordered:
                 file = f"{inner}/{entry.name}" if inner else entry.name
                 if entry.name.startswith("."):
-                    self.findings.leave_out("a hidden file or folder", file)
+                    self.findings.leave_out(Reason.HIDDEN_FILE, file)
                     continue
                 if entry.is_dir(follow_symlinks=False) and not is_lance_name(file):
                     folders.append(file)
                     continue
                 is_bad_name = hygiene.find_fault({"path": file}) is not None
-                fault = _BAD_NAME if is_bad_name else self._find_fault(entry, file)
-                if fault is None:
+                reason, details = (Reason.BAD_NAME, {}) if is_bad_name else self._find_fault(entry, file)
+                if reason is None:
                     yield file
                     continue
-                self.findings.leave_out(fault, ascii(file) if is_bad_name else file)
+                self.findings.leave_out(reason, ascii(file) if is_bad_name else file, **details)
                 if is_video_name(file):
-                    self.refused_videos[file] = fault
+                    self.refused_videos[file] = reason.explain(**details)
 
-    def _find_fault(self, entry: os.DirEntry[str], file: str) -> str | None:
-        """Return why an entry is left out; None for a regular file inside the folder with a name for a manifest."""
+    def _find_fault(self, entry: os.DirEntry[str], file: str) -> tuple[Reason | None, dict[str, Any]]:
+        """Return why an entry is left out, and the details; None for a regular file inside the folder with a name for a
+        manifest.
+        """
         try:
             if entry.is_symlink() and entry.is_dir():
-                return "a link to a folder, which is not followed: put the folder itself there"
+                return Reason.LINK_TO_FOLDER, {}
         except OSError:
             pass  # a loop of links, which the next look refuses
         code = find_path_fault(file)
         if code is None and not entry.is_file(follow_symlinks=False):
             if (above := _find_folder_above(self.path, file)) is not None:
-                return f"a link that leads out of the folder: give the folder above, {above}"
+                return Reason.LINK_OUT, {"above": above}
             try:
                 resolve_inside(self.path, file, may_be_folder=is_lance_name(file))
             except PathRejected as refused:
                 code = refused.code
         if code is not None:
-            return explain_refused("file", code)
-        return GIT_LFS_REMEDY if _is_pointer(entry) else None
+            return Reason.REFUSED, {"kind": "file", "code": code}
+        return Reason.GIT_LFS_POINTER if _is_pointer(entry) else None, {}
 
 
 def _is_pointer(entry: os.DirEntry[str]) -> bool:

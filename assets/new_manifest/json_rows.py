@@ -20,7 +20,7 @@ from assets.ingest.files import OpenFile
 from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.rejects import ManifestError, Reject
 from assets.new_manifest.columns import ColumnMap, guess_columns, normalise_header
-from assets.new_manifest.findings import Place
+from assets.new_manifest.findings import Place, Reason
 from assets.new_manifest.folder import is_video_name
 
 Row = dict[str, Any]
@@ -217,7 +217,7 @@ def parse_list_cells(fields: Mapping[str, Any], columns: ColumnMap, place: Place
         if (parsed_list := parse_list(value)) is not None:
             parsed[column] = parsed_list
         elif _LIST.fullmatch(value):
-            place.leave_out("a cell with a list that is not valid JSON: write it as JSON", column)
+            place.leave_out(Reason.BAD_LIST, column)
             del parsed[column]
     return parsed
 

@@ -19,7 +19,7 @@ from assets.new_manifest.columns import (
     check_columns,
     guess_columns,
 )
-from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest, Place
+from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest, Place, Reason
 from assets.new_manifest.folder import drop_suffix
 from assets.new_manifest.json_rows import parse_list_cells
 from assets.new_manifest.rows import parse_id, parse_row
@@ -158,10 +158,9 @@ def _list_read_columns(
             if 1 <= int(matched["length"] or 0) <= MAX_DIM:
                 vectors.append(field.name)
             else:
-                why = f"since vectors are lists of one fixed length from 1 to {MAX_DIM:,}"
-                findings.leave_out(f"column {field.name!r} of lists of numbers, {why}", table)
+                findings.leave_out(Reason.LISTS_OF_NUMBERS, table, column=field.name)
         elif field.name not in files:
             read.append(field.name)
         elif field.name != columns["video"]:
-            findings.leave_out(f"column {field.name!r}, since its cells hold files that are not the videos", table)
+            findings.leave_out(Reason.OTHER_FILES, table, column=field.name)
     return read, vectors

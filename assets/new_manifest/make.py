@@ -24,7 +24,7 @@ from assets.new_manifest.clip_folders import CLIP_META, read_clip_folder
 from assets.new_manifest.columns import ColumnNames, parse_ratings
 from assets.new_manifest.data_juicer import read_data_juicer
 from assets.new_manifest.extract import VIDEO_FOLDER, VideoExtractor, open_workspace
-from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest
+from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest, Reason
 from assets.new_manifest.folder import (
     SHARD_SUFFIXES,
     TABLE_SUFFIXES,
@@ -49,39 +49,38 @@ from assets.words.text import format_count
 _HUGGING_FACE = re.compile(r"(.*/)?(metadata\.(csv|jsonl|parquet)|[^/]+\.arrow|dataset_info\.json)")
 _NO_NAME = re.compile(r"^[^A-Za-z0-9]+|[^A-Za-z0-9_.-]+")
 _TELL_EVERY = 1000
-_NO_TABLE = "a JSON file that belongs to no video: if it has captions of several, give its path"
 # Why an unread file is left out, however the source was understood.
-_UNREAD: Mapping[FileKind, str] = {
-    "packed": "a packed file: unpack it",
-    "lance": "a Lance table, which is read with --from lance",
-    "other": "a file that is neither video, caption file, table nor tar shard",
+_UNREAD: Mapping[FileKind, Reason] = {
+    "packed": Reason.PACKED_FILE,
+    "lance": Reason.LANCE_TABLE,
+    "other": Reason.OTHER_FILE,
 }
 # Why an unread file is left out, by how the source was understood.
-_UNREAD_REASONS: Mapping[str, Mapping[FileKind, str]] = {
+_UNREAD_REASONS: Mapping[str, Mapping[FileKind, Reason]] = {
     "captions": {
-        "caption": "a caption file without a video",
-        "table": "a table that was not read, since the caption files are used: to use it instead, give its path",
+        "caption": Reason.CAPTION_WITHOUT_VIDEO,
+        "table": Reason.TABLE_BY_CAPTION_FILES,
         **_UNREAD,
     },
     "tables": {
-        "video": "a video without a caption in a table",
-        "caption": "a caption file that was not read, since the captions come from a table",
-        "table": "a table without a column of videos or without one of captions",
+        "video": Reason.VIDEO_IN_NO_TABLE,
+        "caption": Reason.CAPTION_FILE_BY_TABLE,
+        "table": Reason.TABLE_WITHOUT_COLUMNS,
         **_UNREAD,
     },
     "shards": {
-        "video": "a video file that was not read, since the videos come from tar shards",
-        "caption": "a caption file that was not read, since the captions come from tar shards",
-        "table": "a table that was not read, since the tar shards are used: to use it instead, give its path",
+        "video": Reason.VIDEO_BY_SHARDS,
+        "caption": Reason.CAPTION_FILE_BY_SHARDS,
+        "table": Reason.TABLE_BY_SHARDS,
         **_UNREAD,
     },
     "tool": {
-        "video": "a video that no metadata of the tool names",
-        "caption": "a file of the tool that names no clip",
-        "table": "a table without videos, captions and numbers of the tool",
-        "shard": "a tar shard, since the clips come from the tool's folder",
+        "video": Reason.VIDEO_OF_NO_METADATA,
+        "caption": Reason.TOOL_FILE_OF_NO_CLIP,
+        "table": Reason.TABLE_WITHOUT_TOOL,
+        "shard": Reason.SHARD_BY_TOOL,
         **_UNREAD,
-        "other": "a file that holds neither clips nor metadata",
+        "other": Reason.FILE_OF_NO_TOOL,
     },
 }
 Tell = Callable[[str], None]
@@ -176,8 +175,9 @@ def create_manifest(
 
 def _explain_no_video(source: Path, recognised: _Source, findings: Findings) -> str:
     """Explain why a source has no video with a caption: by the errors of its tables if all are unreadable."""
-    if findings.unread_tables and len(findings.unread_tables) == len(findings.left_out):
-        return "; ".join(findings.unread_tables)
+    errors = [str(dict(details)["error"]) for reason, details in findings.left_out if reason is Reason.UNREADABLE_TABLE]
+    if errors and len(errors) == len(findings.left_out):
+        return "; ".join(errors)
     reasons = findings.format_left_out()
     left_out = f"left out: {reasons}" if reasons else "it is empty"
     return f"{source}: no video with a caption in {recognised.description}; {left_out}"
@@ -218,7 +218,9 @@ def _list_source_files(source: Path, folder: Path, findings: Findings) -> Source
     return listing
 
 
-def _leave_out_unread_files(listing: SourceFolder, reasons: Mapping[FileKind, str], extractor: VideoExtractor) -> None:
+def _leave_out_unread_files(
+    listing: SourceFolder, reasons: Mapping[FileKind, Reason], extractor: VideoExtractor
+) -> None:
     """Leave out the files that were not read, except videos that an earlier try extracted from the source."""
     folder = extractor.target / VIDEO_FOLDER
     if folder.is_relative_to(listing.path):
@@ -233,7 +235,7 @@ class _Source:
 
     description: str
     videos: Iterator[CaptionedVideo]
-    unread_reasons: Mapping[FileKind, str]
+    unread_reasons: Mapping[FileKind, Reason]
 
 
 def _recognise_source(source: Path, tables: TableReader, shards: TarShardReader) -> _Source:
@@ -256,7 +258,7 @@ def _recognise_source(source: Path, tables: TableReader, shards: TarShardReader)
         for file in listing.list_files("caption"):
             if file.lower().endswith(".json") and file not in paired:
                 listing.mark_read(file)
-                findings.leave_out(_NO_TABLE, file)
+                findings.leave_out(Reason.JSON_OF_NO_VIDEO, file)
         videos = read_captioned_videos(tables.videos, findings, tables.column_names)
         kind = "videos with caption files" if captions else "videos without captions"
         return _Source(kind, videos, _UNREAD_REASONS["captions"])

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from assets.ingest import hygiene, strict_json
 from assets.ingest.hygiene import is_blank_text
-from assets.ingest.rejects import CODES
 from assets.ingest.rows import CaptionRow, MediaBytes
 from assets.ingest.scales import YES_OR_NO
 from assets.new_manifest.columns import (
@@ -21,7 +20,7 @@ from assets.new_manifest.columns import (
     is_rating_name,
     normalise_header,
 )
-from assets.new_manifest.findings import Caption, Pair, Place, Rating
+from assets.new_manifest.findings import Caption, Pair, Place, Rating, Reason
 from assets.new_manifest.json_rows import parse_list
 from assets.new_manifest.tool_fields import remove_marks
 from assets.words.text import format_count
@@ -58,7 +57,7 @@ def parse_row(
     texts = [fields.get(name) for name in (columns["caption"], columns["candidates"], columns["reference"]) if name]
     if all(text is None or (isinstance(text, str) and is_blank_text(text)) for text in texts):
         if columns.ratings:
-            place.leave_out("ratings of a question, since people rate only captions")
+            place.leave_out(Reason.RATED_QUESTION)
         return (), pairs
     known = {name: value for name, value in fields.items() if name in columns.meanings}
     return parse_row_captions(known, columns, place), pairs
@@ -85,7 +84,7 @@ def _parse_pairs(fields: Mapping[str, Any], columns: ColumnMap, place: Place) ->
         if reply is None:
             continue
         if not text or not reply:
-            place.leave_out(f"a row without {'an answer' if text else 'a question'} as text")
+            place.leave_out(Reason.NO_ANSWER if text else Reason.NO_QUESTION)
             continue
         pair = Pair(text, reply, qa_id, system, own)
         if place.accept_row("qa", pair.build_row("v", qa_id or "q")):
@@ -116,7 +115,7 @@ def _choose_answer(value: Any, options: list[str], place: Place) -> str | None:
     else:
         return answer
     if n >= len(options):
-        place.leave_out("an answer that names none of the options", answer)
+        place.leave_out(Reason.NO_OPTION, answer)
         return None
     return _LETTER_BEFORE.sub("", options[n], count=1)
 
@@ -157,7 +156,7 @@ def parse_row_captions(
     reference = Caption("", "reference", extra={} if captions else extra)
     references = list(_parse_texts(_find_cell(fields, columns["reference"]), reference, column_names, place))
     if not captions and not references:
-        place.leave_out("a row whose caption has no text")
+        place.leave_out(Reason.NO_TEXT)
     rated = _add_ratings(captions, fields, columns.ratings, _find_cell(fields, columns["rater"]), place)
     return _filter_accepted([*rated, *references], place)
 
@@ -214,12 +213,12 @@ def _parse_texts(value: Any, base: Caption, column_names: ColumnNames, place: Pl
             yield replace(base, text=text)
     elif isinstance(value, list) and (answers := _list_answers(value)) is not None:
         if len(answers) > 1:
-            place.leave_out("a later answer in a conversation, which is no caption", n=len(answers) - 1)
+            place.leave_out(Reason.LATER_ANSWER, n=len(answers) - 1)
         yield from _parse_texts("".join(answers[:1]), base, column_names, place)
     elif isinstance(value, list):
         for item in value:
             if item is None or (isinstance(item, str) and is_blank_text(item)):
-                place.leave_out("a caption without text in a list")
+                place.leave_out(Reason.EMPTY_IN_LIST)
             yield from _parse_texts(item, base, column_names, place)
     elif isinstance(value, dict) and (columns := guess_columns(value, column_names, is_caption_file=True)).has_text:
         place.findings.add_guess(
@@ -227,7 +226,7 @@ def _parse_texts(value: Any, base: Caption, column_names: ColumnNames, place: Pl
         )
         yield from parse_row_captions(value, columns, place, base)
     elif value is not None:
-        place.leave_out("a caption that is not text")
+        place.leave_out(Reason.CAPTION_NOT_TEXT)
 
 
 def _parse_candidates(value: Any, row: Caption, column_names: ColumnNames, place: Place) -> list[Caption]:
@@ -258,12 +257,11 @@ def _collect_own_fields(fields: Mapping[str, Any], columns: ColumnMap, place: Pl
         if name in taken or value is None:
             continue
         if isinstance(value, MediaBytes):
-            place.leave_out(f"column {name!r}, since its cells hold files, which a manifest's tables cannot hold")
+            place.leave_out(Reason.COLUMN_OF_FILES, column=name)
         elif name in _OWN_FIELDS:
-            why = f"column {name!r}, since a manifest has a field of this name with another meaning: rename the column"
-            place.leave_out(why)
+            place.leave_out(Reason.COLUMN_LIKE_FIELD, column=name)
         elif (fault := hygiene.find_fault({name: value})) is not None:
-            place.leave_out(f"a value that ingest would refuse ({fault.code}): {CODES[fault.code]}", name)
+            place.leave_out(Reason.REFUSED, name, kind="value", code=fault.code)
         else:
             kept[name] = value
             if is_rating_name(name):
@@ -279,7 +277,7 @@ def _parse_role(
     if role == "reference":
         return "reference"
     if role is not None and role != "candidate":
-        place.leave_out("a role that is neither 'reference' nor 'candidate': the caption counts as a candidate")
+        place.leave_out(Reason.BAD_ROLE)
         return "candidate"
     return base.role if role is None else "candidate"
 
@@ -287,7 +285,7 @@ def _parse_role(
 def _parse_segments(fields: Mapping[str, Any], columns: ColumnMap, place: Place) -> Any:
     value = _find_cell(fields, columns["segments"])
     if value is not None and not isinstance(value, list):
-        place.leave_out("segments that are not a list: the caption is kept without them")
+        place.leave_out(Reason.BAD_SEGMENTS)
         return None
     return value
 
@@ -296,8 +294,7 @@ def _parse_id(fields: Mapping[str, Any], column: str | None, place: Place) -> st
     value = _find_cell(fields, column)
     parsed = parse_id(value)
     if parsed is None and value is not None and not (isinstance(value, str) and is_blank_text(value)):
-        why = f"a value of column {column!r} that is neither text nor a whole number: the caption is kept without it"
-        place.leave_out(why)
+        place.leave_out(Reason.BAD_ID, column=column)
     return parsed
 
 
@@ -375,9 +372,9 @@ def _add_ratings(
         elif all(answer is None for answer in answers):
             by_place = dict.fromkeys(places[:1], answers)
         else:
-            remedy = ": give a list with one rating for each candidate"
-            row = f"a row with {format_count(len(places), 'candidate')}{remedy if places else ''}"
-            place.leave_out(f"ratings in column {column.name!r} of {row}")
+            candidates = format_count(len(places), "candidate")
+            reason = Reason.RATINGS_OF_SEVERAL if places else Reason.RATINGS_OF_NONE
+            place.leave_out(reason, column=column.name, candidates=candidates)
             continue
         for n, of_candidate in by_place.items():
             before = captions[n].ratings
@@ -405,7 +402,7 @@ def _build_ratings(
     scales = {column.aspect: column.scale} if column.scale else {}
     for answer, rater in zip(answers, raters, strict=True):
         if answer is None:
-            place.leave_out("a rating that is empty or no answer, such as N/A or skip")
+            place.leave_out(Reason.EMPTY_RATING)
             continue
         value = int(answer) if isinstance(answer, float) and answer.is_integer() else answer
         rating = Rating(rater, column.aspect, value, column.mean_of)

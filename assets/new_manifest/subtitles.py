@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple
 
+from assets.new_manifest.findings import Reason
+
 _TIME = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2})(?:[.,](\d+))?"
 _TIMES = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}(?!\S)")
 _LIKE_TIMES = re.compile(r"\s*-?\d[\d:.,\s]*-->")
@@ -28,7 +30,7 @@ class Subtitles(NamedTuple):
     """
 
     segments: list[dict[str, Any]]
-    left_out: list[str]
+    left_out: list[Reason]
 
 
 @dataclass(slots=True)
@@ -50,20 +52,20 @@ def parse_subtitles(content: str) -> Subtitles:
     >>> parse_subtitles("WEBVTT\\n\\n00:01.000 --> 00:02.500\\nA <i>cat</i>\\nsleeps.\\n").segments
     [{'start_s': 1.0, 'end_s': 2.5, 'text': 'A cat sleeps.'}]
     """
-    left_out: list[str] = []
+    left_out: list[Reason] = []
     cues: list[_Cue] = []
     in_file = [cue for cue in _read_cues(re.split(r"\r\n|\r|\n", content), left_out) if cue.words]
     for before, cue in pairwise(in_file):
         if cue.start_s < before.start_s:
-            left_out.append("the place of a cue of subtitles that is out of order: cues are sorted by their times")
+            left_out.append(Reason.UNSORTED_CUE)
     for cue in sorted(in_file, key=lambda cue: cue.start_s):
         if cue in cues[-1:]:
-            left_out.append("a cue of subtitles that is there twice")
+            left_out.append(Reason.REPEATED_CUE)
         else:
             cues.append(cue)
     for cue in cues:
         if cue.end_s < cue.start_s:
-            left_out.append("the end of a cue of subtitles that lies before its beginning: the text is kept")
+            left_out.append(Reason.CUE_WITHOUT_END)
             cue.end_s = cue.start_s
     segments = [
         {"start_s": cue.start_s, "end_s": cue.end_s, "text": " ".join(cue.words[n:])}
@@ -86,7 +88,7 @@ def _count_rolled_words(cues: list[_Cue]) -> list[int]:
     return [0, *repeated][: len(cues)] if is_rolling else [0] * len(cues)
 
 
-def _read_cues(lines: list[str], left_out: list[str]) -> Iterator[_Cue]:
+def _read_cues(lines: list[str], left_out: list[Reason]) -> Iterator[_Cue]:
     """Yield the cues of the lines of a file in their order, with clean lines; there may be none."""
     has_header = lines[0].startswith("WEBVTT")
     places = [place for place, line in enumerate(lines) if _LIKE_TIMES.match(line)]
@@ -101,11 +103,11 @@ def _read_cues(lines: list[str], left_out: list[str]) -> Iterator[_Cue]:
     if has_header:
         before = list(_drop_comments(before[before.index("") :])) if "" in before else []
     if any(map(str.strip, before)):
-        left_out.append("text of subtitles before the first times")
+        left_out.append(Reason.TEXT_BEFORE_CUES)
     for place, end in zip(places, [*ends, len(lines)][1:], strict=True):
         times = _TIMES.match(lines[place])
         if times is None:
-            left_out.append("a cue of subtitles whose times cannot be read")
+            left_out.append(Reason.UNREADABLE_CUE)
             continue
         text = lines[place + 1 : end]
         words = [_clean(line).split() for line in (_drop_comments(text) if has_header else text)]

@@ -25,7 +25,7 @@ from assets.ingest.parquet_reader import read_arrow_cells, read_arrow_column_nam
 from assets.ingest.rejects import Reject
 from assets.new_manifest.columns import ColumnMap, guess_columns, is_rating_name
 from assets.new_manifest.extract import convert_write_errors
-from assets.new_manifest.findings import Findings
+from assets.new_manifest.findings import Findings, Reason
 from assets.new_manifest.json_rows import read_json_rows, tidy_row
 from assets.new_manifest.rows import is_no_answer
 
@@ -127,7 +127,7 @@ class TableFile:
             findings.add_guess(f"the columns of {self.path.name} are separated by {_SEPARATORS[self._separator]}")
         for place, name in enumerate(self._header, 1):
             if not name:
-                findings.leave_out("a column without a name", f"{self.path.name}: column {place}")
+                findings.leave_out(Reason.UNNAMED_COLUMN, f"{self.path.name}: column {place}")
         numbers = set[str]() if self._numbers is None else self._numbers.choose(columns, findings)
         with self.aside.open(encoding="ascii") as aside:
             for line in aside:
@@ -225,7 +225,7 @@ class _NumberColumns:
             if name in self._rated and is_no_answer(row[name]):
                 continue
             if row[name].lower() == _NAN:
-                findings.leave_out("a cell with nan in a column of numbers", f"{where}: {name}")
+                findings.leave_out(Reason.NAN_CELL, f"{where}: {name}")
                 del row[name]
             else:
                 row[name] = strict_json.parse_json(row[name].replace(",", "."))

@@ -13,17 +13,16 @@ from typing import Any
 from assets.ingest.encodings import UTF_8
 from assets.ingest.files import OpenFile
 from assets.ingest.paths import PathRejected, resolve_inside
-from assets.ingest.rejects import CODES, ManifestError, Reject
+from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import ORIGIN_FIELDS, MediaBytes
 from assets.media.address import is_address
 from assets.new_manifest.columns import ColumnMap, ColumnNames, MappedColumn, check_columns, guess_columns
 from assets.new_manifest.extract import VIDEO_FOLDER, VideoExtractor, choose_file_name
-from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest, Place
+from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest, Place, Reason
 from assets.new_manifest.folder import drop_suffix, is_video_name
 from assets.new_manifest.json_rows import TIDY_COLUMNS, has_captions, parse_list_cells, tidy_captions
 from assets.new_manifest.rows import parse_id, parse_row
 from assets.new_manifest.table_files import TableFile, open_table
-from assets.new_manifest.tool_fields import NOT_ONE_VIDEO
 from assets.new_manifest.videos import JudgedCells, VideoEntry, VideoRegistry
 
 # Bytes of a JSON file in which captions are looked for.
@@ -93,8 +92,10 @@ class TableReader:
                 self.findings.add_guess(f"nothing about {unknown}: --column FIELD=COLUMN gives one a meaning")
             for number, content in file.read_rows(columns, self.findings):
                 if isinstance(content, Reject):
-                    why = "save the file as UTF-8" if content.code == "invalid_utf8" else CODES[content.code]
-                    self.findings.leave_out(f"a row that cannot be read ({content.code}): {why}", f"{table}:{number}")
+                    if content.code == "invalid_utf8":
+                        self.findings.leave_out(Reason.ROW_NOT_UTF_8, f"{table}:{number}")
+                    else:
+                        self.findings.leave_out_unreadable("a row", content.code, f"{table}:{number}")
                 elif (video := self._build_video(content, columns, judged, table, number)) is not None:
                     yield video
         except ManifestError as error:
@@ -194,18 +195,18 @@ class TableReader:
         row, cell = f"{table}:{number}", fields.get(columns["video"] or "")
         if isinstance(cell, list):
             if len(cell) != 1:
-                self.findings.leave_out(NOT_ONE_VIDEO, row)
+                self.findings.leave_out(Reason.NOT_ONE_VIDEO, row)
                 return None
             cell = cell[0]
         own_id = parse_id(value) if (value := fields.get(columns["video_id"] or "")) is not None else None
         if value is not None and own_id is None:
-            self.findings.leave_out("a row whose video_id is neither text nor a whole number", row)
+            self.findings.leave_out(Reason.BAD_VIDEO_ID, row)
             return None
         if isinstance(cell, MediaBytes):
             return self._extract_video(cell, own_id, table, number)
         if (name := parse_id(cell)) is None:
-            why = "a row without a video" if cell is None or isinstance(cell, str) else "a row whose video is not text"
-            self.findings.leave_out(why, row)
+            is_empty = cell is None or isinstance(cell, str)
+            self.findings.leave_out(Reason.NO_VIDEO if is_empty else Reason.VIDEO_NOT_TEXT, row)
             return None
         return self.videos.register_cell(name, judged, own_id, row)
 

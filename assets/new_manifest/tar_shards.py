@@ -23,13 +23,12 @@ from assets.media.tar_index import TAR_ERRORS, check_size, format_damage, read_t
 from assets.new_manifest.caption_files import MAX_READ_BYTES, CaptionFile, parse_caption_files
 from assets.new_manifest.columns import ColumnNames
 from assets.new_manifest.extract import VIDEO_FOLDER, StagedVideo, VideoExtractor
-from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest
+from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest, Reason
 from assets.new_manifest.folder import CAPTION_SUFFIXES, SHARD_SUFFIXES, SourceFolder, is_video_name
 from assets.new_manifest.videos import VideoEntry, VideoRegistry
 
 # Members that other loaders unpickle. No part of a shard is ever run.
 _PICKLES = frozenset((".pkl", ".pickle", ".pyd", ".pth", ".pt", ".npy", ".npz"))
-_APART = ": in a compressed shard the members of a sample must follow each other, as tar --sort=name puts them"
 _HIDDEN = re.compile(r"(^|/)\.[^./]")
 # Videos hardly shrink: what unpacks to more than this holds none.
 _MOST_TIMES, _MOST_MORE = 100, 2**26
@@ -171,7 +170,7 @@ class TarShardReader:
         """Yield the files of a plain tar file, those of a key together. Their bytes stay where they are."""
         index = read_tar_index(file, os.fstat(file.fileno()).st_size)
         for name, reason in index.refused.items():
-            self.findings.leave_out(reason, f"{shard}: {name}")
+            self.findings.leave_out(Reason.REFUSED_MEMBER, f"{shard}: {name}", why=reason)
         places: dict[str, int] = {}
         for name in index.members:
             places.setdefault(_split_member_name(name)[0], len(places))
@@ -197,23 +196,23 @@ class TarShardReader:
                 yield _MemberFile(member.name, member.size, content, is_in_place=False)
 
     def _leave_out_rest(self, damage: str, shard: str) -> None:
-        self.findings.leave_out(f"the rest of a damaged shard ({damage})", shard)
+        self.findings.leave_out(Reason.REST_OF_SHARD, shard, damage=damage)
 
     def _accept_name(self, name: str, shard: str) -> bool:
         is_hidden = _HIDDEN.search(name) is not None
         if is_hidden:
-            self.findings.leave_out("a hidden file in a shard", f"{shard}: {name}")
+            self.findings.leave_out(Reason.HIDDEN_MEMBER, f"{shard}: {name}")
         return not is_hidden
 
     def _is_file(self, member: tarfile.TarInfo, shard: str) -> bool:
         """Return whether a member is an ordinary file; else it is left out, unless it is a folder."""
         name = f"{shard}: {member.name}"
         if member.isreg() and member.issparse():
-            self.findings.leave_out("a sparse file in a shard: pack it without holes", name)
+            self.findings.leave_out(Reason.SPARSE_MEMBER, name)
         elif member.isreg():
             return self._accept_name(member.name, shard)
         elif not member.isdir():
-            self.findings.leave_out("an entry of a shard that is not a regular file", name)
+            self.findings.leave_out(Reason.IRREGULAR_MEMBER, name)
         return False
 
     def _read_member(self, member: _MemberFile, part: str, suffix: str, sample: _TarSample, shard: str) -> None:
@@ -228,16 +227,17 @@ class TarShardReader:
             data = member.content.read(min(member.size, MAX_READ_BYTES))
             sample.files.append((part, CaptionFile(name, suffix, data)))
         elif suffix in _PICKLES:
-            self.findings.leave_out("a file in a shard that was not read, since its format can hold code", name)
+            self.findings.leave_out(Reason.CODE_MEMBER, name)
         else:
-            self.findings.leave_out("a file in a shard that is neither a video nor a caption file", name)
+            self.findings.leave_out(Reason.OTHER_MEMBER, name)
 
     def _build_videos(self, sample: _TarSample, shard: str, folder: str) -> Iterator[CaptionedVideo]:
         """Yield the videos of a sample. Of several, a video gets the captions of its name and those that name none."""
         where = f"{shard}: {sample.key}"
         if sample.files and not sample.videos:
-            is_packed = not self._is_readable_in_place(shard)
-            self.findings.leave_out(f"a caption without a video{_APART if is_packed else ''}", where, len(sample.files))
+            is_plain = self._is_readable_in_place(shard)
+            reason = Reason.CAPTION_WITHOUT_MEMBER if is_plain else Reason.CAPTION_APART
+            self.findings.leave_out(reason, where, len(sample.files))
         if len(sample.videos) > 1:
             self.findings.add_guess(
                 "where a sample of a shard has several videos, a video gets the captions of its own name and those "

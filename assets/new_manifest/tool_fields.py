@@ -10,9 +10,8 @@ from typing import Any, Literal
 from assets.ingest import hygiene
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rows import ORIGIN_FIELDS
-from assets.new_manifest.findings import Findings
+from assets.new_manifest.findings import Findings, Reason
 
-NOT_ONE_VIDEO = "a row that names no video, or several"
 # Data-Juicer's marks of videos and of ends of parts inside a text.
 _MARK = re.compile(r"<__dj__\w+>|<\|__dj__\w+\|>")
 
@@ -47,14 +46,14 @@ def collect_tool_fields(
         if value is None:
             continue
         if isinstance(value, list):
-            findings.leave_out(f"field {name!r} of the tool, since it is a list", where)
+            findings.leave_out(Reason.LIST_OF_TOOL, where, field=name)
         elif name in kept:
-            findings.leave_out(f"field {name!r} of the tool, since another one has this name", where)
+            findings.leave_out(Reason.FIELD_TWICE, where, field=name)
         elif name in ORIGIN_FIELDS:
             if findings.accept_row("video", {"video_id": "v", name: value}, f"{where}: {name}"):
                 kept[name] = value
         elif name in MANIFEST_TABLES[kind].row_model.model_fields:
-            findings.leave_out(f"field {name!r} of the tool, since a manifest has one with another meaning", where)
+            findings.leave_out(Reason.FIELD_LIKE_MANIFEST, where, field=name)
         elif (fault := hygiene.find_fault({name: value})) is not None:
             findings.leave_out_refused("value", fault.code, f"{where}: {name}")
         else:

@@ -11,7 +11,7 @@ from assets.ingest.files import open_file
 from assets.ingest.parquet_reader import read_arrow_rows
 from assets.ingest.paths import resolve_inside
 from assets.ingest.rejects import ManifestError, Reject
-from assets.new_manifest.findings import CaptionedVideo, Findings
+from assets.new_manifest.findings import CaptionedVideo, Findings, Reason
 from assets.new_manifest.folder import SourceFolder
 from assets.new_manifest.videos import VideoEntry
 
@@ -43,7 +43,7 @@ def read_clip_vectors(
                     if video is None:
                         continue
                     if (key := (encoder, video.video_id)) in seen:
-                        findings.leave_out("a second vector of a clip by one encoder", where)
+                        findings.leave_out(Reason.SECOND_VECTOR, where)
                         continue
                     seen.add(key)
                     yield video
@@ -72,7 +72,7 @@ def _build_video(
         return None
     clip = clips.get(str(row.get("id")))
     if clip is None:
-        findings.leave_out("a vector of a clip that is not in the manifest", where)
+        findings.leave_out(Reason.VECTOR_OF_NO_CLIP, where)
         return None
     vector = build_vector_row(clip.video_id, encoder, row.get("embedding"), findings, where)
     return None if vector is None else CaptionedVideo(clip.video_id, clip.path, (), vectors=(vector,))

@@ -22,7 +22,7 @@ from assets.media.address import (
     parse_address,
     parse_member_address,
 )
-from assets.new_manifest.findings import Findings, shorten_id
+from assets.new_manifest.findings import Findings, Reason, shorten_id
 from assets.new_manifest.folder import SourceFolder, drop_suffix, is_video_name
 from assets.new_manifest.video_cells import VideoFiles, match_cells, parse_cell
 
@@ -153,7 +153,7 @@ class VideoRegistry:
         judged: the cells of the column. own_id: the table's id for the video. where: how people find the row.
         """
         if hygiene.find_fault({"video": cell}) is not None:
-            self._findings.leave_out("a row whose video's name has control characters or is not valid Unicode", where)
+            self._findings.leave_out(Reason.BAD_VIDEO_NAME, where)
             return None
         if is_address(path := parse_cell(cell)):
             return self.register_address(cell, own_id, where)
@@ -164,13 +164,10 @@ class VideoRegistry:
             return self._register_named(path, judged.files[cell], own_id, row)
         if judged.files or (self._is_any_named and names_file):
             is_outside = os.path.isabs(path) and os.path.isfile(path)
-            place = "outside the folder: name its folder in REELSIEVE_MEDIA_ROOTS"
-            self._findings.leave_out(
-                f"a row whose video is {place}" if is_outside else "a row whose video file is not in the folder", row
-            )
+            self._findings.leave_out(Reason.VIDEO_OUTSIDE if is_outside else Reason.VIDEO_NOT_IN_FOLDER, row)
             return None
         if names_file:
-            self._findings.leave_out("the file of a row's video, which is not in the folder: the row is text only", row)
+            self._findings.leave_out(Reason.FILE_NOT_IN_FOLDER, row)
         else:
             self._findings.add_guess("no name of a video is that of a file in the folder, so the videos are text only")
         return self.register_video(path if is_video_name(cell) else cell, None, own_id, where)
@@ -199,7 +196,7 @@ class VideoRegistry:
         ):
             return None
         if self._owners.setdefault(video_id, owner) != owner:
-            self._findings.leave_out("a row with the video_id of another video", f"{where}: {video_id}")
+            self._findings.leave_out(Reason.TAKEN_VIDEO_ID, f"{where}: {video_id}")
             return None
         return VideoEntry(video_id, path)
 
@@ -220,16 +217,16 @@ class VideoRegistry:
         address = _parse_address(cell)
         if isinstance(address, str):
             return address
-        self._findings.leave_out(f"an address that ingest would refuse: {address}", hide_address_credentials(cell))
+        self._findings.leave_out(Reason.REFUSED_ADDRESS, hide_address_credentials(cell), error=str(address))
         return None
 
     def _register_named(self, path: str, file: str | None, own_id: str | None, where: str) -> VideoEntry | None:
         """Register the file that the path of a cell means, None for several; those and a refused one are left out."""
         if file is None:
-            self._findings.leave_out("a row whose video name fits several files: write the file's path", where)
+            self._findings.leave_out(Reason.AMBIGUOUS_VIDEO, where)
             return None
         if (fault := self.folder.refused_videos.get(file)) is not None:
-            self._findings.leave_out(f"a row whose video is {fault}", where)
+            self._findings.leave_out(Reason.REFUSED_VIDEO, where, fault=fault)
             return None
         if not any(name.startswith(path) for name in (file, f"{self.folder.path}/{file}")):
             self._findings.add_guess("video files are recognised by the ends of their paths, in all subfolders")

@@ -19,7 +19,7 @@ from assets.ingest.dimensions import DIMENSIONS_FILE
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rows import RawRow
 from assets.ingest.scales import SCALES_FILE
-from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest, shorten_id
+from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest, Reason, shorten_id
 from assets.planning.holdings import Holdings, HoldingsTally
 
 # `videos` last: without it a folder is not yet a manifest.
@@ -148,7 +148,7 @@ class _TableWriter:
                 if is_once:
                     digest = hashlib.sha256(digest + json.dumps({**caption.extra}).encode()).digest()
                     if digest in self._references:
-                        self.findings.leave_out("a reference that its video has already", video.where or video.video_id)
+                        self.findings.leave_out(Reason.REPEATED_REFERENCE, video.where or video.video_id)
                         continue
                     self._references.add(digest)
                 if (written := self._written.get(digest)) is None:
@@ -183,8 +183,7 @@ class _TableWriter:
         self.findings.add_guess("rows with the same video, system and text are one caption")
         for name, value in caption.extra.items():
             if written.extra.get(name) != value:
-                why = "a value of a caption's further row that differs from the one in its first row, which is kept"
-                self.findings.leave_out(why, f"{where}: {name}")
+                self.findings.leave_out(Reason.OTHER_VALUE, f"{where}: {name}")
 
     def _write_ratings(self, written: _WrittenCaption, caption: Caption, where: str) -> None:
         """Write the ratings of a caption. Unnamed raters are numbered after those of its earlier rows."""
@@ -199,8 +198,8 @@ class _TableWriter:
             else:
                 rater = rating.rater
             if (rating.aspect, rater) in written.rated:
-                why = "a second rating of a caption by the same rater for the same aspect: the first is kept"
-                self.findings.leave_out(why, f"{where}: {rating.aspect} {rating.value} by {rater}")
+                thing = f"{where}: {rating.aspect} {rating.value} by {rater}"
+                self.findings.leave_out(Reason.REPEATED_RATING, thing)
                 continue
             written.rated.add((rating.aspect, rater))
             self._write_row("rating", rating.build_row(written.caption_id, rater))

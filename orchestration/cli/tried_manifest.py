@@ -114,8 +114,8 @@ def _create_manifest(
             choose_ratings=partial(choose_ratings, tell),
         )
     print_findings(made)
-    for why, left_out in made.findings.left_out.items():
-        print_sentence(f"left out: {why} ({left_out.n}, such as {left_out.first})")
+    for row in made.findings.list_left_out():
+        print_sentence(f"left out: {row['left out']} ({row['n']}, such as {row['first']})")
     print_written_files(made)
     return made
 

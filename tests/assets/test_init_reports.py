@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from assets.ingest.rejects import ManifestError
+from assets.ingest.rejects import CODES, ManifestError
 from assets.new_manifest.columns import guess_columns
-from assets.new_manifest.findings import NoManifest
+from assets.new_manifest.findings import Findings, NoManifest, Reason
 from assets.new_manifest.make import create_manifest
 from assets.new_manifest.table_files import TableFile, open_table
 from metrics_core.frames import NotAVideo, probe_video
@@ -51,6 +51,21 @@ def test_a_video_that_is_a_pointer_is_named_so(tmp_path: Path) -> None:
 def test_every_kind_of_file_that_pyav_reads_is_a_video(tmp_path: Path, suffix: str) -> None:
     put(tmp_path, {f"clip{suffix}": "x", "t.csv": f"video,caption\nclip{suffix},A dog.\n"})
     assert [row["path"] for row in rows(create_manifest(tmp_path), "videos")] == [f"clip{suffix}"]
+
+
+def test_things_are_left_out_by_a_code_and_its_details() -> None:
+    findings = Findings()
+    for field in ("a", "b", "a"):
+        findings.leave_out(Reason.LIST_OF_TOOL, f"t:{field}", field=field)
+    findings.leave_out_refused("video", "nan", "t:4")
+    assert [(reason, dict(details), things.n) for (reason, details), things in findings.left_out.items()] == [
+        (Reason.LIST_OF_TOOL, {"field": "a"}, 2),
+        (Reason.LIST_OF_TOOL, {"field": "b"}, 1),
+        (Reason.REFUSED, {"kind": "video", "code": "nan"}, 1),
+    ]
+    first, _, last = findings.list_left_out()
+    assert first == {"left out": "field 'a' of the tool, since it is a list", "n": 2, "first": "t:a"}
+    assert last["left out"] == f"a video that ingest would refuse (nan): {CODES['nan']}"
 
 
 def test_packed_files_are_to_be_unpacked(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_what_is_changed_or_left_out_is_named() -> None:
         (5, 6, "Two."),
         (7, 7, "Three."),
     ]
-    assert Counter(reason.partition(":")[0] for reason in left_out) == {
+    assert Counter(reason.explain().partition(":")[0] for reason in left_out) == {
         "text of subtitles before the first times": 1,
         "the place of a cue of subtitles that is out of order": 1,
         "the end of a cue of subtitles that lies before its beginning": 1,

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
 from assets.new_manifest.columns import ColumnNames, parse_ratings
-from assets.new_manifest.findings import NoManifest
+from assets.new_manifest.findings import NoManifest, Reason
 from assets.new_manifest.make import NewManifest, create_manifest
 from assets.new_manifest.rating_offers import list_rating_offers
 from assets.new_manifest.rows import list_answers
@@ -157,7 +157,7 @@ def test_what_is_no_answer_is_counted_and_numbers_are_read(tmp_path: Path, word:
     made = of_table(tmp_path, table, "rating", name=name)
     assert [value for _, _, _, value in rated(made)] == [5, 4]
     assert left_out(made) == {NO_ANSWER: 1, REFUSED: 2}
-    first = made.findings.left_out[NO_ANSWER].first
+    first = made.findings.left_out[Reason.EMPTY_RATING, ()].first
     assert (first.startswith(f"{name}:"), f"rating {word!r}" in first or not word) == (True, True)
 
 
