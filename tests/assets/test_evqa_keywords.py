@@ -29,7 +29,7 @@ from metrics_core.models.chat_keywords import PROMPT_VERSION, ChatKeywordExtract
 from metrics_core.models.errors import ModelUnusable
 from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.manifests import candidate, qa, write_clip
-from tests.assets.verifying import Bench, make_kind
+from tests.assets.verifying import Bench
 from tests.metrics_core.chat_server import Answer, completion, loopback
 from tests.metrics_core.qeva_fakes import Rule, RuleChat, seen_in
 
@@ -200,24 +200,7 @@ def test_without_the_evidence_nothing_is_scored_and_nothing_asked(bench: Bench) 
     assert (asked(chat), bench.scores(scorer)) == ([], {})
 
 
-# A crash, a server, the doctor
-
-
-def test_a_crash_keeps_what_is_extracted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assets.sources.keywords.TEXTS_AT_A_TIME", 1)
-    first: list[str] = []
-
-    def dies(request: ChatRequest) -> dict[str, list[str]]:
-        if len(first) == 2:
-            raise RuntimeError("killed")
-        first.append(seen_in(request))
-        return told(request)
-
-    with pytest.raises(RuntimeError, match="killed"):
-        make_kind(bench.engine, scorer_of(RuleChat(dies)), TextVectors, bench.dataset)
-    rest = RuleChat(told)
-    bench.run(scorer_of(rest))
-    assert sorted([*first, *asked(rest)]) == sorted([TEXT, OTHER, f"What colour? {ANSWER}"])
+# A server, the doctor
 
 
 def test_a_servers_answers_are_kept_by_text_prompt_and_model(bench: Bench) -> None:

@@ -33,8 +33,6 @@ from assets.sources.base import MissingEvidence
 from assets.sources.facts import count_unmeasured_videos, measure_videos
 from assets.sources.frames import SampledFrames
 from assets.sources.texts import TextVectors
-from db.evidence.frames import count_frames
-from db.evidence.models import find_model_id
 from db.manifest.datasets import Dataset
 from db.scores.quality import count_shard_scores
 from db.scores.store import count_statuses
@@ -517,29 +515,6 @@ def test_a_changed_file_makes_its_own_samples_stale(bench: Bench) -> None:
     assert after["short"].components["n_frames"] == 6
     assert after["short"].value != before["short"].value
     assert after["long"].scored_at == before["long"].scored_at
-
-
-def test_a_crash_keeps_the_videos_that_were_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assets.sources.frames.VIDEOS_PER_WRITE", 1)
-    scorer = bench.scorer()
-    encode = bench.encoder.encode_preprocessed
-
-    def dies_on_the_second(images: Sequence[Any]) -> NDArray[np.float32]:
-        if bench.encoder.n_images:
-            raise MemoryError("the second batch does not fit")
-        return encode(images)
-
-    bench.encoder.batch_size = 5
-    monkeypatch.setattr(bench.encoder, "encode_preprocessed", dies_on_the_second)
-    with pytest.raises(MemoryError):
-        bench.frames(scorer)
-    monkeypatch.setattr(bench.encoder, "encode_preprocessed", encode)
-    with bench.engine.connect() as connection:
-        model_id = find_model_id(connection, scorer.frames.model.as_dict())
-        video_ids = connection.scalars(sa.text("SELECT DISTINCT video_id FROM sample")).all()
-        counts = count_frames(connection, model_id, video_ids)
-    assert (counts.n_videos, counts.n_missing, counts.n_sampled, counts.n_stored) == (2, 1, 3, 3)
-    assert bench.frames(scorer)["videos"] == 1
 
 
 def test_the_scorer_before_stays_active_until_its_successor_scores(bench: Bench) -> None:

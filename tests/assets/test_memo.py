@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
-from assets.metrics.vcs.scorer import VCSScorer, VCSSettings
 from assets.sources.memo import ask_missing
 from db.evidence.embeddings import list_missing_texts, load_text_vectors, store_text_vectors
 from db.evidence.models import find_model_id
-from metrics_core.models.sentence_splitter import RuleSplitter
-from tests.assets.manifests import candidate, reference
-from tests.assets.verifying import Bench, Crash, HashEncoder
+from tests.assets.verifying import Crash, HashEncoder
 
 TEXTS = ["a", "seven", "ox", "three words long", "cats", "elephant", "dog"]
 LONGEST_FIRST = ["three words long", "elephant", "seven", "cats", "dog", "ox", "a"]
@@ -104,22 +100,3 @@ def test_where_nothing_is_missing_no_model_is_asked_or_registered(engine: Engine
     )
     with engine.connect() as connection:
         assert find_model_id(connection, other.identity.as_dict()) is None
-
-
-def test_a_source_that_failed_goes_on_where_it_stopped(engine: Engine, tmp_path: Path) -> None:
-    bench = Bench(engine, tmp_path)
-    said = "A pan flies. It lands on a table. All cheer."
-    bench.ingest(["v"], captions=[candidate("c", "v", said), reference("r", "v", "A pan is tossed. All cheer.")])
-
-    def scorer(encoder: HashEncoder) -> VCSScorer:
-        return VCSScorer(VCSSettings(), encoder, RuleSplitter())
-
-    failing = FailingEncoder("All cheer.")
-    with pytest.raises(Crash):
-        bench.embed(scorer(failing))
-    mended = FailingEncoder()
-    counts = bench.embed(scorer(mended))
-    first, *rest = failing.chunks
-    assert (counts["texts_wanted"], counts["texts_embedded"]) == (6, 3)
-    assert set(first) == {said, "A pan is tossed. All cheer.", "It lands on a table."}
-    assert mended.chunks == rest == [["A pan is tossed.", "A pan flies.", "All cheer."]]

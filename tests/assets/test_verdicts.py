@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import Engine
 
-from assets.metrics.ecs.verdicts import CAPTIONS_PER_QUEUE
 from assets.scores.pending import store_scorer
 from assets.sources.cached_models import CachingVerifier
-from assets.sources.memo import CHUNK
 from tests.assets.manifests import Row, candidate, keypoint
-from tests.assets.verifying import Bench, Crash, Pair, ToldVerifier, ecs, no_model
+from tests.assets.verifying import Bench, Pair, ToldVerifier, ecs, no_model
 from tests.db.builders import put_label_thresholds
 
 # The sentences of every caption, split by hand, and the keypoints of every video.
@@ -138,35 +136,6 @@ def test_a_changed_keypoint_costs_only_the_captions_of_its_video(bench: Bench, c
     after = bench.scores(scorer)
     assert {key for key in after if after[key] != before[key]} == {"rice"}
     assert change["dimension"] in after["rice"].components["keypoints"]
-
-
-# Crashes
-
-N_MANY = CAPTIONS_PER_QUEUE + 88
-N_POINTS = 5
-
-
-@pytest.mark.parametrize(("judged", "n_sets"), [(CHUNK, 0), (CAPTIONS_PER_QUEUE * N_POINTS, CAPTIONS_PER_QUEUE)])
-def test_a_crash_costs_what_was_not_stored_yet(engine: Engine, tmp_path: Path, judged: int, n_sets: int) -> None:
-    """In the middle of the first queue of pairs, and between the first and the second."""
-    bench = Bench(engine, tmp_path)
-    bench.ingest(
-        ["v"],
-        captions=[candidate(f"c{i}", "v", f"Number {i} is shown.") for i in range(N_MANY)],
-        keypoints=[keypoint(f"k{i}", "v", text=f"Number {i}.") for i in range(N_POINTS)],
-    )
-    model = ToldVerifier(limit=judged)
-    with pytest.raises(Crash):
-        bench.verify(ecs(model))
-    assert len(model.asked) == bench.count("entailment") == judged
-    assert len(bench.sets(ecs(model))) == n_sets
-    assert bench.count("ecs_verdict") == n_sets * N_POINTS
-    rest = ToldVerifier()
-    report = bench.verify(ecs(rest))
-    assert (report["captions"], report["pairs_judged"]) == (N_MANY - n_sets, N_MANY * N_POINTS - judged)
-    assert len(rest.asked) == N_MANY * N_POINTS - judged
-    assert not set(rest.asked) & set(model.asked)
-    assert bench.unverified(ecs(rest)) == set()
 
 
 def test_a_remembering_model_answers_in_the_order_of_its_pairs(engine: Engine) -> None:
