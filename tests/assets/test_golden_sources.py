@@ -344,8 +344,9 @@ def list_forecasts(bench: Bench, scorer: Scorer) -> list[str]:
 
 
 def format_all(values: Iterable[Any]) -> list[str]:
-    """One line for every value, with six digits after the point."""
-    return [str(json.loads(json.dumps(value), parse_float=lambda number: round(float(number), 6))) for value in values]
+    """One line for every value, with six digits after the point, and names in their order."""
+    texts = (json.dumps(value, sort_keys=True) for value in values)
+    return [str(json.loads(text, parse_float=lambda number: round(float(number), 6))) for text in texts]
 
 
 def record(bench: Bench, case: Case) -> dict[str, Any]:
