@@ -15,7 +15,7 @@ _CHARACTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf
 _OVERLAP = 3
 
 
-def guess_encoding(parts: Iterable[bytes], *, may_be_cp1252: bool = True) -> str:
+def guess_encoding(parts: Iterable[bytes | bytearray], *, may_be_cp1252: bool = True) -> str:
     """Return the encoding of a file whose content comes in parts: "UTF-16" where it begins with the mark of UTF-16,
     "cp1252" where it is not UTF-8 and reads as European text in cp1252, else "UTF-8". A file with some character in
     valid UTF-8 counts as UTF-8, so that a few broken bytes do not change all other characters.
@@ -36,7 +36,7 @@ def guess_encoding(parts: Iterable[bytes], *, may_be_cp1252: bool = True) -> str
     return UTF_8 if is_ascii else CP1252
 
 
-def decode_text(data: bytes, *, may_be_cp1252: bool = True) -> tuple[str, str]:
+def decode_text(data: bytes | bytearray, *, may_be_cp1252: bool = True) -> tuple[str, str]:
     """Return the text of a whole file without a byte order mark, and its encoding as `guess_encoding` names it. Raises
     UnicodeDecodeError.
     """

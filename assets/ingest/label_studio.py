@@ -7,7 +7,6 @@ Options `--column` cannot map it: an aspect is the name of a control, and a rate
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from assets.ingest.files import open_file
 from assets.ingest.hygiene import format_raw_row, format_value
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
-from assets.ingest.strict_json import parse_json
+from assets.ingest.strict_json import read_json
 
 SUFFIX = ".json"
 KIND = "rating"
@@ -33,11 +32,7 @@ def read_rating_rows(path: Path) -> Iterator[RawRow]:
     Raises ManifestError if the file cannot be read, or is no list of tasks.
     """
     with open_file(path) as file:
-        data = file.read(sys.maxsize)
-    try:
-        tasks = parse_json(data.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise ManifestError(f"{path.name}: byte {error.start + 1} is not valid UTF-8: {_REMEDY}") from error
+        tasks = read_json(file)
     if isinstance(tasks, Reject):
         raise ManifestError(f"{path.name}: {tasks.reason}: {_REMEDY}")
     if not isinstance(tasks, list):

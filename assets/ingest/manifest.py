@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from assets.ingest.csv_reader import start_csv
-from assets.ingest.dimensions import read_dimensions
+from assets.ingest.declarations import read_declarations
 from assets.ingest.encodings import UTF_8
 from assets.ingest.files import check_regular_file, find_manifest_file, open_text_file
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.named_columns import NO_COLUMNS
-from assets.ingest.origin import read_origin
 from assets.ingest.readers import SUFFIXES
 from assets.ingest.rejects import ManifestError
-from assets.ingest.scales import Scale, read_scales
+from assets.ingest.scales import Scale
 
 _PART = 2**20
 
@@ -55,14 +54,14 @@ def read_manifest_folder(
     Raises ManifestError where the folder, a required table or mixed_rows is missing or unusable, where a table is there
     twice, and where mixed_rows has the name of a table.
     """
-    tables, dimensions = list_table_files(folder), read_dimensions(folder)
+    tables = list_table_files(folder)
     if mixed_rows is not None:
         check_regular_file(mixed_rows)
         if mixed_rows.name in [path.name for path in tables.values()]:
             raise ManifestError(
                 f"{mixed_rows.name}: the folder has a table of this name: rename the file of mixed rows"
             )
-    return Manifest(folder, tables, mixed_rows, dimensions, read_origin(folder), read_scales(folder), columns)
+    return Manifest(folder, tables, mixed_rows, *read_declarations(folder), columns)
 
 
 def list_table_files(folder: Path) -> dict[str, Path]:

@@ -19,7 +19,7 @@ from assets.ingest import hygiene
 from assets.ingest.rejects import Reject
 from assets.media.address import has_address_user
 
-# The dimensions of OmniDCBench; a folder may declare others, see assets/ingest/dimensions.py.
+# The dimensions of OmniDCBench; a folder may declare others, see assets/ingest/declarations.py.
 DIMENSIONS = ("segment_detail", "video_background", "acoustics", "shooting_style", "speech_content", "camera_state")
 # In bytes of UTF-8. An entry of a Postgres index holds 2,704 bytes, and one entry has up to three ids.
 MAX_ID = 512

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy.engine import Engine
 
 from assets.datasets.lookup import find_and_watch_dataset, watch_dataset
+from assets.ingest.declarations import SCALES_FILE
 from assets.ingest.files import check_unchanged, is_unchanged
 from assets.ingest.known_tables import KnownTables
 from assets.ingest.manifest import Manifest, read_manifest_folder
@@ -22,7 +23,7 @@ from assets.ingest.readers import read_table
 from assets.ingest.rejects import ManifestError
 from assets.ingest.report import IngestReport
 from assets.ingest.rows import CheckedRow, RawRow, VideoRow
-from assets.ingest.scales import SCALES_FILE, Scale, parse_scale
+from assets.ingest.scales import Scale, parse_scale
 from assets.ingest.table_content import TableContent, read_table_content
 from assets.ingest.validate import validate_row
 from assets.ingest.write import Progress, RowWriter

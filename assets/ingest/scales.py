@@ -5,20 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from assets.ingest import hygiene
-from assets.ingest.declarations import read_declaration
-from assets.ingest.files import find_manifest_file
 from assets.ingest.hygiene import format_value
-from assets.ingest.rejects import ManifestError, Reject
+from assets.ingest.rejects import Reject
 
-SCALES_FILE = "scales.json"
-# More than any list of aspects needs. A larger file is not read into memory.
-_MAX_BYTES = 2**20
-_LOWEST = ", lowest is best"
+LOWEST_IS_BEST = ", lowest is best"
 _RANGE = re.compile(r"(-?[0-9]{1,9})-(-?[0-9]{1,9})")
 YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
 # Sums and squares of greater ratings would have no number.
@@ -80,7 +73,7 @@ def parse_scale(name: str) -> Scale | None:
     >>> parse_scale("7-1") is None
     True
     """
-    kind, lowest_is_best = name.removesuffix(_LOWEST), name.endswith(_LOWEST)
+    kind, lowest_is_best = name.removesuffix(LOWEST_IS_BEST), name.endswith(LOWEST_IS_BEST)
     if kind in ("real", "yes-no"):
         is_real = kind == "real"
         return Scale(name, None if is_real else 0.0, None if is_real else 1.0, lowest_is_best)
@@ -93,32 +86,3 @@ def parse_scale(name: str) -> Scale | None:
 DEFAULT_SCALE = Scale("1-5", 1.0, 5.0, lowest_is_best=False)
 """The scale of an aspect for which none is declared."""
 NO_SCALES: Mapping[str, Scale] = MappingProxyType({})
-
-
-def read_scales(folder: Path) -> dict[str, Scale]:
-    """Read the scales by aspect in a folder's scales.json; {} without that file. Raises ManifestError if it is not a
-    regular file inside the folder, or not an object with a scale for every aspect.
-    """
-    path = find_manifest_file(folder, SCALES_FILE)
-    if path is None:
-        return {}
-    names = read_declaration(path, _MAX_BYTES, _build_error)
-    if not isinstance(names, dict):
-        raise _build_error("it holds no object")
-    if (fault := hygiene.find_fault(names)) is not None:
-        raise _build_error(fault.reason)
-    return {aspect: _require_scale(aspect, name) for aspect, name in names.items()}
-
-
-def _require_scale(aspect: str, name: Any) -> Scale:
-    scale = parse_scale(name) if isinstance(name, str) else None
-    if scale is None:
-        raise _build_error(f"{format_value(name)} is no scale for {format_value(aspect)}")
-    return scale
-
-
-def _build_error(fault: str) -> ManifestError:
-    return ManifestError(
-        f'{SCALES_FILE}: {fault}: give a JSON object such as {{"overall": "1-7", "errors": "0-20{_LOWEST}"}}; a scale '
-        "has two whole numbers, or is yes-no or real"
-    )

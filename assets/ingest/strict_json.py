@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
 from typing import Any
 
+from assets.ingest.encodings import decode_text
 from assets.ingest.hygiene import MAX_DEPTH, drop_zero_sign, format_value
+from assets.ingest.lines import ByteReader
 from assets.ingest.rejects import Code, Reject
 
 # Longer integers do not fit a double, and Python refuses to parse them from 4,300 digits on.
 _MAX_DIGITS = 300
+_PART = 2**20
 
 _BRACKET = re.compile(r"[\[\]{}]")
 # The rest of the text from the position of an error on, when the text stops inside a literal, number or escape.
@@ -33,21 +37,37 @@ def parse_json_object(data: bytes) -> dict[str, Any] | Reject:
     >>> parse_json_object(b'{"value": NaN}').code
     'nan'
     """
-    value = parse_json_bytes(data)
+    try:
+        value = parse_json(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        return _explain_bytes(error)
     if isinstance(value, dict | Reject):
         return value
     return Reject("not_an_object", "the line must be a JSON object with fields, written in braces")
 
 
-def parse_json_bytes(data: bytes) -> Any:
-    """Parse the bytes of a JSON text without a byte order mark and return its value. A Reject comes back where they
-    are no valid UTF-8, and for faults that `parse_json` refuses.
+def read_json(file: ByteReader, most_bytes: int = sys.maxsize) -> Any:
+    """Read a file that holds one JSON value, in UTF-8 or UTF-16 with its mark, and return the value. A Reject comes
+    back where it has more than `most_bytes`, is not valid in its encoding, and for faults that `parse_json` refuses.
+
+    >>> from io import BytesIO
+    >>> read_json(BytesIO(b'{"value": [5]}')), read_json(BytesIO(b"[1, 2]"), most_bytes=3).reason
+    ({'value': [5]}, 'it has more than 3 bytes')
     """
+    data = bytearray()
+    while len(data) <= most_bytes and (part := file.read(_PART)):
+        data += part
+    if len(data) > most_bytes:
+        return Reject("too_long", f"it has more than {most_bytes} bytes")
     try:
-        text = data.decode("utf-8")
+        text, _ = decode_text(data, may_be_cp1252=False)
     except UnicodeDecodeError as error:
-        return Reject("invalid_utf8", f"byte {error.start + 1} is not valid UTF-8: save the file as UTF-8")
+        return _explain_bytes(error)
     return parse_json(text)
+
+
+def _explain_bytes(error: UnicodeDecodeError) -> Reject:
+    return Reject("invalid_utf8", f"byte {error.start + 1} is not valid UTF-8: save the file as UTF-8")
 
 
 def parse_json(text: str) -> Any:

@@ -5,18 +5,18 @@ metas_jsonl/v0/*.jsonl, clips/ID.mp4, MODEL_embd_parquet/*.parquet.
 from __future__ import annotations
 
 import re
-from codecs import BOM_UTF8
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from io import BytesIO
 from pathlib import PurePosixPath
 from typing import Any, get_args
 
-from assets.ingest import strict_json
 from assets.ingest.files import open_text_file
 from assets.ingest.hygiene import is_blank_text
 from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.paths import resolve_inside
 from assets.ingest.rejects import Reject
+from assets.ingest.strict_json import read_json
 from assets.media.address import has_address_user, is_address
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest, Reason
 from assets.new_manifest.folder import FileKind, SourceFolder
@@ -291,11 +291,11 @@ def _read_object(folder: SourceFolder, findings: Findings, file: str) -> dict[st
     data = folder.read_file(file, MAX_ROW_BYTES + 1)
     if data is None:
         return None
-    if len(data) > MAX_ROW_BYTES:
-        findings.leave_out(Reason.LONG_METADATA, file)
-        return None
-    parsed = strict_json.parse_json_bytes(data.removeprefix(BOM_UTF8))
+    parsed = read_json(BytesIO(data), MAX_ROW_BYTES)
     if isinstance(parsed, dict):
         return parsed
+    if isinstance(parsed, Reject) and parsed.code == "too_long":
+        findings.leave_out(Reason.LONG_METADATA, file)
+        return None
     findings.leave_out_unreadable(_META, parsed.code if isinstance(parsed, Reject) else "not_an_object", file)
     return None

@@ -7,10 +7,8 @@ from __future__ import annotations
 import ast
 import json
 import re
-from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from io import BytesIO
 from itertools import product
 from pathlib import PurePosixPath
 from typing import Any
@@ -29,7 +27,6 @@ _IsVideo = Callable[[str], bool]
 MAX_JSON_BYTES = 2**28
 # The columns that `tidy_row` may give a row.
 TIDY_COLUMNS = ("caption", "candidates", "segments")
-_PART = 2**20
 # The keys of an object by video that are looked at before it counts as none, and the parts of any other object.
 _LOOKED_AT, _MOST_PARTS = 1000, 50
 _REMEDY = 'write it as JSON Lines, with a line such as {"video": "a.mp4", "caption": "A dog."} for each caption'
@@ -56,16 +53,16 @@ _LIST = re.compile(r"""\[\s*['"{].*\]\s*""", re.DOTALL)
 _CLOCK = re.compile(r"(?:(?:(\d{1,4}):)?(\d{1,2}):)?(\d{1,6}(?:[.,]\d{1,9})?)")
 
 
-def read_json_rows(file: OpenFile, name: str, is_video: _IsVideo) -> list[tuple[int, Row | Reject]]:
+def read_published_rows(file: OpenFile, name: str, is_video: _IsVideo) -> list[tuple[int, Row | Reject]]:
     """Return the rows of an open JSON file with their numbers. Raises ManifestError where it has none. name: of the
     file, for messages. is_video: returns whether a text names a video of the folder.
     """
-    if file.version.size > MAX_JSON_BYTES:
-        raise ManifestError(f"{name}: JSON of more than {MAX_JSON_BYTES >> 20} MiB: {_REMEDY}")
-    data = b"".join(iter(lambda: file.read(_PART), b""))
-    document = strict_json.parse_json_bytes(data.removeprefix(BOM_UTF8))
+    document = strict_json.read_json(file, MAX_JSON_BYTES)
     if isinstance(document, Reject):
-        objects = read_numbered_objects(BytesIO(data))
+        if document.code == "too_long":
+            raise ManifestError(f"{name}: JSON of more than {MAX_JSON_BYTES >> 20} MiB: {_REMEDY}")
+        file.rewind()
+        objects = read_numbered_objects(file)
         lines = [(number, row if isinstance(row, Reject) else tidy_row(row)) for number, row in objects]
         if document.code != "json_invalid" or not lines or isinstance(lines[0][1], Reject):
             raise ManifestError(f"{name}: {document.reason}")

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 
 from assets.home.folder import DEMO_DATASET
 from assets.home.settings import read_settings
+from assets.ingest.declarations import ORIGIN_FILE
 from assets.ingest.files import check_regular_file
-from assets.ingest.origin import ORIGIN_FILE
 from assets.ingest.rejects import ManifestError
 from assets.media.settings import MediaSettings
 from assets.new_manifest.caption_files import group_caption_files, read_captioned_videos

@@ -26,7 +26,7 @@ from assets.ingest.rejects import Reject
 from assets.new_manifest.columns import ColumnMap, guess_columns, is_rating_name
 from assets.new_manifest.extract import convert_write_errors
 from assets.new_manifest.findings import Findings, Reason
-from assets.new_manifest.json_rows import read_json_rows, tidy_row
+from assets.new_manifest.json_rows import read_published_rows, tidy_row
 from assets.new_manifest.rows import is_no_answer
 
 # Rows of JSON Lines whose fields give the names of the columns.
@@ -80,7 +80,7 @@ class TableFile:
             header, records = start_csv(text, path.name, text.separator, may_be_unnamed=True)
             rows = ((number, row) for number, row, _ in records)
             return cls(path, aside, list(filter(None, header)), rows, header, text.separator)
-        read = iter(read_json_rows(file, path.name, is_video)) if suffix == ".json" else _read_objects(file)
+        read = iter(read_published_rows(file, path.name, is_video)) if suffix == ".json" else _read_objects(file)
         first = list(islice(read, _LOOKED_AT))
         names = dict.fromkeys(name for _, row in first if not isinstance(row, Reject) for name in row)
         return cls(path, aside, list(names), chain(first, read))

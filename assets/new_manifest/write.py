@@ -15,10 +15,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from assets.ingest.dimensions import DIMENSIONS_FILE
+from assets.ingest.declarations import DIMENSIONS_FILE, SCALES_FILE
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rows import RawRow
-from assets.ingest.scales import SCALES_FILE
 from assets.new_manifest.findings import Caption, CaptionedVideo, Findings, NoManifest, Reason, shorten_id
 from assets.planning.holdings import Holdings, HoldingsTally
 

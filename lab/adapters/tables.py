@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import typer
 from pydantic import BaseModel, ValidationError
 
-from assets.ingest.dimensions import DIMENSIONS_FILE
+from assets.ingest.declarations import DIMENSIONS_FILE
 from assets.ingest.files import convert_os_errors
 from assets.ingest.lines import read_lines
 from assets.ingest.rejects import ManifestError

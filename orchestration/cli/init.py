@@ -145,7 +145,7 @@ def print_findings(made: NewManifest) -> None:
 
 def print_written_files(made: NewManifest) -> None:
     """Print on standard output the names of the new manifest's files, and its folder."""
-    from assets.ingest.scales import SCALES_FILE
+    from assets.ingest.declarations import SCALES_FILE
 
     files = [f"{table}.jsonl" for table in made.tables.table_names]
     files += [SCALES_FILE] if made.findings.rating_scales else []

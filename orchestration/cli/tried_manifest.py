@@ -62,8 +62,8 @@ def find_or_make_manifest(
 
 def name_manifest_files(folder: Path) -> str:
     """Return the names of the files of the manifest in a folder, as an enumeration for a sentence."""
+    from assets.ingest.declarations import SCALES_FILE
     from assets.ingest.manifest import list_table_files
-    from assets.ingest.scales import SCALES_FILE
     from assets.words.text import join_names
 
     scales = [SCALES_FILE] if (folder / SCALES_FILE).is_file() else []

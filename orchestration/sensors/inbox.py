@@ -11,12 +11,10 @@ import dagster as dg
 from assets.datasets.lookup import BadDatasetName, check_dataset_name
 from assets.definitions.curation import Curation
 from assets.definitions.partitions import DATASET, DATASETS
-from assets.ingest.dimensions import DIMENSIONS_FILE
+from assets.ingest.declarations import DIMENSIONS_FILE, ORIGIN_FILE, SCALES_FILE
 from assets.ingest.files import convert_os_errors, find_manifest_file
 from assets.ingest.manifest import list_table_files
-from assets.ingest.origin import ORIGIN_FILE
 from assets.ingest.rejects import ManifestError
-from assets.ingest.scales import SCALES_FILE
 from orchestration.attempts import find_due_attempt
 from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import ingest_job

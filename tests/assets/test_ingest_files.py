@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.ingest.dimensions import read_dimensions
+from assets.ingest.declarations import read_declarations
 from assets.ingest.files import OpenFile, check_regular_file
 from assets.ingest.manifest import list_table_files
 from assets.ingest.readers import read_table
@@ -90,7 +90,7 @@ def test_what_is_no_regular_file_of_the_folder_is_named(
     (manifest / name).unlink(missing_ok=True)
     make(manifest / name)
     with pytest.raises(ManifestError, match=f"set/{name}: {fault}: put "):
-        read_dimensions(manifest) if name == "dimensions.json" else list_table_files(manifest)
+        read_declarations(manifest) if name == "dimensions.json" else list_table_files(manifest)
 
 
 def test_a_link_within_the_folder_is_a_table_under_its_own_name(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets.ingest.dimensions import read_dimensions
+from assets.ingest.declarations import read_declarations
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.manifest import list_table_files
 from assets.ingest.manifest_tables import MANIFEST_TABLES
@@ -75,10 +75,10 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_dimensions_are_those_of_omnidcbench_or_the_folders_own(tmp_path: Path) -> None:
-    assert read_dimensions(tmp_path) == DIMENSIONS
+    assert read_declarations(tmp_path).dimensions == DIMENSIONS
     longest = "x" * 40
     written(tmp_path, "dimensions.json", b'\xef\xbb\xbf ["statement", "a_1",\n "%s"]\n' % longest.encode())
-    assert read_dimensions(tmp_path) == ("statement", "a_1", longest)
+    assert read_declarations(tmp_path).dimensions == ("statement", "a_1", longest)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_dimensions_are_those_of_omnidcbench_or_the_folders_own(tmp_path: Path) 
 def test_bad_dimensions_are_refused_in_one_sentence(tmp_path: Path, content: bytes, fault: str) -> None:
     written(tmp_path, "dimensions.json", content)
     with pytest.raises(ManifestError, match=rf"^dimensions\.json: {fault}.*: give a JSON list of distinct names"):
-        read_dimensions(tmp_path)
+        read_declarations(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["ratings.jsonl", "ratings.csv", "ratings.parquet", "ratings.txt"])

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.datasets.lookup import require_dataset
+from assets.ingest.declarations import read_declarations
 from assets.ingest.licences import check_licences
-from assets.ingest.origin import read_origin
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow, VideoRow
 from assets.ingest.run import ingest_folder
@@ -159,7 +159,7 @@ def test_dates_of_json_and_of_parquet_are_accepted(moment: str) -> None:
 def test_a_bad_origin_file_is_refused_in_one_sentence(tmp_path: Path, content: str, fault: str) -> None:
     (tmp_path / "origin.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(ManifestError) as refused:
-        read_origin(tmp_path)
+        read_declarations(tmp_path)
     assert str(refused.value).startswith("origin.json: ")
     assert fault in str(refused.value)
     assert str(refused.value).endswith(f"give a JSON object with some of the fields {ORIGIN}")

@@ -12,11 +12,12 @@ from sqlalchemy.engine import Engine
 
 from assets.agreement.judged import load_judged_samples
 from assets.agreement.scales import load_scale
+from assets.ingest.declarations import SCALES_FILE, read_declarations
 from assets.ingest.readers import read_table
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import DIMENSIONS, RatingRow, RawRow
 from assets.ingest.run import ingest_folder
-from assets.ingest.scales import DEFAULT_SCALE, SCALES_FILE, Scale, parse_scale, read_scales
+from assets.ingest.scales import DEFAULT_SCALE, Scale, parse_scale
 from assets.ingest.validate import validate_row
 from assets.promise.estimated_means import _choose_half_width
 from assets.promise.terms import PromiseTerms, check_scale
@@ -132,7 +133,7 @@ def test_any_other_name_is_no_scale(name: str) -> None:
 def test_a_file_without_scales_is_refused(tmp_path: Path, content: str, fault: str) -> None:
     (tmp_path / SCALES_FILE).write_text(content, encoding="latin-1")
     with pytest.raises(ManifestError, match="give a JSON object such as") as refused:
-        read_scales(tmp_path)
+        read_declarations(tmp_path)
     assert fault in str(refused.value)
 
 
