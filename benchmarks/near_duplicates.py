@@ -50,7 +50,7 @@ from benchmarks.near_vectors import (
     real_texts,
     walk_on,
 )
-from db.evidence.embeddings import store_text_vectors
+from db.evidence.embeddings import TextVector, store_text_vectors
 from db.evidence.models import register_model
 from db.manifest.datasets import find_dataset
 from db.schema import sample
@@ -140,7 +140,8 @@ def whole_commands(url: str, engine: Engine, units: Rows) -> dict[str, Any]:
         texts = list(connection.scalars(sa.select(sample.c.text).order_by(sample.c.sample_id)))
         model_id = register_model(connection, Stored.identity.as_dict())
     for start in range(0, len(texts), 10_000):
-        store_text_vectors(engine, model_id, texts[start : start + 10_000], units[start : start + 10_000])
+        lot = slice(start, start + 10_000)
+        store_text_vectors(engine, model_id, dict(zip(texts[lot], map(TextVector, units[lot]), strict=True)))
     found = {}
     for name, said in RECIPES.items():
         command = [sys.executable, "-m", "benchmarks.near_duplicates", "--once", url, json.dumps(said)]

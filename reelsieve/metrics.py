@@ -12,11 +12,12 @@ docs/architecture.md says how they meet; tests/outside/letters.py is a whole met
 from __future__ import annotations
 
 from assets.scores.base import Explanation, NeedsSetting, Outcome, Refusing, Scorer
-from assets.sources.base import Evidence, Examination, MissingEvidence, Order, Source
+from assets.sources.base import Batch, Evidence, Examination, MissingEvidence, Order, Source
 from assets.sources.frames import SampledFrames
 from assets.sources.keywords import ExtractedKeywords
 from assets.sources.texts import TextVectors
 from assets.words.marked_text import Mark
+from db.evidence.store import Table
 from db.schema import sample
 from db.schema.inputs import KEYPOINTS, REFERENCES, SEGMENTS, TEXT, VIDEO, Input
 from db.scores.pending import PendingSample
@@ -28,6 +29,7 @@ __all__ = [
     "SEGMENTS",
     "TEXT",
     "VIDEO",
+    "Batch",
     "Evidence",
     "Examination",
     "Explanation",
@@ -44,6 +46,7 @@ __all__ = [
     "SampledFrames",
     "Scorer",
     "Source",
+    "Table",
     "TextVectors",
     "sample",
 ]

@@ -56,8 +56,7 @@ class Scorer(Protocol):
     value_range: ClassVar[tuple[float, float]]
     # The inputs of a score. When one of them changes, the score is stale.
     inputs: ClassVar[Collection[Input[Any]]]
-    # The classes of the sources that the scorer reads; `sources` has one source of every class, in this order. Before
-    # it there may be a source that the same asset makes first, because another source needs it.
+    # The classes of the sources that the scorer reads; `sources` has one source of every class, in this order.
     rests_on: ClassVar[tuple[type[Source[Any]], ...]]
     # The group of settings. Field X is the environment variable REELSIEVE_X. Metrics may share fields.
     settings: ClassVar[type[BaseModel]]

@@ -12,7 +12,8 @@ from sqlalchemy.engine import Connection, Engine
 from assets.planning.timing import Clock, format_duration, measure_rate
 from assets.progress import LineWriter
 from assets.scores.base import Scorer
-from assets.sources.texts import TextVectors, embed_texts
+from assets.sources.cached_models import CachingEncoder
+from assets.sources.texts import TextVectors
 from assets.words.text import format_count
 from db.evidence.embeddings import find_sample_key_of_text, load_vectors_by_digest
 from db.evidence.models import find_model_id
@@ -51,7 +52,7 @@ def embed_missing_texts(
     tell(f"{format_count(len(texts), 'text')} without a vector of {encoder.identity.model_id}: embedding {them} first")
 
     def embed(lot: Sequence[str]) -> None:
-        embed_texts(engine, encoder, lot, lambda _: None)
+        CachingEncoder(engine, encoder, lambda _: None).encode_missing(lot)
 
     measured = measure_rate(embed, texts, clock, len)
     remaining = texts[measured.n_measured :]
@@ -66,7 +67,7 @@ def embed_missing_texts(
                 f"nothing is selected, as you wished: {texts_left} of this recipe have no vector; leave dedupe and "
                 "diverse out, or let them be embedded"
             )
-        embed_texts(engine, encoder, remaining, tell)
+        CachingEncoder(engine, encoder, tell).encode_missing(remaining)
 
 
 def load_unit_vectors(

@@ -1,23 +1,34 @@
-"""The base class of sources, which make evidence with models, store it, and load it for a batch of samples."""
+"""The base class of sources, which make evidence with models, store it, and load it for a batch of samples.
+
+A source declares the keys of the values that samples need, how values are computed, and where they lie. What follows is
+written once, over a store: asking only for what is missing, saving it batch by batch, loading, forecasts and checks.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from assets.models.chat import ChatTally
 from assets.progress import LineWriter
-from db.evidence.frames import LoadVideos
+from assets.words.text import format_portion
+from db.evidence.frames import LoadVideos, make_video_loader
 from db.evidence.models import find_model_id
+from db.evidence.store import DictStore, PostgresStore, Store, Table
 from db.manifest.datasets import Dataset
 from db.schema.inputs import Input
-from db.scores.pending import PendingSample, load_samples, split_ids
+from db.scores.pending import PendingSample, list_shard_samples, load_samples, split_ids
 from metrics_core.protocols import ModelIdentity
 
+K = TypeVar("K")
+V = TypeVar("V")
 T = TypeVar("T")
 # Samples loaded at a time.
 BATCH_SIZE = 256
@@ -90,10 +101,48 @@ class Forecast:
     money: float | None
 
 
+class Evidence:
+    """The evidence of several sources about one batch of samples: `evidence[source]` is what the source's `load` or
+    `ask` returned. load: returns the evidence of another source when it is wanted; KeyError for another source if it is
+    None.
+    """
+
+    def __init__(self, by_source: Mapping[Source[Any], Any], load: Callable[[Source[Any]], Any] | None = None) -> None:
+        self._by_source = dict(by_source)
+        self._load = load
+
+    def __getitem__(self, source: Source[T]) -> T:
+        if self._load is not None and source not in self._by_source:
+            self._by_source[source] = self._load(source)
+        evidence: T = self._by_source[source]
+        return evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Samples, and what a source may read about them. files: returns the video files for a set of video ids. below: the
+    evidence of the sources that this one needs, loaded when it is first read. store: where the values are kept. order:
+    the work in the database; None where values are only loaded, and without a database. tally: counts the requests to
+    chat models. counts: takes counts that values do not show. n_done: how many samples of the order came before these.
+    """
+
+    samples: Sequence[PendingSample]
+    files: LoadVideos
+    below: Evidence
+    store: Store[Any, Any]
+    order: Order | None = None
+    tally: ChatTally = field(default_factory=ChatTally)
+    counts: Counter[str] = field(default_factory=Counter)
+    n_done: int = 0
+
+
 class Source(ABC, Generic[T]):
     """A step that makes one sort of evidence about samples with the models of one scorer, and stores and loads it. T is
     the type of the evidence that `load` returns. The class has everything that Dagster must know without a model; an
     object has the models of a scorer.
+
+    A source has `table`, `keys` and `compute`, and works with and without a database. A source that keeps its evidence
+    in another way has its own `make` and `load` instead.
     """
 
     # The asset that makes the evidence, with its description, its group, and the assets of ingest that it reads.
@@ -114,6 +163,18 @@ class Source(ABC, Generic[T]):
     can_repeat: ClassVar[bool] = False
     # Tables that db.schema does not contain. Only a source from outside this project has any.
     tables: ClassVar[tuple[sa.Table, ...]] = ()
+    # How the values lie in the database, by key.
+    table: ClassVar[Table[Any, Any]]
+    # The words for what has a key, and for its value: "text", "keywords".
+    noun: ClassVar[str] = "sample"
+    product: ClassVar[str] = "evidence"
+    # The line of progress, with the numbers `done` and `total`; empty for none.
+    progress: ClassVar[str] = ""
+    # The name of the count of keys that samples need, computed now or before; empty to leave it out.
+    wanted: ClassVar[str] = ""
+    # How many samples are worked on at a time, which is what a crash may cost. None if samples share keys: then the
+    # keys of all of them are collected first, and `compute` decides how many values it yields at a time.
+    at_a_time: ClassVar[int | None] = None
 
     # The inputs that `make` loads samples with, and one source of every class in `rests_on`.
     inputs: Collection[Input[Any]]
@@ -124,14 +185,74 @@ class Source(ABC, Generic[T]):
     def model(self) -> ModelIdentity:
         """The identity of the model that makes the evidence, which is known without loading the model."""
 
+    @abstractmethod
+    def try_out(self) -> str:
+        """Load the model, let it do a small piece of work, and return the result as a line of text for `doctor`. Raises
+        the model's errors, and ModelUnusable for a result that is no use.
+        """
+
+    # What a source declares
+
+    def keys(self, batch: Batch) -> Iterable[Any]:
+        """Yield the keys of the values that the samples of a batch need; repeated ones may come again."""
+        raise NeedsDatabase(f"{self.asset} is made for stored datasets only: ingest the data and use reelsieve score")
+
+    def compute(self, keys: Sequence[Any], batch: Batch) -> Iterator[Mapping[Any, Any]]:
+        """Compute the values of these different keys with the models, and yield them by key, a few at a time. They are
+        stored before the next ones are computed, and can then be read from `batch.store`. batch: that of the keys; it
+        has no samples if `at_a_time` is None.
+        """
+        raise NotImplementedError
+
+    def is_final(self, value: Any) -> bool:
+        """Whether a stored value stays; one that does not is computed again by the next `make`. By default all stay."""
+        return True
+
+    def gather(self, values: Mapping[Any, Any], batch: Batch) -> T:
+        """Return the evidence about the samples of a batch in the form that scorers read, made from the values of their
+        keys; by default the values by key.
+        """
+        return values  # type: ignore[return-value]  # then T is the mapping of values
+
+    def estimate(self, keys: Sequence[Any]) -> Sequence[Forecast]:
+        """Estimate the requests to servers that computing the values of these keys takes, one Forecast per model and
+        role; () for none. Asks no model.
+        """
+        return ()
+
+    def count(self, values: Mapping[Any, Any]) -> Mapping[str, int]:
+        """Return counts of computed values, by name, for people; zeros for no values. `make` sums them."""
+        return {}
+
+    def explain_failure(self, value: Any) -> str | None:
+        """Return the reason why a computed value is of no use; None for a good one. By default all are good."""
+        return None
+
+    def name_models(self, tally: ChatTally) -> Mapping[str, int | str]:
+        """Return the names of the models, by role, and what they were asked, for people. tally: of chat models."""
+        return {"model": self.model.model_id}
+
+    def measure(self, keys: Collection[Any], values: Mapping[Any, Any]) -> Mapping[str, int]:
+        """Return counts, by name, of the values that are stored for keys of the shard; `judge_counts` gets their sums.
+        By default `missing`, the number of keys without a value.
+        """
+        return {"missing": len(keys) - len(values)}
+
+    def judge_counts(self, counts: Mapping[str, int]) -> Mapping[str, bool]:
+        """Return whether each of `checks` passes, by name. counts: the sums of what `measure` returned for the shard.
+        By default a check passes if no key lacks its value.
+        """
+        return dict.fromkeys(self.checks, not counts.get("missing"))
+
+    # What follows from it
+
     @property
     def asks_servers(self) -> bool:
-        """Whether servers make the evidence, which may cost money; by default True if the class has a `forecast` of its
-        own.
+        """Whether servers make the evidence, which may cost money; by default True if the class has a `forecast` or
+        `estimate` of its own.
         """
-        return type(self).forecast is not Source.forecast
+        return type(self).forecast is not Source.forecast or type(self).estimate is not Source.estimate
 
-    @abstractmethod
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
         """Make the evidence that these samples lack, with the models of the scorer, and store it in the database.
         Returns counts and names of models, by name, for people.
@@ -139,33 +260,66 @@ class Source(ABC, Generic[T]):
         The samples may be of several shards; the order then names the first of these. Models are loaded only when
         evidence is missing. Results are stored in small transactions, so that a crash costs little.
         """
+        counts, tally, reasons = Counter(self.count({})), ChatTally(), list[str]()
+        for batch, keys in self._list_keys(order, sample_ids, tally, counts):
+            if self.wanted:
+                counts[self.wanted] += len(keys)
+            reasons += self._fill(batch, keys)
+            if self.at_a_time is not None and self.progress:
+                done = batch.n_done + len(batch.samples)
+                order.tell(self.progress.format(done=done, total=len(sample_ids)))
+        if reasons:
+            has = f"{self.noun} has" if len(reasons) == 1 else f"{self.noun}s have"
+            order.tell(f"{len(reasons)} {has} no {self.product}; reason of the first: {reasons[0]}")
+        return {**counts, **self.name_models(tally)}
 
-    @abstractmethod
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> T:
         """Load the evidence about these samples from the database, where `make` stored it. scorer_id: the scorer that
         reads it. Raises MissingEvidence if a sample lacks its evidence.
         """
+        below = load_evidence(engine, scorer_id, (), samples)
+        batch = Batch(samples, make_video_loader(engine), below, self.open_store(engine, scorer_id))
+        keys = list(dict.fromkeys(self.keys(batch)))
+        values = batch.store.load(keys)
+        self.require_all(keys, values)
+        return self.gather(values, batch)
 
     def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> T:
         """Return the evidence about these samples by asking the models now, without a database; it equals `load`'s.
         files: returns the video files for a set of video ids. below: the evidence of the sources that this one needs.
         Raises NeedsDatabase, by default, if the source works only with a database.
         """
-        raise NeedsDatabase(f"{self.asset} is made for stored datasets only: ingest the data and use reelsieve score")
+        batch = Batch(samples, files, below, DictStore())
+        keys = list(dict.fromkeys(self.keys(batch)))
+        self._fill(batch, keys)
+        return self.gather(batch.store.load(keys), batch)
 
-    @abstractmethod
-    def try_out(self) -> str:
-        """Load the model, let it do a small piece of work, and return the result as a line of text for `doctor`. Raises
-        the model's errors, and ModelUnusable for a result that is no use.
+    def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
+        """Estimate the requests that `make` would send for these samples to models that may cost money, one Forecast
+        per model; () for none. Asks no model and stores nothing.
         """
+        if not self.asks_servers:
+            return ()
+        missing = [
+            key
+            for batch, keys in self._list_keys(order, sample_ids)
+            for key in batch.store.list_missing(keys, self.is_final)
+        ]
+        return self.estimate(list(dict.fromkeys(missing))) if missing else []
 
-    def model_id(self, connection: Connection) -> int | None:
-        """Return the id of the model in table `model`; None if the model has stored no evidence yet."""
-        return find_model_id(connection, self.model.as_dict())
-
-    def missing(self, what: str) -> MissingEvidence:
-        """Return, without raising it, the error for missing evidence: `what` is missing, then the remedy."""
-        return MissingEvidence(f"{what}: materialise {self.asset} for this shard first")
+    def examine(self, order: Order) -> Examination:
+        """Run the source's checks on the evidence stored for the shard; return what passed and counts, both by name. By
+        default there are no checks, and both are empty.
+        """
+        if not self.checks:
+            return Examination({}, {})
+        with order.engine.connect() as connection:
+            of_shard = partial(list_shard_samples, connection, order.dataset.dataset_id, order.shard)
+            sample_ids = self.pending(order, of_shard)
+        counts: Counter[str] = Counter(self.measure([], {}))
+        for batch, keys in self._list_keys(order, sample_ids):
+            counts.update(self.measure(keys, batch.store.load(keys)))
+        return Examination(self.judge_counts(counts), dict(counts))
 
     def pending(self, order: Order, asked: Callable[[], list[int]]) -> list[int]:
         """Return the ids of the shard's samples that this source must make evidence for; by default those of `asked`.
@@ -179,40 +333,100 @@ class Source(ABC, Generic[T]):
         """
         return ()
 
-    def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
-        """Estimate the requests that `make` would send for these samples to models that may cost money, one Forecast
-        per model; () for none. Asks no model and stores nothing.
+    def open_store(self, engine: Engine, scorer_id: int, run_id: str = "") -> Store[Any, Any]:
+        """Return the store of the values in the database: by default those of the model, in `table`."""
+        return PostgresStore(engine, self.table, self.model.as_dict(), run_id)
+
+    def model_id(self, connection: Connection) -> int | None:
+        """Return the id of the model in table `model`; None if the model has stored no evidence yet."""
+        return find_model_id(connection, self.model.as_dict())
+
+    def missing(self, what: str) -> MissingEvidence:
+        """Return, without raising it, the error for missing evidence: `what` is missing, then the remedy."""
+        return MissingEvidence(f"{what}: materialise {self.asset} for this shard first")
+
+    def require_all(self, keys: Sequence[Any], values: Mapping[Any, Any]) -> None:
+        """Raise MissingEvidence if a key has no value."""
+        if missing := [key for key in keys if key not in values]:
+            lack = self.format_lack(missing)
+            raise self.missing(format_portion(len(missing), len(keys), self.noun, f"has {lack}", f"have {lack}"))
+
+    def format_lack(self, missing: Sequence[Any]) -> str:
+        """Return what these keys lack, such as "no vector of MODEL"."""
+        return f"no {self.product} of {self.model.model_id}"
+
+    def _list_keys(
+        self, order: Order, sample_ids: list[int], tally: ChatTally | None = None, counts: Counter[str] | None = None
+    ) -> Iterator[tuple[Batch, list[Any]]]:
+        """Yield every batch of samples with the different keys that it needs; one batch without samples, with all keys,
+        if `at_a_time` is None. The batches share tally and counts, if these are given.
         """
-        return ()
+        shared: dict[Any, None] = {}
+        build = partial(
+            Batch,
+            files=make_video_loader(order.engine),
+            store=self.open_store(order.engine, order.scorer_id, order.run_id),
+            order=order,
+            tally=ChatTally() if tally is None else tally,
+            counts=Counter() if counts is None else counts,
+        )
+        n_done = 0
+        for samples in order.samples(sample_ids, self.inputs, self.at_a_time or BATCH_SIZE):
+            batch = build(samples, below=load_evidence(order.engine, order.scorer_id, (), samples), n_done=n_done)
+            keys = dict.fromkeys(self.keys(batch))
+            if self.at_a_time is None:
+                shared |= keys
+            else:
+                yield batch, list(keys)
+            n_done += len(samples)
+        if self.at_a_time is None:
+            yield build((), below=Evidence({})), list(shared)
 
-    def examine(self, order: Order) -> Examination:
-        """Run the source's checks on the evidence stored for the shard; return what passed and counts, both by name. By
-        default there are no checks, and both are empty.
-        """
-        return Examination({}, {})
+    def _fill(self, batch: Batch, keys: list[Any]) -> list[str]:
+        """Compute the values that are missing, store and count them; return the reasons of those that are no use."""
+
+        def tell(done: int, total: int) -> None:
+            if batch.order is not None and self.at_a_time is None and self.progress:
+                batch.order.tell(self.progress.format(done=done, total=total))
+
+        reasons: list[str] = []
+        missing = batch.store.list_missing(keys, self.is_final)
+        for values in save_computed(batch.store, missing, lambda keys: self.compute(keys, batch), tell):
+            batch.counts.update(self.count(values))
+            reasons += filter(None, map(self.explain_failure, values.values()))
+        return reasons
 
 
-class Evidence:
-    """The evidence of several sources about one batch of samples: `evidence[source]` is what the source's `load` or
-    `ask` returned. KeyError for another source.
+def save_computed(
+    store: Store[K, V],
+    missing: Sequence[K],
+    compute: Callable[[Sequence[K]], Iterable[Mapping[K, V]]],
+    tell: Callable[[int, int], None],
+) -> Iterator[Mapping[K, V]]:
+    """Save the values that `compute` yields, a few at a time, and yield them on once they are saved. Nothing is
+    computed if no key is missing. tell: takes the numbers of values done and of all, at first and after every save. An
+    error of `compute` or of the store is raised; values that were saved stay.
     """
-
-    def __init__(self, by_source: Mapping[Source[Any], Any]) -> None:
-        self._by_source = by_source
-
-    def __getitem__(self, source: Source[T]) -> T:
-        evidence: T = self._by_source[source]
-        return evidence
+    if not missing:
+        return
+    done = 0
+    tell(done, len(missing))
+    for values in compute(missing):
+        store.save(values)
+        done += len(values)
+        tell(done, len(missing))
+        yield values
 
 
 def load_evidence(
     engine: Engine, scorer_id: int, sources: Sequence[Source[Any]], samples: Sequence[PendingSample]
 ) -> Evidence:
     """Load the evidence of all these sources about the samples from the database; the result maps a source to what its
-    `load` returned. Sources that these need are not loaded. Raises MissingEvidence if a sample lacks evidence of a
-    source.
+    `load` returned. Sources that these need are loaded when they are read. Raises MissingEvidence if a sample lacks
+    evidence of a source.
     """
-    return Evidence({source: source.load(engine, scorer_id, samples) for source in sources})
+    by_source = {source: source.load(engine, scorer_id, samples) for source in sources}
+    return Evidence(by_source, lambda source: source.load(engine, scorer_id, samples))
 
 
 def ask_for_evidence(sources: Sequence[Source[Any]], samples: Sequence[PendingSample], files: LoadVideos) -> Evidence:

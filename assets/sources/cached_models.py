@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
 from assets.progress import LineWriter
-from assets.sources.memo import ask_missing
-from assets.sources.texts import embed_texts
-from db.evidence.embeddings import list_missing_texts, load_text_vectors
-from db.evidence.entailments import Entailment, Pair, load_entailments, store_entailments
-from db.evidence.models import find_model_id
+from assets.sources.base import save_computed
+from assets.sources.texts import embed_texts, split_longest_first
+from db.evidence.embeddings import TEXT_VECTORS, TextVector
+from db.evidence.entailments import ENTAILMENTS, Entailment, Pair
+from db.evidence.store import PostgresStore, Store
 from metrics_core.protocols import (
     EntailmentModel,
     Entailments,
@@ -31,7 +31,7 @@ class CachingVerifier:
     """
 
     def __init__(self, engine: Engine, model: EntailmentModel, place: str, tell: LineWriter) -> None:
-        self._engine = engine
+        self._store: Store[Pair, Entailment] = PostgresStore(engine, ENTAILMENTS, model.identity.as_dict())
         self._model = model
         self._place = place
         self._tell = tell
@@ -54,38 +54,26 @@ class CachingVerifier:
 
         An answer outside [0, 1] is returned but not stored.
         """
-        known = self._load_stored(pairs)
-        ask_missing(
-            self._engine,
-            self.identity,
-            [pair for pair in dict.fromkeys(pairs) if pair not in known],
-            length=lambda pair: len(pair[0]) + len(pair[1]),
-            ask=self._verify,
-            store=lambda model_id, _, judged: self._store(known, model_id, judged),
-            tell=lambda done, total: self._tell(f"{self._place}: {done} of {total} pairs judged"),
-        )
-        judged = [known[pair] for pair in pairs]
+        distinct = list(dict.fromkeys(pairs))
+        known = dict(self._store.load(distinct))
+        missing = [pair for pair in distinct if pair not in known]
+        for judged in save_computed(self._store, missing, self._verify, self._tell_done):
+            known |= judged
+        answers = [known[pair] for pair in pairs]
         return Entailments(
-            np.array([answer.probability for answer in judged], dtype=np.float64),
-            np.array([answer.truncated for answer in judged], dtype=np.bool_),
+            np.array([answer.probability for answer in answers], dtype=np.float64),
+            np.array([answer.truncated for answer in answers], dtype=np.bool_),
         )
 
-    def _load_stored(self, pairs: Sequence[Pair]) -> dict[Pair, Entailment]:
-        with self._engine.connect() as connection:
-            model_id = find_model_id(connection, self.identity.as_dict())
-        return {} if model_id is None else load_entailments(self._engine, model_id, pairs)
+    def _verify(self, pairs: Sequence[Pair]) -> Iterator[dict[Pair, Entailment]]:
+        for chunk in split_longest_first(pairs, lambda pair: len(pair[0]) + len(pair[1])):
+            answers = self._model.entailment(chunk)
+            self.n_verified += len(chunk)
+            columns = zip(chunk, answers.probabilities.tolist(), answers.truncated.tolist(), strict=True)
+            yield {pair: Entailment(probability, truncated) for pair, probability, truncated in columns}
 
-    def _verify(self, pairs: Sequence[Pair]) -> dict[Pair, Entailment]:
-        answers = self._model.entailment(pairs)
-        self.n_verified += len(pairs)
-        columns = zip(pairs, answers.probabilities.tolist(), answers.truncated.tolist(), strict=True)
-        return {pair: Entailment(probability, truncated) for pair, probability, truncated in columns}
-
-    def _store(self, known: dict[Pair, Entailment], model_id: int, judged: Mapping[Pair, Entailment]) -> None:
-        known |= judged
-        # A number outside [0, 1] is not stored; the verdict refuses it and quotes the pair.
-        sound = {pair: answer for pair, answer in judged.items() if 0 <= answer.probability <= 1}
-        store_entailments(self._engine, model_id, sound)
+    def _tell_done(self, done: int, total: int) -> None:
+        self._tell(f"{self._place}: {done} of {total} pairs judged")
 
 
 class CachingEncoder:
@@ -94,7 +82,7 @@ class CachingEncoder:
     """
 
     def __init__(self, engine: Engine, encoder: TextEncoder, tell: LineWriter) -> None:
-        self._engine = engine
+        self._store: Store[str, TextVector] = PostgresStore(engine, TEXT_VECTORS, encoder.identity.as_dict())
         self._encoder = encoder
         self._tell = tell
 
@@ -109,12 +97,17 @@ class CachingEncoder:
         """
         if not texts:
             return self._encoder.encode(texts)
-        identity = self.identity.as_dict()
-        with self._engine.connect() as connection:
-            missing = list_missing_texts(connection, find_model_id(connection, identity), texts)
-        embed_texts(self._engine, self._encoder, missing, self._tell)
-        with self._engine.connect() as connection:
-            model_id = find_model_id(connection, identity)
-        assert model_id is not None
-        stored = load_text_vectors(self._engine, model_id, texts)
-        return np.stack([stored[text] for text in texts])
+        self.encode_missing(texts)
+        stored = self._store.load(list(dict.fromkeys(texts)))
+        return np.stack([stored[text].vector for text in texts])
+
+    def encode_missing(self, texts: Sequence[str]) -> None:
+        """Encode those of the texts that have no stored vector, and store their vectors chunk by chunk. Raises the
+        encoder's errors; vectors that were stored stay.
+        """
+        missing = self._store.list_missing(list(dict.fromkeys(texts)), lambda _: True)
+        for _ in save_computed(self._store, missing, lambda lot: embed_texts(self._encoder, lot), self._tell_done):
+            pass
+
+    def _tell_done(self, done: int, total: int) -> None:
+        self._tell(f"{done} of {total} texts embedded")

@@ -10,12 +10,10 @@ from typing import Any, ClassVar
 from sqlalchemy.engine import Engine
 
 from assets.models.chat import ChatSettings, ChatTally, CountingChatModel
-from assets.sources.base import Evidence, Forecast, Order, Source
+from assets.sources.base import Batch, Forecast, Source
 from assets.sources.texts import TextVectors
-from assets.words.text import format_portion
-from db.evidence.frames import LoadVideos
 from db.evidence.keywords import load_keywords, store_keywords
-from db.evidence.models import register_model
+from db.evidence.store import Table
 from db.schema.inputs import Input
 from db.scores.pending import PendingSample
 from metrics_core.models.chat_keywords import ChatKeywordExtractor, KeywordExtraction
@@ -32,6 +30,21 @@ Extractions = Mapping[str, KeywordExtraction]
 FindExtraction = Callable[[str], KeywordExtraction]
 
 
+def _load_extractions(engine: Engine, model_id: int, texts: Collection[str]) -> Extractions:
+    return {
+        text: KeywordExtraction(tuple(row["keywords"]), row["status"], row["reason"])
+        for text, row in load_keywords(engine, model_id, texts).items()
+    }
+
+
+def _store_extractions(engine: Engine, model_id: int, run_id: str, extractions: Extractions) -> None:
+    store_keywords(engine, model_id, run_id, {text: asdict(one) for text, one in extractions.items()})
+
+
+# The extractions of a chat model, by text.
+KEYWORDS: Table[str, KeywordExtraction] = Table(_load_extractions, _store_extractions)
+
+
 class ExtractedKeywords(Source[Extractions]):
     """The source of keywords that a chat model extracts from texts of samples, by text, every distinct text once.
     texts: returns the texts of a sample whose keywords are needed. inputs: the inputs that `texts` reads. It has no
@@ -44,6 +57,12 @@ class ExtractedKeywords(Source[Extractions]):
     description: ClassVar[str] = TextVectors.description
     group: ClassVar[str] = TextVectors.group
     reads: ClassVar[tuple[str, ...]] = TextVectors.reads
+
+    table: ClassVar[Table[Any, Any]] = KEYWORDS
+    noun: ClassVar[str] = "text"
+    product: ClassVar[str] = "keywords"
+    progress: ClassVar[str] = "keywords of {done} of {total} texts extracted"
+    wanted: ClassVar[str] = "keyword_texts_wanted"
 
     def __init__(
         self,
@@ -62,82 +81,52 @@ class ExtractedKeywords(Source[Extractions]):
         """The identity of the chat model together with the version of the prompt."""
         return self._extractor.identity
 
-    def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Ask for the keywords of every distinct text that has none stored or whose extraction failed, and store them.
-        Returns counts of texts, chat requests and tokens, and the model's name, by name. A failed extraction is stored
-        with its reason and raises nothing.
+    def keys(self, batch: Batch) -> Iterator[str]:
+        """Yield the texts of the samples whose keywords are needed; repeated ones come again."""
+        for sample in batch.samples:
+            yield from self._texts(sample)
+
+    def compute(self, keys: Sequence[str], batch: Batch) -> Iterator[Extractions]:
+        """Ask for the keywords of these texts, and yield the extractions, 256 at a time. A failed one has a reason and
+        raises nothing.
         """
-        tally = ChatTally()
-        chat = self._settings.add_cache(self._extractor.chat_model, order.engine, order.run_id)
-        extractor = ChatKeywordExtractor(CountingChatModel(chat, tally))
-        with order.engine.begin() as connection:
-            model_id = register_model(connection, self.model.as_dict())
-        texts = list(dict.fromkeys(self._list_wanted_texts(order, sample_ids)))
-        stored = load_keywords(order.engine, model_id, texts)
-        missing = [text for text in texts if text not in stored or stored[text]["status"] == "failed"]
-        statuses: Counter[str] = Counter()
-        why: list[str | None] = []
-        for start in range(0, len(missing), TEXTS_AT_A_TIME):
-            asked = missing[start : start + TEXTS_AT_A_TIME]
-            extractions = extractor.extract_all(asked)
-            rows = {text: asdict(extraction) for text, extraction in zip(asked, extractions, strict=True)}
-            store_keywords(order.engine, model_id, order.run_id, rows)
-            statuses.update(extraction.status for extraction in extractions)
-            why += [extraction.reason for extraction in extractions if extraction.status != "ok"]
-            order.tell(f"keywords of {start + len(asked)} of {len(missing)} texts extracted")
-        if why:
-            have = "text has" if len(why) == 1 else "texts have"
-            order.tell(f"{len(why)} {have} no keywords; reason of the first: {why[0]}")
-        counts = {
-            "keyword_texts_wanted": len(texts),
-            "keyword_texts_asked": len(missing),
+        chat, order = self._extractor.chat_model, batch.order
+        if order is not None:
+            chat = self._settings.add_cache(chat, order.engine, order.run_id)
+        extractor = ChatKeywordExtractor(CountingChatModel(chat, batch.tally))
+        for start in range(0, len(keys), TEXTS_AT_A_TIME):
+            asked = keys[start : start + TEXTS_AT_A_TIME]
+            yield dict(zip(asked, extractor.extract_all(asked), strict=True))
+
+    def is_final(self, value: KeywordExtraction) -> bool:
+        """Whether an extraction stays: whether it did not fail."""
+        return value.status != "failed"
+
+    def estimate(self, keys: Sequence[str]) -> Sequence[Forecast]:
+        """Estimate one request for every text that is not empty; [] if there is none."""
+        asked = [text for text in keys if text.strip()]
+        tokens_in = sum(estimate_text_tokens(text) + PROMPT_TOKENS for text in asked)
+        tokens_out, name = len(asked) * ANSWER_TOKENS, self._extractor.chat_model.identity.model_id
+        money = compute_call_usage(tokens_in, tokens_out, self._settings.find_prices(name)).money
+        return [Forecast("keywords", name, len(asked), tokens_in, tokens_out, money)] if asked else []
+
+    def count(self, values: Extractions) -> Mapping[str, int]:
+        """Return how many texts were asked about, and how many extractions failed or were refused."""
+        statuses = Counter(extraction.status for extraction in values.values())
+        return {
+            "keyword_texts_asked": len(values),
             "keyword_texts_failed": statuses["failed"],
             "keyword_texts_refused": statuses["refused"],
         }
+
+    def explain_failure(self, value: KeywordExtraction) -> str | None:
+        """Return the reason why a text has no keywords; None if the extraction succeeded."""
+        return None if value.status == "ok" else value.reason
+
+    def name_models(self, tally: ChatTally) -> Mapping[str, int | str]:
+        """Return counts of chat requests and tokens, and the model's name."""
         chat_counts = {f"keyword_{name}": value for name, value in tally.as_metadata().items()}
-        return {**counts, **chat_counts, "keyword_extractor": self.model.model_id}
-
-    def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Extractions:
-        """Load the extracted keywords of the samples' texts, with status and reason, by text. Raises MissingEvidence if
-        a text was never asked about. The scorer makes no difference.
-        """
-        return self.of_samples(engine, samples)
-
-    def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> Extractions:
-        """Ask for the keywords of every distinct text of the samples now; return a KeywordExtraction by text, and store
-        nothing in the database.
-        """
-        texts = list(dict.fromkeys(text for sample in samples for text in self._texts(sample)))
-        return dict(zip(texts, self._extractor.extract_all(texts), strict=True))
-
-    def of_samples(self, engine: Engine, samples: Sequence[PendingSample]) -> Extractions:
-        """Load the extracted keywords of the samples' texts from the database, with status and reason, by text. Raises
-        MissingEvidence if a text was never asked about.
-        """
-        texts = {text for sample in samples for text in self._texts(sample)}
-        with engine.connect() as connection:
-            model_id = self.model_id(connection)
-        stored = {} if model_id is None else load_keywords(engine, model_id, texts)
-        if len(stored) < len(texts):
-            n_missing = len(texts) - len(stored)
-            lack = f"no keywords of {self.model.model_id}"
-            raise self.missing(format_portion(n_missing, len(texts), "text", f"has {lack}", f"have {lack}"))
-        return {text: _build_extraction(row) for text, row in stored.items()}
-
-    def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
-        """Estimate one request for every distinct text that has no stored keywords or whose extraction failed, as one
-        Forecast; [] if there is no such text. Empty texts do not count. Asks no model.
-        """
-        with order.engine.connect() as connection:
-            model_id = self.model_id(connection)
-        # A text without a word is not asked about.
-        texts = {text for text in self._list_wanted_texts(order, sample_ids) if text.strip()}
-        stored = {} if model_id is None else load_keywords(order.engine, model_id, texts)
-        missing = [text for text in texts if text not in stored or stored[text]["status"] == "failed"]
-        tokens_in = sum(estimate_text_tokens(text) + PROMPT_TOKENS for text in missing)
-        tokens_out, name = len(missing) * ANSWER_TOKENS, self._extractor.chat_model.identity.model_id
-        money = compute_call_usage(tokens_in, tokens_out, self._settings.find_prices(name)).money
-        return [Forecast("keywords", name, len(missing), tokens_in, tokens_out, money)] if missing else []
+        return {**chat_counts, "keyword_extractor": self.model.model_id}
 
     def try_out(self) -> str:
         """Ask the chat model for the keywords of one sentence, and return them as a line of text. Raises ModelUnusable
@@ -147,11 +136,6 @@ class ExtractedKeywords(Source[Extractions]):
         if extraction.status != "ok":
             raise ModelUnusable(f"{self.model.model_id} extracted no keywords: {extraction.reason}")
         return f"extracts {', '.join(extraction.keywords) or 'nothing'} from one sentence"
-
-    def _list_wanted_texts(self, order: Order, sample_ids: list[int]) -> Iterator[str]:
-        for samples in order.samples(sample_ids, self.inputs):
-            for sample in samples:
-                yield from self._texts(sample)
 
 
 class KeywordVectors(TextVectors):
@@ -168,21 +152,11 @@ class KeywordVectors(TextVectors):
         inputs: Collection[Input[Any]],
     ) -> None:
         super().__init__(encoder, lambda _: (), inputs)
+        self.sources = (keywords,)
         self._keywords = keywords
         self._texts_with = texts
 
-    def wanted(self, engine: Engine, samples: Sequence[PendingSample]) -> Iterator[str]:
-        """Yield the texts of these samples that must have a vector, keywords among them, repeated ones again. The
-        keywords are read from the database. Raises MissingEvidence if keywords of a text were never asked for.
-        """
-        extractions = self._keywords.of_samples(engine, samples)
-        for sample in samples:
-            yield from self._texts_with(sample, extractions.__getitem__)
-
-    def _list_wanted_texts(self, samples: Sequence[PendingSample], below: Evidence) -> Iterator[str]:
-        for sample in samples:
-            yield from self._texts_with(sample, below[self._keywords].__getitem__)
-
-
-def _build_extraction(row: Mapping[str, Any]) -> KeywordExtraction:
-    return KeywordExtraction(tuple(row["keywords"]), row["status"], row["reason"])
+    def keys(self, batch: Batch) -> Iterator[str]:
+        """Yield the texts of the samples that must have a vector, keywords among them; repeated ones come again."""
+        for sample in batch.samples:
+            yield from self._texts_with(sample, batch.below[self._keywords].__getitem__)

@@ -9,20 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
-from assets.models.chat import make_recording_encoder
-from assets.progress import LineWriter
-from assets.sources.base import Evidence, Forecast, Order, Source
-from assets.sources.memo import ask_missing
-from assets.words.text import format_count, format_portion
+from assets.models.chat import ChatTally, make_recording_encoder
+from assets.sources.base import Batch, Forecast, Source
+from assets.words.text import format_count
 from db.evidence.embeddings import (
+    TEXT_VECTORS,
     NearestReference,
     StoredVectors,
-    list_missing_texts,
+    TextVector,
     load_nearest_references,
-    load_text_vectors,
-    store_text_vectors,
 )
-from db.evidence.frames import LoadVideos
+from db.evidence.store import Table
 from db.schema.inputs import REFERENCES, Input
 from db.scores.pending import PendingSample
 from metrics_core.agreement.simple_scores import find_nearest_vector
@@ -30,25 +27,31 @@ from metrics_core.models.errors import ModelUnusable
 from metrics_core.models.served_encoder import ServedTextEncoder
 from metrics_core.protocols import ModelIdentity, TextEncoder, count_chunks
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
-def embed_texts(engine: Engine, encoder: TextEncoder, missing: Sequence[str], tell: LineWriter) -> None:
-    """Embed these texts and store their vectors in the database, chunk by chunk, the longest texts first. missing:
-    distinct texts that have no vector of the encoder. tell: takes lines about progress. Raises the encoder's errors;
-    vectors stored before stay.
+# Keys between two writes: enough to share batches by length, little enough to lose in a crash.
+CHUNK = 2048
+
+
+def split_longest_first(keys: Iterable[K], length: Callable[[K], int]) -> Iterator[list[K]]:
+    """Yield the keys in chunks of 2,048, the longest first: neighbours in length share a model's batch, and running out
+    of memory shows at once, not at the end. length: returns the length of a key, in any unit.
     """
-    ask_missing(
-        engine,
-        encoder.identity,
-        missing,
-        length=len,
-        ask=encoder.encode,
-        store=lambda model_id, texts, vectors: store_text_vectors(
-            engine, model_id, texts, vectors, count_chunks(encoder, texts)
-        ),
-        tell=lambda done, total: tell(f"{done} of {total} texts embedded"),
-    )
+    queue = sorted(keys, key=length, reverse=True)
+    for start in range(0, len(queue), CHUNK):
+        yield queue[start : start + CHUNK]
+
+
+def embed_texts(encoder: TextEncoder, texts: Iterable[str]) -> Iterator[dict[str, TextVector]]:
+    """Yield the vectors of different texts by text, chunk by chunk, the longest texts first. Raises the encoder's
+    errors.
+    """
+    for chunk in split_longest_first(texts, len):
+        vectors = encoder.encode(chunk)
+        n_chunks = count_chunks(encoder, chunk)
+        yield {text: TextVector(vector, n_chunks.get(text, 1)) for text, vector in zip(chunk, vectors, strict=True)}
 
 
 class EmbeddedTexts(Source[T]):
@@ -62,6 +65,11 @@ class EmbeddedTexts(Source[T]):
     )
     group: ClassVar[str] = "embeddings"
     reads: ClassVar[tuple[str, ...]] = ("sample", "reference")
+    table: ClassVar[Table[Any, Any]] = TEXT_VECTORS
+    noun: ClassVar[str] = "text"
+    product: ClassVar[str] = "vector"
+    progress: ClassVar[str] = "{done} of {total} texts embedded"
+    wanted: ClassVar[str] = "texts_wanted"
 
     def __init__(
         self,
@@ -78,47 +86,35 @@ class EmbeddedTexts(Source[T]):
         """The identity of the text encoder."""
         return self.encoder.identity
 
-    def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Embed every distinct text of the samples that has no vector yet, and store the vectors. Returns the number of
-        distinct texts, of those embedded now, and the encoder's name, by name. Requests to a server are recorded.
-        """
-        texts, missing = self._list_wanted_and_missing(order, sample_ids)
-        embed_texts(order.engine, make_recording_encoder(self.encoder, order.engine, order.run_id), missing, order.tell)
-        return {
-            "texts_wanted": len(texts),
-            "texts_embedded": len(missing),
-            "encoder": self.encoder.identity.model_id,
-        }
+    def keys(self, batch: Batch) -> Iterator[str]:
+        """Yield the texts of the samples that must have a vector; repeated ones come again."""
+        for sample in batch.samples:
+            yield from self._texts(sample)
 
-    def _list_wanted_and_missing(self, order: Order, sample_ids: list[int]) -> tuple[Collection[str], Sequence[str]]:
-        """Return (the distinct texts of the samples, those of them without a stored vector)."""
-        texts = dict.fromkeys(
-            text for samples in order.samples(sample_ids, self.inputs) for text in self.wanted(order.engine, samples)
-        )
-        with order.engine.connect() as connection:
-            return texts, list_missing_texts(connection, self.model_id(connection), texts)
+    def compute(self, keys: Sequence[str], batch: Batch) -> Iterator[Mapping[str, TextVector]]:
+        """Embed these texts, and yield their vectors chunk by chunk. A database records the requests to a server."""
+        order, encoder = batch.order, self.encoder
+        return embed_texts(make_recording_encoder(encoder, order.engine, order.run_id) if order else encoder, keys)
 
     @property
     def asks_servers(self) -> bool:
         """Whether the encoder asks a server for the vectors, which may cost money."""
         return isinstance(self.encoder, ServedTextEncoder)
 
-    def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
-        """Estimate the requests for every distinct text without a vector, as one Forecast; () if the encoder asks no
-        server, and [] if no text lacks a vector. Asks no server.
-        """
+    def estimate(self, keys: Sequence[str]) -> Sequence[Forecast]:
+        """Estimate the requests to the encoder's server for vectors of these texts; () if it asks none."""
         if not isinstance(self.encoder, ServedTextEncoder):
             return ()
-        _, missing = self._list_wanted_and_missing(order, sample_ids)
-        usage, name = self.encoder.estimate_usage(missing), self.model.model_id
-        return [Forecast(self.asset, name, usage.calls, usage.tokens_in, 0, usage.money)] if missing else []
+        usage = self.encoder.estimate_usage(keys)
+        return [Forecast(self.asset, self.model.model_id, usage.calls, usage.tokens_in, 0, usage.money)]
 
-    def wanted(self, engine: Engine, samples: Sequence[PendingSample]) -> Iterator[str]:
-        """Yield the texts of these samples that must have a vector; repeated ones come again. engine: not used here;
-        subclasses read from its database the texts that a model wrote.
-        """
-        for sample in samples:
-            yield from self._texts(sample)
+    def count(self, values: Mapping[str, TextVector]) -> Mapping[str, int]:
+        """Return the number of texts embedded now."""
+        return {"texts_embedded": len(values)}
+
+    def name_models(self, tally: ChatTally) -> Mapping[str, int | str]:
+        """Return the name of the encoder."""
+        return {"encoder": self.model.model_id}
 
     def try_out(self) -> str:
         """Load the encoder or ask its server, encode one word, and return the number of dimensions as text. Raises
@@ -133,35 +129,9 @@ class EmbeddedTexts(Source[T]):
 class TextVectors(EmbeddedTexts[StoredVectors]):
     """The source of vectors by text; `load` and `ask` return a vector (dim,) for every text that the samples need."""
 
-    def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> StoredVectors:
-        """Load the vectors (dim,) of all texts that the samples need from the database, by text; empty if they need
-        none. Raises MissingEvidence if a text has no vector of the encoder. scorer_id is ignored: the vectors are the
-        same for every scorer.
-        """
-        texts = set(self.wanted(engine, samples))
-        if not texts:
-            return StoredVectors()
-        with engine.connect() as connection:
-            model_id = self.model_id(connection)
-        vectors = StoredVectors() if model_id is None else load_text_vectors(engine, model_id, texts)
-        if len(vectors) < len(texts):
-            n_missing = len(texts) - len(vectors)
-            lack = f"no vector of {self.model.model_id}"
-            raise self.missing(format_portion(n_missing, len(texts), "text", f"has {lack}", f"have {lack}"))
-        return vectors
-
-    def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> StoredVectors:
-        """Embed every distinct text of the samples now; return the vectors by text, and store nothing."""
-        vectors, texts = StoredVectors(), list(dict.fromkeys(self._list_wanted_texts(samples, below)))
-        if texts:
-            vectors.update(zip(texts, self.encoder.encode(texts), strict=True))
-            vectors.in_chunks = count_chunks(self.encoder, texts)
-        return vectors
-
-    def _list_wanted_texts(self, samples: Sequence[PendingSample], below: Evidence) -> Iterator[str]:
-        """Yield the same texts as `wanted`, without a database."""
-        for sample in samples:
-            yield from self._texts(sample)
+    def gather(self, values: Mapping[str, TextVector], batch: Batch) -> StoredVectors:
+        """Return the vectors by text."""
+        return StoredVectors(values)
 
 
 class WholeTextCosines(EmbeddedTexts[Mapping[int, NearestReference]]):
@@ -182,20 +152,14 @@ class WholeTextCosines(EmbeddedTexts[Mapping[int, NearestReference]]):
             raise self.missing(f"texts of {samples_without} have no vector of {self.model.model_id}")
         return cosines
 
-    def ask(
-        self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence
-    ) -> Mapping[int, NearestReference]:
-        """Embed the texts of the samples now, and return the greatest cosine of each caption with its references, and
-        that reference, by sample_id. Equal to `load` up to rounding. The cosine is None for a vector of zeros. Stores
-        nothing.
+    def gather(self, values: Mapping[str, TextVector], batch: Batch) -> Mapping[int, NearestReference]:
+        """Return the greatest cosine of each caption with its references, and that reference, by sample_id. Equal to
+        what `load` returns up to rounding.
         """
-        texts_by_sample = {sample.sample_id: list(self._texts(sample)) for sample in samples}
-        distinct = list(dict.fromkeys(text for texts in texts_by_sample.values() for text in texts))
-        vectors = dict(zip(distinct, self.encoder.encode(distinct), strict=True)) if distinct else {}
         return {
-            sample.sample_id: _compare_vectors(sample, np.array([vectors[text] for text in texts], dtype=np.float64))
-            for sample in samples
-            if (texts := texts_by_sample[sample.sample_id])
+            sample.sample_id: _compare_vectors(sample, np.array([values[text].vector for text in texts], np.float64))
+            for sample in batch.samples
+            if (texts := list(self._texts(sample)))
         }
 
 

@@ -16,7 +16,7 @@ from assets.progress import LineWriter
 from assets.scores.base import Outcome, Scorer
 from assets.scores.pending import RefusalCounts, find_scorer_id, format_refusals
 from assets.scores.run import score_without_database
-from assets.sources.base import BATCH_SIZE, NeedsDatabase
+from assets.sources.base import BATCH_SIZE, NeedsDatabase, walk_sources
 from assets.stress.records import ShownRewrite, StressResult
 from db.evidence.frames import make_video_loader
 from db.manifest.datasets import Dataset
@@ -199,7 +199,7 @@ def _score(engine: Engine, scorer: Scorer, captions: Sequence[_Rewritten], tell:
     """
     files = make_video_loader(engine)
     n_texts, n_done = sum(1 + len(each.texts) for each in captions), 0
-    asked = " by model servers" if any(source.asks_servers for source in scorer.sources) else ""
+    asked = " by model servers" if any(source.asks_servers for source in walk_sources(scorer.sources)) else ""
     tell(f"{n_texts:,} texts of {len(captions):,} captions are scored{asked}")
     results: dict[int, _Scored | Outcome] = {}
     for batch in _split_batches(captions):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pgvector import Vector
 from sqlalchemy.engine import Connection, Engine
 
+from db.evidence.store import Table
 from db.schema import sample, text_embedding
 from db.server.bulk import insert_missing
 from db.server.engine import open_psycopg_transaction
@@ -27,7 +28,6 @@ VECTORS_BY_DIGEST = (
 # The bytes of a vector before its numbers.
 _HEADER = 4
 _COSINES = sa.text(read_sql("whole_text_cosines"))
-NO_TEXTS: Mapping[str, int] = MappingProxyType({})
 
 
 class DimensionMismatch(ValueError):
@@ -38,14 +38,23 @@ class DimensionMismatch(ValueError):
     plain = True
 
 
-class StoredVectors(dict[str, NDArray[np.float32]]):
-    """A dict {text: its vector (dim,) in float32}. Attribute `in_chunks` is a dict {text: number of chunks} of those
-    texts whose vector is the mean of several chunks.
+class TextVector(NamedTuple):
+    """The vector (dim,) of a text in float32. n_chunks: the number of chunks of the text whose mean it is; 1 for a text
+    that the encoder read at once.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.in_chunks: dict[str, int] = {}
+    vector: NDArray[np.float32]
+    n_chunks: int = 1
+
+
+class StoredVectors(dict[str, NDArray[np.float32]]):
+    """A dict {text: its vector (dim,) in float32}, made from the TextVector of every text. Attribute `in_chunks` is a
+    dict {text: number of chunks} of those texts whose vector is the mean of several chunks.
+    """
+
+    def __init__(self, by_text: Mapping[str, TextVector] = MappingProxyType({})) -> None:
+        super().__init__({text: vector for text, (vector, _) in by_text.items()})
+        self.in_chunks = {text: n_chunks for text, (_, n_chunks) in by_text.items() if n_chunks > 1}
 
 
 def text_sha256(text: str) -> bytes:
@@ -53,43 +62,34 @@ def text_sha256(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def list_missing_texts(connection: Connection, model_id: int | None, texts: Iterable[str]) -> list[str]:
+def list_missing_texts(engine: Engine, model_id: int, texts: Iterable[str]) -> list[str]:
     """Return the distinct texts without a stored vector of this encoder, in order of first appearance. model_id: id of
-    the encoder in table `model`; None for one that is not registered yet, and then all are missing.
+    the encoder in table `model`.
     """
     by_key = {text_sha256(text): text for text in texts}
-    if model_id is None or not by_key:
-        return list(by_key.values())
     query = sa.select(text_embedding.c.text_sha256).where(
         text_embedding.c.model_id == model_id,
         text_embedding.c.text_sha256 == sa.any_(sa.bindparam("keys")),
     )
-    present = {bytes(key) for key in connection.scalars(query, {"keys": list(by_key)})}
+    with engine.connect() as connection:
+        present = {bytes(key) for key in connection.scalars(query, {"keys": list(by_key)})}
     return [text for key, text in by_key.items() if key not in present]
 
 
-def store_text_vectors(
-    engine: Engine,
-    model_id: int,
-    texts: Sequence[str],
-    vectors: NDArray[np.float32],
-    in_chunks: Mapping[str, int] = NO_TEXTS,
-) -> int:
-    """Store the vectors (n, dim) of n texts in one transaction and return how many were new. A text that has a vector
-    of this encoder keeps it. Raises DimensionMismatch if the stored vectors of this encoder have another length: then
-    two models share one name.
-
-    model_id: id of the encoder in table `model`. in_chunks: by text, the number of chunks whose mean the vector is; a
-    text that was read at once need not be in it.
+def store_text_vectors(engine: Engine, model_id: int, vectors: Mapping[str, TextVector]) -> int:
+    """Store the vectors of texts in one transaction and return how many were new. A text that has a vector of this
+    encoder keeps it. Raises DimensionMismatch if the stored vectors of this encoder have another length: then two
+    models share one name. model_id: id of the encoder in table `model`.
     """
-    rows = {text_sha256(text): (Vector(row), in_chunks.get(text, 1)) for text, row in zip(texts, vectors, strict=True)}
+    if not vectors:
+        return 0
     with open_psycopg_transaction(engine) as connection:
-        _check_length(connection, model_id, vectors.shape[1])
+        _check_length(connection, model_id, len(next(iter(vectors.values())).vector))
         return insert_missing(
             connection,
             text_embedding,
             ["model_id", "text_sha256", "embedding", "n_chunks"],
-            [(model_id, key, vector, n_chunks) for key, (vector, n_chunks) in rows.items()],
+            [(model_id, text_sha256(text), Vector(vector), n) for text, (vector, n) in vectors.items()],
         )
 
 
@@ -106,22 +106,28 @@ def _check_length(connection: psycopg.Connection[Any], model_id: int, dim: int) 
         )
 
 
-def load_text_vectors(engine: Engine, model_id: int, texts: Iterable[str]) -> StoredVectors:
-    """Load the stored vectors of texts as a dict {text: vector (dim,)}. model_id: id of the encoder in table `model`. A
-    text without a stored vector of this encoder is left out.
+def load_text_vectors(engine: Engine, model_id: int, texts: Iterable[str]) -> dict[str, TextVector]:
+    """Load the stored vectors of texts, by text. model_id: id of the encoder in table `model`. A text without a stored
+    vector of this encoder is left out.
     """
-    by_key, vectors = {text_sha256(text): text for text in texts}, StoredVectors()
+    by_key = {text_sha256(text): text for text in texts}
     with open_psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
         cursor.execute(
             "SELECT text_sha256, embedding, n_chunks FROM text_embedding WHERE model_id = %s AND text_sha256 = ANY(%s)",
             [model_id, list(by_key)],
         )
-        for key, vector, n_chunks in cursor:
-            text = by_key[bytes(key)]
-            vectors[text] = vector.to_numpy().astype(np.float32, copy=False)
-            if n_chunks > 1:
-                vectors.in_chunks[text] = n_chunks
-    return vectors
+        return {
+            by_key[bytes(key)]: TextVector(vector.to_numpy().astype(np.float32, copy=False), n_chunks)
+            for key, vector, n_chunks in cursor
+        }
+
+
+TEXT_VECTORS: Table[str, TextVector] = Table(
+    load_text_vectors,
+    lambda engine, model_id, _, vectors: store_text_vectors(engine, model_id, vectors),
+    list_missing_texts,
+)
+"""The vectors of an encoder, by text."""
 
 
 def load_vectors_by_digest(

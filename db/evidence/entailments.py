@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy.engine import Engine
 
 from db.evidence.embeddings import text_sha256
+from db.evidence.store import Table
 from db.schema import entailment
 from db.server.bulk import insert_missing
 from db.server.engine import open_psycopg_transaction
@@ -68,3 +69,12 @@ def load_entailments(engine: Engine, model_id: int, pairs: Iterable[Pair]) -> di
             [model_id, list(by_key)],
         )
         return {by_key[bytes(key)]: Entailment(probability, truncated) for key, probability, truncated in cursor}
+
+
+def _store_sound(engine: Engine, model_id: int, _: str, judged: Mapping[Pair, Entailment]) -> None:
+    # A number outside [0, 1] is not stored; the verdict refuses it and quotes the pair.
+    store_entailments(engine, model_id, {pair: one for pair, one in judged.items() if 0 <= one.probability <= 1})
+
+
+ENTAILMENTS: Table[Pair, Entailment] = Table(load_entailments, _store_sound)
+"""The answers of a verifier, by pair; those outside [0, 1] are not stored."""

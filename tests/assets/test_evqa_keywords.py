@@ -18,7 +18,6 @@ from assets.scores.explain import explain_score
 from assets.scores.pending import forecast_shard
 from assets.scores.run import score_shard
 from assets.sources.base import MissingEvidence
-from assets.sources.keywords import ExtractedKeywords
 from assets.sources.texts import TextVectors
 from demo.encoder import make_demo_encoder
 from metrics_core.evqa import evqa_from_features
@@ -225,10 +224,11 @@ def test_a_servers_answers_are_kept_by_text_prompt_and_model(bench: Bench) -> No
 
 
 def test_doctor_has_one_sentence_read(bench: Bench) -> None:
-    good = scorer_of(RuleChat(lambda request: {"keywords": ["red dog", "lawn"]})).sources[0]
-    assert isinstance(good, ExtractedKeywords)
+    good = scorer_of(RuleChat(lambda request: {"keywords": ["red dog", "lawn"]})).keywords
+    assert good is not None
     assert good.try_out() == "extracts red dog, lawn from one sentence"
-    bad = scorer_of(RuleChat(lambda request: ChatReply("error", reason="no server"))).sources[0]
+    bad = scorer_of(RuleChat(lambda request: ChatReply("error", reason="no server"))).keywords
+    assert bad is not None
     with pytest.raises(ModelUnusable, match="rule extracted no keywords: no server"):
         bad.try_out()
 

@@ -47,7 +47,9 @@ def test_what_is_left_is_told_before_it_is_embedded(engine: Engine) -> None:
     ]
     assert sorted(encoder.asked) == texts
     with engine.connect() as connection:
-        assert list_missing_texts(connection, find_model_id(connection, encoder.identity.as_dict()), texts) == []
+        model_id = find_model_id(connection, encoder.identity.as_dict())
+    assert model_id is not None
+    assert list_missing_texts(engine, model_id, texts) == []
 
 
 def test_what_is_left_is_embedded_only_if_that_is_approved(engine: Engine) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
 from assets.metrics.registry import METRIC_INPUTS
 from db import schema
-from db.evidence.embeddings import text_sha256
+from db.evidence.embeddings import TextVector, store_text_vectors, text_sha256
 from db.manifest.datasets import Dataset, find_or_create_dataset
 from db.schema.inputs import Input
 from db.schema.views import create_views
@@ -270,3 +272,8 @@ def _insert(engine: Engine, table: sa.Table, row: Mapping[str, Any]) -> int:
         new_id = connection.scalar(table.insert().values(row).returning(key))
     assert isinstance(new_id, int)
     return new_id
+
+
+def store_vectors(engine: Engine, model_id: int, texts: Iterable[str], vectors: NDArray[np.float32]) -> int:
+    """Store the vectors of texts, each read at once; how many were new."""
+    return store_text_vectors(engine, model_id, dict(zip(texts, map(TextVector, vectors), strict=True)))

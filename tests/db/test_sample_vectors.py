@@ -8,13 +8,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.evidence.embeddings import store_text_vectors, text_sha256
+from db.evidence.embeddings import text_sha256
 from db.evidence.frames import store_frames
 from db.evidence.models import register_model
 from db.evidence.sample_vectors import SamplesWithVectors, VectorKind, list_samples_with_vectors, load_sample_vectors
 from db.manifest.datasets import Dataset
 from db.server.engine import open_engine
-from tests.db.builders import add_sample, add_video, change, change_text, make_dataset
+from tests.db.builders import add_sample, add_video, change, change_text, make_dataset, store_vectors
 
 N = 40
 KINDS = (("caption", {}), ("qa", {"question": "What?", "answer": "a dog"}))
@@ -51,8 +51,8 @@ def test_captions_have_the_vectors_of_their_texts(engine: Engine) -> None:
     add_sample(engine, dataset, video, "qa", "a dog runs", kind="qa", question="What?", answer="a dog")
     add_sample(engine, other, elsewhere, "s0", "a dog runs")
     model_id, another = model_of(engine, "one"), model_of(engine, "two")
-    store_text_vectors(engine, model_id, texts[:2], np.array([[1, 2], [3, 4]], np.float32))
-    store_text_vectors(engine, another, texts[3:], np.array([[5, 6, 7]], np.float32))
+    store_vectors(engine, model_id, texts[:2], np.array([[1, 2], [3, 4]], np.float32))
+    store_vectors(engine, another, texts[3:], np.array([[5, 6, 7]], np.float32))
     samples = listed(engine, dataset, "text", model_id)
     assert vectors_of(engine, "text", model_id, samples) == {ids[0]: [1, 2], ids[1]: [3, 4], ids[2]: [1, 2]}
     assert (samples.n_all, samples.video_ids.tolist()) == (3, [video] * 3)
@@ -133,7 +133,7 @@ def test_a_size_is_checked_before_all_vectors_are_read(engine: Engine) -> None:
     texts = [f"text {place}" for place in range(3)]
     for text in texts:
         add_sample(engine, dataset, video, text, text)
-    store_text_vectors(engine, model_id, texts, np.eye(3, 2, dtype=np.float32))
+    store_vectors(engine, model_id, texts, np.eye(3, 2, dtype=np.float32))
     samples = listed(engine, dataset, "text", model_id)
     with engine.connect() as connection, pytest.raises(ValueError, match="too many"):
         load_sample_vectors(connection, "text", model_id, samples, refuse)
@@ -144,7 +144,7 @@ def test_a_drawn_part_is_random_and_the_same_every_time(engine: Engine, database
     dataset, model_id = make_dataset(engine, "own"), model_of(engine, "one")
     video = add_video(engine, dataset, "v")
     ids = [add_sample(engine, dataset, video, f"s{place:02d}") for place in range(N)]
-    store_text_vectors(engine, model_id, ["a dog runs"], np.ones((1, 2), np.float32))
+    store_vectors(engine, model_id, ["a dog runs"], np.ones((1, 2), np.float32))
     whole = listed(engine, dataset, "text", model_id)
     assert sorted(whole.sample_ids.tolist()) == ids
     part = listed(engine, dataset, "text", model_id, 15)

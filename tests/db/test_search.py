@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.evidence.embeddings import store_text_vectors
 from db.evidence.frames import store_frames
 from db.evidence.models import register_model
 from db.evidence.search import (
@@ -18,7 +17,7 @@ from db.evidence.search import (
     list_nearest_captions,
     list_nearest_videos,
 )
-from tests.db.builders import add_sample, add_video, change, empty, make_dataset
+from tests.db.builders import add_sample, add_video, change, empty, make_dataset, store_vectors
 
 CONTENT = b"film"
 
@@ -42,8 +41,8 @@ def test_captions_come_by_their_cosine(engine: Engine) -> None:
     add_sample(engine, clips, video, "question", "east", kind="qa", question="where", answer="east")
     add_sample(engine, other, add_video(engine, other, "w"), "far", "east")
     model_id = model(engine)
-    store_text_vectors(engine, model_id, list(texts), np.stack(list(texts.values())))
-    store_text_vectors(engine, model(engine, "another"), ["no vector"], vector(1, 0)[None])
+    store_vectors(engine, model_id, list(texts), np.stack(list(texts.values())))
+    store_vectors(engine, model(engine, "another"), ["no vector"], vector(1, 0)[None])
     with engine.connect() as connection:
         found = list_nearest_captions(connection, model_id, vector(1, 0), clips.dataset_id, 10)
         assert [(row["sample"], round(row["similarity"], 6)) for row in found] == [
@@ -113,7 +112,7 @@ def test_any_order_is_that_of_numpy(engine: Engine, seed: int, n: int, limit: in
     for i in range(n):
         add_sample(engine, clips, video, f"s{i}", f"text {i}")
     model_id = model(engine)
-    store_text_vectors(engine, model_id, [f"text {i}" for i in range(n)], vectors)
+    store_vectors(engine, model_id, [f"text {i}" for i in range(n)], vectors)
     with engine.connect() as connection:
         found = list_nearest_captions(connection, model_id, asked, None, limit)
     cosines = vectors @ asked / np.linalg.norm(vectors, axis=1) / np.linalg.norm(asked)

@@ -27,7 +27,7 @@ from assets.sources.frames import SampledFrames
 from assets.sources.texts import TextVectors
 from assets.words.marked_text import Mark
 from db import schema
-from db.evidence.embeddings import store_text_vectors, text_sha256
+from db.evidence.embeddings import text_sha256
 from db.evidence.facts import store_text_facts
 from db.evidence.frames import store_frames
 from db.evidence.models import register_model
@@ -40,7 +40,15 @@ from orchestration.web.guard import RequestGuard
 from tests.assets.reporting import ToldScorer, rate
 from tests.browser import barriers, chromium
 from tests.conftest import copied_database
-from tests.db.builders import add_keypoint, add_reference, add_sample, add_video, make_dataset, set_scores
+from tests.db.builders import (
+    add_keypoint,
+    add_reference,
+    add_sample,
+    add_video,
+    make_dataset,
+    set_scores,
+    store_vectors,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -160,7 +168,7 @@ def add_texts(engine: Engine) -> list[int]:
         model_id = register_model(connection, Named("texts").identity.as_dict())
     angles = np.arange(len(texts[:-2])) * np.pi / 4
     rate(engine, {ids[0]: (3, 4), ids[1]: (2,)}, "flow")
-    store_text_vectors(engine, model_id, texts[:-2], np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32))
+    store_vectors(engine, model_id, texts[:-2], np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32))
     return ids
 
 

@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 
 from assets.datasets.lookup import require_dataset
 from assets.sample_map import MapArea, MapCache, MapUnknown, list_map_vectors
-from db.evidence.embeddings import store_text_vectors, text_sha256
+from db.evidence.embeddings import text_sha256
 from db.evidence.models import register_model
 from db.evidence.video_vectors import build_identity
 from db.schema import remark, sample, video_embedding
 from metrics_core.projection import Projection, project_vectors
 from orchestration.look.sample_map import build_classes
 from tests.browser import barriers
-from tests.db.builders import add_sample, add_video, change_text, make_dataset
+from tests.db.builders import add_sample, add_video, change_text, make_dataset, store_vectors
 from tests.orchestration.looking import (
     TOO_WIDE,
     UNNAMED,
@@ -339,7 +339,7 @@ def add_captions(shown: Shown, dataset: str, texts: list[str], vectors: np.ndarr
             for place, text in enumerate(texts[1:], 1)
         ]
         ids = connection.scalars(sa.insert(sample).returning(sample.c.sample_id), more).all() if more else []
-    store_text_vectors(shown.engine, model_id, list(dict.fromkeys(texts)), vectors.astype(np.float32))
+    store_vectors(shown.engine, model_id, list(dict.fromkeys(texts)), vectors.astype(np.float32))
     return [first, *ids]
 
 

@@ -68,11 +68,10 @@ class EVQAScorer:
         self.frames = SampledFrames(frames, self._is_scorable, self.inputs)
         self.keywords: ExtractedKeywords | None = None
         self.vectors = TextVectors(ClipTextEncoder(encoder), self._list_texts_by_rule, self.inputs)
-        self.sources: tuple[Source[Any], ...] = (self.vectors, self.frames)
         if isinstance(extractor, ChatKeywordExtractor):
             self.keywords = ExtractedKeywords(extractor, settings, self._list_keyword_texts, self.inputs)
             self.vectors = KeywordVectors(ClipTextEncoder(encoder), self.keywords, self.list_texts, self.inputs)
-            self.sources = (self.keywords, self.vectors, self.frames)
+        self.sources: tuple[Source[Any], ...] = (self.vectors, self.frames)
         self._settings = settings
         self._encoder = encoder
         self._extractor = extractor
