@@ -52,7 +52,7 @@ def embed_missing_texts(
     tell(f"{format_count(len(texts), 'text')} without a vector of {encoder.identity.model_id}: embedding {them} first")
 
     def embed(lot: Sequence[str]) -> None:
-        CachingEncoder(engine, encoder, lambda _: None).encode_missing(lot)
+        CachingEncoder(engine, encoder, lambda _: None).embed(lot)
 
     measured = measure_rate(embed, texts, clock, len)
     remaining = texts[measured.n_measured :]
@@ -67,7 +67,7 @@ def embed_missing_texts(
                 f"nothing is selected, as you wished: {texts_left} of this recipe have no vector; leave dedupe and "
                 "diverse out, or let them be embedded"
             )
-        CachingEncoder(engine, encoder, tell).encode_missing(remaining)
+        CachingEncoder(engine, encoder, tell).embed(remaining)
 
 
 def load_unit_vectors(

@@ -232,17 +232,18 @@ class Source(ABC, Generic[T]):
         """Return the names of the models, by role, and what they were asked, for people. tally: of chat models."""
         return {"model": self.model.model_id}
 
-    def measure(self, keys: Collection[Any], values: Mapping[Any, Any]) -> Mapping[str, int]:
-        """Return counts, by name, of the values that are stored for keys of the shard; `judge_counts` gets their sums.
-        By default `missing`, the number of keys without a value.
+    def measure(self, keys: Sequence[Any], batch: Batch) -> Mapping[str, int]:
+        """Return counts, by name, of what is stored for these keys of the shard; `judge_counts` gets their sums. batch:
+        that of the keys, without samples if `at_a_time` is None. By default `missing`, the number of keys without a
+        value.
         """
-        return {"missing": len(keys) - len(values)}
+        return {"missing": len(batch.store.list_missing(keys, lambda _: True))}
 
     def judge_counts(self, counts: Mapping[str, int]) -> Mapping[str, bool]:
         """Return whether each of `checks` passes, by name. counts: the sums of what `measure` returned for the shard.
         By default a check passes if no key lacks its value.
         """
-        return dict.fromkeys(self.checks, not counts.get("missing"))
+        return dict.fromkeys(self.checks, counts["missing"] == 0)
 
     # What follows from it
 
@@ -265,7 +266,7 @@ class Source(ABC, Generic[T]):
             if self.wanted:
                 counts[self.wanted] += len(keys)
             reasons += self._fill(batch, keys)
-            if self.at_a_time is not None and self.progress:
+            if self.progress and batch.samples:
                 done = batch.n_done + len(batch.samples)
                 order.tell(self.progress.format(done=done, total=len(sample_ids)))
         if reasons:
@@ -316,9 +317,9 @@ class Source(ABC, Generic[T]):
         with order.engine.connect() as connection:
             of_shard = partial(list_shard_samples, connection, order.dataset.dataset_id, order.shard)
             sample_ids = self.pending(order, of_shard)
-        counts: Counter[str] = Counter(self.measure([], {}))
+        counts: Counter[str] = Counter()
         for batch, keys in self._list_keys(order, sample_ids):
-            counts.update(self.measure(keys, batch.store.load(keys)))
+            counts.update(self.measure(keys, batch))
         return Examination(self.judge_counts(counts), dict(counts))
 
     def pending(self, order: Order, asked: Callable[[], list[int]]) -> list[int]:
@@ -359,7 +360,7 @@ class Source(ABC, Generic[T]):
         self, order: Order, sample_ids: list[int], tally: ChatTally | None = None, counts: Counter[str] | None = None
     ) -> Iterator[tuple[Batch, list[Any]]]:
         """Yield every batch of samples with the different keys that it needs; one batch without samples, with all keys,
-        if `at_a_time` is None. The batches share tally and counts, if these are given.
+        if `at_a_time` is None or there are no samples. The batches share tally and counts, if these are given.
         """
         shared: dict[Any, None] = {}
         build = partial(
@@ -379,7 +380,7 @@ class Source(ABC, Generic[T]):
             else:
                 yield batch, list(keys)
             n_done += len(samples)
-        if self.at_a_time is None:
+        if self.at_a_time is None or not n_done:
             yield build((), below=Evidence({})), list(shared)
 
     def _fill(self, batch: Batch, keys: list[Any]) -> list[str]:

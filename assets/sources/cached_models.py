@@ -97,16 +97,16 @@ class CachingEncoder:
         """
         if not texts:
             return self._encoder.encode(texts)
-        self.encode_missing(texts)
-        stored = self._store.load(list(dict.fromkeys(texts)))
+        distinct = list(dict.fromkeys(texts))
+        self.embed(self._store.list_missing(distinct, lambda _: True))
+        stored = self._store.load(distinct)
         return np.stack([stored[text].vector for text in texts])
 
-    def encode_missing(self, texts: Sequence[str]) -> None:
-        """Encode those of the texts that have no stored vector, and store their vectors chunk by chunk. Raises the
+    def embed(self, texts: Sequence[str]) -> None:
+        """Encode different texts that have no stored vector, and store their vectors chunk by chunk. Raises the
         encoder's errors; vectors that were stored stay.
         """
-        missing = self._store.list_missing(list(dict.fromkeys(texts)), lambda _: True)
-        for _ in save_computed(self._store, missing, lambda lot: embed_texts(self._encoder, lot), self._tell_done):
+        for _ in save_computed(self._store, texts, lambda lot: embed_texts(self._encoder, lot), self._tell_done):
             pass
 
     def _tell_done(self, done: int, total: int) -> None:

@@ -42,7 +42,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 def ask(engine: Engine, encoder: HashEncoder) -> list[str]:
     """Ask for the vectors of all texts that have none yet; what was told of the progress."""
     told: list[str] = []
-    CachingEncoder(engine, encoder, told.append).encode_missing(TEXTS)
+    CachingEncoder(engine, encoder, told.append).encode(TEXTS)
     return told
 
 
@@ -82,6 +82,6 @@ def test_where_nothing_is_missing_no_model_is_asked_or_registered(engine: Engine
     assert ask(engine, idle) == []
     assert idle.chunks == []
     other = HashEncoder(revision="2")
-    CachingEncoder(engine, other, pytest.fail).encode_missing([])
+    CachingEncoder(engine, other, pytest.fail).embed([])
     with engine.connect() as connection:
         assert find_model_id(connection, other.identity.as_dict()) is None
