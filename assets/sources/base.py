@@ -261,7 +261,9 @@ class Source(ABC, Generic[T]):
         The samples may be of several shards; the order then names the first of these. Models are loaded only when
         evidence is missing. Results are stored in small transactions, so that a crash costs little.
         """
-        counts, tally, reasons = Counter(self.count({})), ChatTally(), list[str]()
+        tally, reasons = ChatTally(), list[str]()
+        counts: Counter[str] = Counter({self.wanted: 0} if self.wanted else {})
+        counts.update(self.count({}))
         for batch, keys in self._list_keys(order, sample_ids, tally, counts):
             if self.wanted:
                 counts[self.wanted] += len(keys)

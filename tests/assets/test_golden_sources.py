@@ -53,7 +53,7 @@ from tests.metrics_core.chat_server import Answer, Script, completion
 RECORD = Path(__file__).with_name("golden_sources.json")
 # How much a source makes between two writes; here it is little, so that few rows make several batches.
 BATCHES = {
-    "assets.sources.memo.CHUNK": 3,
+    "assets.sources.texts.CHUNK": 3,
     "assets.sources.frames.VIDEOS_PER_WRITE": 1,
     "assets.sources.keywords.TEXTS_AT_A_TIME": 2,
     "assets.metrics.ecs.verdicts.CAPTIONS_PER_QUEUE": 2,
