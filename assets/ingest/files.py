@@ -7,7 +7,7 @@ import os
 import stat
 from codecs import BOM_UTF16
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from io import BufferedReader
 from itertools import chain
 from pathlib import Path
@@ -20,7 +20,7 @@ from metrics_core.git_lfs import GIT_LFS_REMEDY, is_git_lfs_pointer
 
 _PART = 2**20
 # Tables that spreadsheets write, in the encoding of their system; JSON is UTF-8 by its definition.
-_SPREADSHEETS = (".csv", ".tsv")
+_SPREADSHEETS, _BINARY_TABLES = (".csv", ".tsv"), (".parquet", ".arrow")
 _REMEDIES: dict[Code, str] = {
     "path_escape": "it is a link that leads out of the folder: put the file itself there",
     "file_missing": "it is a link that leads nowhere: put the file itself there, or remove the link",
@@ -106,7 +106,11 @@ def open_file(path: Path) -> Iterator[OpenFile]:
         if is_git_lfs_pointer(file.peek(), opened.version.size):
             raise ManifestError(f"{path.name}: it is {GIT_LFS_REMEDY}")
         yield opened
-        check_unchanged(path, opened.version)
+        if FileVersion.build_from_stat(path.stat()) != opened.version:
+            raise ManifestError(
+                f"{path.name}: it changed while it was read: run the same command again when nothing writes to it any "
+                "more"
+            )
 
 
 @contextmanager
@@ -119,20 +123,9 @@ def open_text_file(path: Path) -> Iterator[OpenFile]:
         yield file
 
 
-def is_unchanged(path: Path, version: FileVersion) -> bool:
-    """Return whether the file at the path still has this version. Raises ManifestError if it is gone or cannot be
-    looked up.
-    """
-    with convert_os_errors(path):
-        return FileVersion.build_from_stat(path.stat()) == version
-
-
-def check_unchanged(path: Path, version: FileVersion) -> None:
-    """Raise ManifestError, which advises another run, unless the file at the path still has this version."""
-    if not is_unchanged(path, version):
-        raise ManifestError(
-            f"{path.name}: it changed while it was read: run the same command again when nothing writes to it any more"
-        )
+def open_table(path: Path) -> AbstractContextManager[OpenFile]:
+    """Open the file of a table for reading during a block, by `open_file` or `open_text_file` as its suffix says."""
+    return open_file(path) if path.suffix.lower() in _BINARY_TABLES else open_text_file(path)
 
 
 def open_regular(path: Path) -> BufferedReader:

@@ -6,12 +6,13 @@ import hashlib
 import os
 from pathlib import Path
 
+from assets.ingest.files import open_table
 from assets.ingest.manifest import Manifest
 from assets.media.address import is_address, is_member_address, parse_member_address
 from assets.media.file_state import FileState
 from db.manifest.store import IngestedTable, IngestStore
 
-_RULES = Path(__file__).parent
+_RULES, _PART = Path(__file__).parent, 2**20
 
 
 class KnownTables:
@@ -33,23 +34,34 @@ class KnownTables:
         self._all_known = True
         self._tables: list[IngestedTable] = []
 
-    def find_unchanged(self, kind: str, file_name: str, content_sha256: bytes) -> IngestedTable | None:
-        """Return the record of a table as it was last ingested, or None if it must be ingested again. Call it for every
-        table in order: a changed table makes all later ones count as changed. content_sha256: of the table's file.
+    def find_unchanged(self, kind: str, path: Path) -> IngestedTable | None:
+        """Return the record of a table as it was last ingested, or None if it must be ingested again, and then
+        recorded. Call it for every table in order: a changed table makes all later ones count as changed. The table's
+        file is only read where it may be unchanged.
 
         A table of videos is also changed where a video's file is another one, was refused or did not decode, or lies at
         an address.
         """
-        self._digest.update(repr((kind, file_name, content_sha256)).encode())
         stored = self._stored.get(kind)
-        is_same = stored is not None and stored.content_sha256 == self._digest.digest()
-        self._all_known = self._all_known and is_same and (kind != "video" or self._media_are_same(stored))
-        return stored if self._all_known else None
+        if not self._all_known or stored is None:
+            self._all_known = False
+            return None
+        before, content = self._digest.copy(), hashlib.sha256()
+        with open_table(path) as file:
+            while part := file.read(_PART):
+                content.update(part)
+        self.record(kind, path.name, content.digest(), stored.n_rows, stored.n_rejected)
+        if self._tables[-1] == stored and (kind != "video" or self._media_are_same(stored)):
+            return stored
+        self._digest, self._all_known = before, False
+        self._tables.pop()
+        return None
 
-    def record(self, kind: str, n_rows: int, n_rejected: int) -> None:
-        """Note the counts of rows and refused rows of a table, for which `find_unchanged` must have been called last.
-        `store_records` stores them.
+    def record(self, kind: str, file_name: str, content_sha256: bytes, n_rows: int, n_rejected: int) -> None:
+        """Note the content of a table's file that was ingested, and its counts of rows and refused rows, for
+        `store_records`.
         """
+        self._digest.update(repr((kind, file_name, content_sha256)).encode())
         self._tables.append(IngestedTable(kind, self._digest.digest(), n_rows, n_rejected))
 
     def store_records(self) -> None:
@@ -59,9 +71,9 @@ class KnownTables:
         with self._store.open_transaction():
             self._store.replace_ingested_tables(self._tables)
 
-    def _media_are_same(self, stored: IngestedTable | None) -> bool:
+    def _media_are_same(self, stored: IngestedTable) -> bool:
         """Return whether no video would be read again; a refused one, or one that did not decode, always would."""
-        if stored is None or stored.n_rejected:
+        if stored.n_rejected:
             return False
         with self._store.open_transaction():
             for video in self._store.load_video_files():

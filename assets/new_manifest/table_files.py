@@ -8,7 +8,6 @@ import json
 import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import chain, islice
@@ -18,7 +17,7 @@ from typing import Any
 from assets.ingest import strict_json
 from assets.ingest.csv_reader import guess_separator, start_csv
 from assets.ingest.encodings import UTF_8
-from assets.ingest.files import OpenFile, open_file, open_text_file
+from assets.ingest.files import OpenFile, open_table
 from assets.ingest.json_lines import read_numbered_objects
 from assets.ingest.lines import BLOCK_BYTES
 from assets.ingest.parquet_reader import read_arrow_cells, read_arrow_column_names, read_arrow_rows
@@ -44,11 +43,6 @@ _NAMED_SEPARATOR = re.compile(rb'"?sep=([,;|:~^\t])"?\s*', re.IGNORECASE)
 
 Row = dict[str, Any]
 Rows = Iterator[tuple[int, Row | Reject]]
-
-
-def open_table(path: Path) -> AbstractContextManager[OpenFile]:
-    """Open the file of a table for reading during a block, as its suffix says. Raises ManifestError."""
-    return open_file(path) if path.suffix.lower() in _ARROW else open_text_file(path)
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from assets.ingest.encodings import UTF_8
-from assets.ingest.files import OpenFile
+from assets.ingest.files import OpenFile, open_table
 from assets.ingest.paths import PathRejected, resolve_inside
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import ORIGIN_FIELDS, MediaBytes
@@ -22,7 +22,7 @@ from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Finding
 from assets.new_manifest.folder import drop_suffix, is_video_name
 from assets.new_manifest.json_rows import TIDY_COLUMNS, has_captions, parse_list_cells, tidy_captions
 from assets.new_manifest.rows import parse_id, parse_row
-from assets.new_manifest.table_files import TableFile, open_table
+from assets.new_manifest.table_files import TableFile
 from assets.new_manifest.videos import JudgedCells, VideoEntry, VideoRegistry
 
 # Bytes of a JSON file in which captions are looked for.

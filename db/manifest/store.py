@@ -293,14 +293,12 @@ def open_ingest_store(engine: Engine, dataset: Dataset) -> Iterator[IngestStore]
 
 
 @contextmanager
-def open_trial_store(engine: Engine, name: str, n_shards: int) -> Iterator[IngestStore]:
+def open_trial_store(engine: Engine, name: str) -> Iterator[IngestStore]:
     """Yield a store for an ingest whose changes are rolled back at the end in any case. A missing dataset is created
-    within it, with `n_shards` shards; a dataset that exists keeps its own number.
+    within it, with one shard.
     """
     with _open_own_connection(engine) as connection, connection.transaction(force_rollback=True):
-        connection.execute(
-            "INSERT INTO dataset (name, n_shards) VALUES (%s, %s) ON CONFLICT DO NOTHING", [name, n_shards]
-        )
+        connection.execute("INSERT INTO dataset (name, n_shards) VALUES (%s, 1) ON CONFLICT DO NOTHING", [name])
         query = "SELECT dataset_id, name, n_shards FROM dataset WHERE name = %s"
         row = connection.execute(query, [name]).fetchone()
         assert row is not None

@@ -16,11 +16,10 @@ from sqlalchemy.engine import Engine
 from assets.ingest.declarations import read_declarations
 from assets.ingest.files import OpenFile, check_regular_file
 from assets.ingest.manifest import list_table_files
-from assets.ingest.readers import read_table
+from assets.ingest.readers import count_table_rows, read_table
 from assets.ingest.rejects import ManifestError
 from assets.ingest.rows import RawRow
 from assets.ingest.run import ingest_folder
-from assets.ingest.table_content import read_table_content
 from assets.ingest.write import BATCH_SIZE
 from tests.assets.manifests import candidate, of_kind, write_lines, write_manifest
 
@@ -199,7 +198,7 @@ def test_other_changes_are_noticed_too(tmp_path: Path, change: str) -> None:
 def test_counting_a_growing_file_ends(tmp_path: Path) -> None:
     path = tmp_path / "ratings.jsonl"
     of_json_lines(path)
-    assert read_table_content(path, "rating", counts_rows=True).n_rows == 3
+    assert count_table_rows(path, "rating") == 3
     with path.open("rb") as file:
         opened = OpenFile(file)
         blocks = [opened.read(len(JSON_ROW))]

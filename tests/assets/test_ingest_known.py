@@ -113,14 +113,26 @@ def opened_tables(folder: Path) -> Iterator[Counter[str]]:
     is_counting = False
 
 
-def test_a_table_is_read_twice_for_the_first_ingest_and_once_for_the_next(engine: Engine, folder: Path) -> None:
-    names = files(*TABLE_NAMES.values())
+def test_a_table_is_read_once_and_samples_are_only_counted_to_choose_the_number_of_shards(
+    engine: Engine, folder: Path
+) -> None:
+    once = dict.fromkeys(files(*TABLE_NAMES.values()), 1)
+    counted = dict.fromkeys(files("captions", "qa"), 2)
+    with opened_tables(folder) as opened:
+        try_ingest(engine, folder, "set")
+    assert opened == once
+    with opened_tables(folder) as opened:
+        ingest_folder(engine, folder, "first", n_shards=1)
+    assert opened == once
+    for n_opened in (once | counted, once):
+        with opened_tables(folder) as opened:
+            ingest(engine, folder)
+        assert opened == n_opened
+    path = folder / "videos.jsonl"
+    path.write_text(path.read_text() + "\n")
     with opened_tables(folder) as opened:
         ingest(engine, folder)
-    assert opened == dict.fromkeys(names, 2)
-    with opened_tables(folder) as opened:
-        ingest(engine, folder)
-    assert opened == dict.fromkeys(names, 1)
+    assert opened == once | {path.name: 2}
 
 
 AFTER: dict[str, tuple[str, ...]] = {

@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.ingest.declarations import read_declarations
+from assets.ingest.files import open_table
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.manifest import list_table_files
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.readers import read_table
+from assets.ingest.readers import count_table_rows, read_table
 from assets.ingest.rejects import CODES, ManifestError, Reject
 from assets.ingest.rows import DIMENSIONS, RawRow, ValidRow
-from assets.ingest.table_content import read_table_content
 from assets.ingest.validate import validate_row
 
 RATING = {"caption_id": "c", "rater": "r", "aspect": "coverage", "value": 5}
@@ -231,13 +231,30 @@ def test_reading_is_lazy(tmp_path: Path) -> None:
 )
 def test_rows_are_counted_as_they_are_read(tmp_path: Path, name: str, content: bytes, n_rows: int) -> None:
     path = written(tmp_path, name, content)
-    assert read_table_content(path, "rating", counts_rows=True).n_rows == len(read(path)) == n_rows
+    assert count_table_rows(path, "rating") == len(read(path)) == n_rows
+
+
+def test_all_content_of_a_table_is_passed_on_once_while_its_rows_are_read(tmp_path: Path) -> None:
+    header, late = "caption_id,note\n", "".join(f"c{n},ä\n" for n in range(40_000))
+    contents = {
+        "captions.jsonl": b'\xef\xbb\xbf{"a": 1}\n\n{"broken\n',
+        "videos.jsonl": '{"a": "ä"}\n'.encode("utf-16"),
+        "ratings.csv": (header + "c,a\n" * 100_000 + late).encode("cp1252"),
+        "qa.csv": (header + late).encode("utf-16"),
+    }
+    paths = [written(tmp_path, name, content) for name, content in contents.items()]
+    pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "keypoints.parquet")
+    for path in [*paths, tmp_path / "keypoints.parquet"]:
+        parts: list[bytes] = []
+        assert list(read_table(path, "rating", note_content=parts.append))
+        with open_table(path) as file:
+            assert b"".join(parts) == b"".join(iter(lambda: file.read(1000), b"")), path.name
 
 
 @pytest.mark.parametrize("name", ["ratings.jsonl", "ratings.csv"])
 def test_counting_names_a_table_that_cannot_be_opened(tmp_path: Path, name: str) -> None:
     with pytest.raises(ManifestError, match=name):
-        read_table_content(tmp_path / name, "rating", counts_rows=True)
+        count_table_rows(tmp_path / name, "rating")
 
 
 # Mixed files
