@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from assets.home.settings import read_settings
@@ -13,12 +12,7 @@ from assets.ingest.rows import MAX_DIM
 from assets.media.errors import MediaUnavailable
 from assets.media.lance_tables import list_file_columns, open_table
 from assets.media.settings import MediaSettings
-from assets.new_manifest.columns import (
-    ColumnMap,
-    ColumnNames,
-    check_columns,
-    guess_columns,
-)
+from assets.new_manifest.columns import ColumnMap, ColumnNames, check_columns, guess_columns
 from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest, Place, Reason
 from assets.new_manifest.folder import drop_suffix
 from assets.new_manifest.json_rows import parse_list_cells
@@ -60,49 +54,24 @@ def read_lance_tables(
         findings.add_guess(columns.format_guess())
         named = {"tool": tool, "tool_version": str(opened.version), "tool_file": table}
         for row_id, fields, vectors in _read_rows(opened, columns, table, findings):
-            video = _build_video(videos, findings, columns, fields, named, row_id)
-            if video is not None:
-                yield _add_vectors(video, vectors, table, findings, f"{table}#{row_id}")
-
-
-def _build_video(
-    videos: VideoRegistry,
-    findings: Findings,
-    columns: ColumnMap,
-    fields: Mapping[str, Any],
-    named: Mapping[str, str],
-    row_id: int,
-) -> CaptionedVideo | None:
-    """Build the video of a row with its captions; None where it has no caption. named: the own fields that name the
-    table.
-    """
-    table = named["tool_file"]
-    where = f"{table}#{row_id}"
-    texts = {name: value for name, value in fields.items() if name in columns.meanings}
-    row = Place(findings, where)
-    captions, pairs = parse_row(parse_list_cells(texts, columns, row), columns, row)
-    if not captions and not pairs:
-        return None
-    member, short = f"{columns['video']}/{row_id}", f"{drop_suffix(table)}/{row_id}"
-    place = videos.register_member("lance", table, member, short, parse_id(texts.get(columns["video_id"] or "")), where)
-    if place is None:
-        return None
-    others = {name: value for name, value in fields.items() if name not in texts}
-    own = collect_tool_fields("video", others, findings, where, named)
-    return CaptionedVideo(place.video_id, place.path, captions, own, where=where, pairs=pairs)
-
-
-def _add_vectors(
-    video: CaptionedVideo, vectors: Mapping[str, object], table: str, findings: Findings, where: str
-) -> CaptionedVideo:
-    """Return the video with the vectors of its row, by column. A column's encoder is named by the table and the column,
-    since tables may have columns of one name by different models.
-    """
-    rows = [
-        build_vector_row(video.video_id, f"{drop_suffix(table)}/{column}", vector, findings, where)
-        for column, vector in vectors.items()
-    ]
-    return replace(video, vectors=tuple(row for row in rows if row is not None))
+            row = Place(findings, f"{table}#{row_id}")
+            texts = {name: value for name, value in fields.items() if name in columns.meanings}
+            captions, pairs = parse_row(parse_list_cells(texts, columns, row), columns, row)
+            if not captions and not pairs:
+                continue
+            member, short = f"{columns['video']}/{row_id}", f"{drop_suffix(table)}/{row_id}"
+            own_id = parse_id(texts.get(columns["video_id"] or ""))
+            place = videos.register_member("lance", table, member, short, own_id, row.where)
+            if place is not None:
+                others = {name: value for name, value in fields.items() if name not in texts}
+                own = collect_tool_fields("video", others, findings, row.where, named)
+                # Tables may have columns of one name by different models.
+                rows = [
+                    build_vector_row(place.video_id, f"{drop_suffix(table)}/{column}", vector, findings, row.where)
+                    for column, vector in vectors.items()
+                ]
+                kept = tuple(vector for vector in rows if vector is not None)
+                yield CaptionedVideo(place.video_id, place.path, captions, own, kept, row.where, pairs)
 
 
 def _choose_columns(table: str, schema: pa.Schema, column_names: ColumnNames) -> ColumnMap:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from assets.ingest.files import open_table
 from assets.ingest.rejects import CODES, ManifestError
 from assets.new_manifest.columns import guess_columns
 from assets.new_manifest.findings import Findings, NoManifest, Reason
 from assets.new_manifest.make import create_manifest
-from assets.new_manifest.table_files import TableFile, open_table
+from assets.new_manifest.table_files import TableFile
 from metrics_core.frames import NotAVideo, probe_video
 from metrics_core.git_lfs import GIT_LFS_REMEDY
 from tests.assets.init_sources import Files, left_out, put, rows, shard, texts
