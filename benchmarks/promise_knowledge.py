@@ -230,7 +230,7 @@ def select(world: World, dataset: Dataset, where: str | None, terms: PromiseTerm
     def make_no_encoder() -> Any:
         raise AssertionError("this recipe compares no texts")
 
-    recipe = Recipe(by={"n_characters": 1.0}, ties="random", where=where)
+    recipe = Recipe(by={"n_characters": 1.0}, where=where)
     return make_promised_selection(world.engine, dataset, recipe, terms, make_no_encoder, lambda _line: None)
 
 

@@ -25,7 +25,7 @@ from benchmarks.million_fill import NAME, fill
 from db.selection.recipes import Recipe
 
 TERMS = PromiseTerms(limit=0.05, error_below=3, aspect="overall")
-RECIPE = Recipe(by={"vcs": 1.0}, ties="random", stale="leave_out")
+RECIPE = Recipe(by={"vcs": 1.0}, stale="leave_out")
 # So many captions are rated, the first ones of the draw.
 ANSWERS = 10_000
 RATE = (

@@ -101,7 +101,7 @@ def measure_trial(home: Path, folder: Path, kind: str, noise: float, by: str) ->
     n_noisy = write_manifest(folder / name, kind, noise)
     run(home, "ingest", str(folder / name), "--dataset", name)
     run(home, "score", "--dataset", name, "--metric", "cosine")
-    options = ("--by", by, "--keep", "0.25", "--ties", "random", "--json")
+    options = ("--by", by, "--keep", "0.25", "--json")
     selected = json.loads(run(home, "select", "--dataset", name, *options))
     started = time.perf_counter()
     shares = CURVE if (kind, by) == ("swapped", "cosine") else ()

@@ -38,7 +38,7 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
     "mean of ranks": {"by": {"ecs": 2, "vcs": 1}, "keep": 0.125},
     "count by system": {"by": "vcs", "per": "system", "count": 1000},
     "quotas by band": {"by": "vcs", "per": "duration_s", "bands": [5, 20], "quotas": {"*": 1000}},
-    "length of texts": {"by": "n_characters", "keep": 0.125, "ties": "random"},
+    "length of texts": {"by": "n_characters", "keep": 0.125},
     "random": {"by": "vcs", "choose": "random", "keep": 0.125},
 }
 # The videos whose number ends in 0.

@@ -82,7 +82,7 @@ def make_training_subset(
         mean_metadata = load_mean_metadata(connection, dataset.dataset_id, recipe.by)
     unjudged = {metric: format_items(by_status) for metric, by_status in selection.unjudged.items() if by_status}
     tie_sentences = [
-        *explain_ties(selection.n, selection.n_tied, selection.n_tied_left, recipe.spec()),
+        *explain_ties(selection.n, selection.n_tied, selection.n_tied_left),
         *explain_thresholds(selection.cuts),
     ]
     preview = [[str(row["rank"]), row["sample"], row["system"], f"{row['value']:.4f}"] for row in first]

@@ -12,9 +12,9 @@ from sqlalchemy.engine import Connection
 
 from assets.progress import LineWriter
 from assets.promise.terms import JUDGE, PromiseTerms
-from assets.selection.pick import pick_sizes
+from assets.selection.pick import pick_samples
 from db.scores.sample_scores import ActiveScorer
-from db.selection.candidates import NothingToSelect, load_candidates
+from db.selection.candidates import load_candidates
 from db.selection.chosen_table import PickedSamples
 from db.selection.eligible import EligibleSamples
 from db.selection.promises import (
@@ -124,7 +124,7 @@ def load_promise_sets(
     encoder: TextEncoder | None,
     tell: LineWriter,
 ) -> PromiseSets:
-    """Load the nested sets of a recipe: what it would take for every share of the terms. Sets that are empty or no
+    """Load the nested sets of a recipe: what it would take for every share of the terms. Sets that are no
     larger than the one before are left out. encoder, tell: as in `pick_samples`. Raises what `pick_samples` raises, and
     SelectionError for question-answer pairs where people are to answer, since people rate captions.
     """
@@ -134,14 +134,8 @@ def load_promise_sets(
     recipes = [eligible.recipe.model_copy(update={"keep": share}) for share in terms.shares]
     shares: list[float] = []
     picked: list[PickedSamples] = []
-    try:
-        sets = pick_sizes(connection, candidates, recipes, encoder, tell)
-    except NothingToSelect:
-        raise NothingToSelect(
-            f"not even share {terms.shares[-1]:g} of the order takes a sample: give a larger one with --shares"
-        ) from None
-    for share, taken in zip(terms.shares, sets, strict=True):
-        if taken is not None and (not picked or len(taken.sample_ids) > len(picked[-1].sample_ids)):
+    for share, taken in zip(terms.shares, pick_samples(connection, candidates, recipes, encoder, tell), strict=True):
+        if not picked or len(taken.sample_ids) > len(picked[-1].sample_ids):
             shares.append(share)
             picked.append(taken)
     draws = load_draw_numbers(connection, eligible.dataset, terms.seed)

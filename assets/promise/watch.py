@@ -104,7 +104,6 @@ def _list_later_ids(
     except NothingToSelect:
         return np.empty(0, dtype=np.int64)
     values, cutoff = candidates.values[:, 0], selection["cutoff"]
-    is_tied = eligible.recipe.ties == "random" and bool(selection["n_tied_left"])
-    passing = candidates.sample_ids[values > cutoff if is_tied else values >= cutoff]
+    passing = candidates.sample_ids[values > cutoff if selection["n_tied_left"] else values >= cutoff]
     later: npt.NDArray[np.int64] = np.setdiff1d(passing, list_selected_ids(connection, selection["selection_id"]))
     return later

@@ -19,12 +19,11 @@ from assets.words.text import format_count, format_percent
 from db.selection.candidates import Candidates, NothingToSelect, compute_key_places
 from db.selection.chosen_table import PickedSamples
 from db.selection.exports import strip_folders
-from db.selection.recipes import Recipe, SelectionError
+from db.selection.recipes import Recipe
 from metrics_core.facts.signatures import convert_to_unit_vectors
 from metrics_core.protocols import TextEncoder
 from metrics_core.selection.diversity import choose_diverse_rows
 from metrics_core.selection.duplicates import drop_near_duplicates, estimate_missed
-from metrics_core.selection.size_threshold import SizeThreshold, count_ties, find_size_thresholds
 from metrics_core.selection.strata import choose_first_per_stratum
 from metrics_core.selection.weighted_means import weighted_mean, weighted_mean_rank
 from metrics_core.vectors import normalise_rows
@@ -48,49 +47,31 @@ class _RankedCandidates(NamedTuple):
 
 
 def pick_samples(
-    connection: Connection, candidates: Candidates, recipe: Recipe, encoder: TextEncoder | None, tell: LineWriter
-) -> PickedSamples:
-    """Return the samples that a recipe selects from its candidates, in order of rank, with counts of those left out.
-    encoder: the model whose vectors of all texts are stored; None for a recipe that compares no texts. `connection`
-    must be in the transaction that loaded the candidates. tell: called with lines of progress. Raises SelectionError
-    where the recipe cannot be met, and NothingToSelect where it takes no sample.
-
-    The best come in order of value; equal values come in order of kind and key, or of their draws where ties are
-    random. A random draw comes in order of its numbers, a diverse subset in the order of choosing. A recipe cannot be
-    met where the candidates are fewer than it asks for, or only keys would choose between equal values.
-    """
-    (picked,) = pick_sizes(connection, candidates, [recipe], encoder, tell)
-    assert picked is not None
-    return picked
-
-
-def pick_sizes(
     connection: Connection,
     candidates: Candidates,
     recipes: Sequence[Recipe],
     encoder: TextEncoder | None,
     tell: LineWriter,
-) -> list[PickedSamples | None]:
-    """Return what `pick_samples` would for recipes that differ only in their size, in the same order; None where one
-    takes no sample, but the last one raises NothingToSelect. Candidates are ranked, and near-duplicates dropped, only
-    once. recipes: at least one, the largest last.
+) -> list[PickedSamples]:
+    """Return the samples that each recipe selects from its candidates, in order of rank, with counts of those left out.
+    recipes: at least one; they differ only in their size. encoder: the model whose vectors of all texts are stored;
+    None for recipes that compare no texts. `connection` must be in the transaction that loaded the candidates. tell:
+    called with lines of progress. Raises SelectionError where a recipe cannot be met, and NothingToSelect where it
+    takes no sample.
+
+    The best come in order of value, equal values in order of kind and key; where the size ends among equal values,
+    those with the least draws are taken. A random draw comes in order of its numbers, a diverse subset in the order of
+    choosing. A recipe cannot be met where the candidates are fewer than it asks for. Candidates are ranked, and
+    near-duplicates dropped, only once.
     """
     recipe = recipes[0]
     values = combine_values(candidates, recipe)
-    order = np.argsort(-values)
+    order = np.arange(len(values))
     if recipe.needs_order:
-        order = _rank_positions(connection, candidates, recipe, values, order)
+        order = _rank_positions(connection, candidates, values, order)
     order, units, n_duplicates = _drop_duplicates(connection, candidates, recipe, encoder, order, tell)
     ranked = _RankedCandidates(candidates, values, order, units, n_duplicates)
-    picked: list[PickedSamples | None] = []
-    for sized in recipes:
-        try:
-            picked.append(_take_size(connection, ranked, sized, encoder, tell))
-        except NothingToSelect:
-            if sized is recipes[-1]:
-                raise
-            picked.append(None)
-    return picked
+    return [_take_size(connection, ranked, sized, encoder, tell) for sized in recipes]
 
 
 def _take_size(
@@ -105,10 +86,15 @@ def _take_size(
     places = count_places(recipe, candidates.strata, candidates.stratum_places[order])
     n_tied, n_tied_left = None, None
     if recipe.choose == "best":
-        thresholds = find_size_thresholds(values[order], candidates.stratum_places[order], places)
-        _check_ties(recipe, candidates.strata, thresholds)
-        n_tied, n_tied_left = count_ties(thresholds, recipe.ties)
-        chosen = _take_best(connection, candidates, recipe, values, order, thresholds)
+        order = order[np.lexsort((candidates.draws[order], -values[order]))]
+        stratum = candidates.stratum_places[order]
+        best = choose_first_per_stratum(stratum, places)
+        chosen = _rank_positions(connection, candidates, values, order[best])
+        cuts = np.full(len(places), np.inf)
+        np.minimum.at(cuts, stratum[best], values[order[best]])
+        is_tied = values[order] == cuts[stratum]
+        n_tied = int(is_tied[best].sum())
+        n_tied_left = int(is_tied.sum()) - n_tied
     elif recipe.choose == "random":
         order = order[np.argsort(candidates.draws[order], kind="stable")]
         chosen = order[choose_first_per_stratum(candidates.stratum_places[order], places)]
@@ -116,8 +102,7 @@ def _take_size(
         assert units is not None, "a diverse subset compares texts"
         chosen = order[_choose_diverse(units, candidates.stratum_places[order], places, tell)]
     if not len(chosen):
-        ties_remedy = ", or let ties include all" if recipe.ties == "exclude" else ""
-        raise NothingToSelect(f"the recipe selects no sample: raise its count, share or quotas{ties_remedy}")
+        raise NothingToSelect("the recipe selects no sample: raise its count, share or quotas")
     return PickedSamples(
         candidates.sample_ids[chosen],
         values[chosen],
@@ -139,15 +124,11 @@ def combine_values(candidates: Candidates, recipe: Recipe) -> Values:
     return combine(candidates.values, list(recipe.by.values()))
 
 
-def _rank_positions(
-    connection: Connection, candidates: Candidates, recipe: Recipe, values: Values, positions: Positions
-) -> Positions:
-    """Return positions from the best value to the worst; equal values in order of kind and key, or of draws.
+def _rank_positions(connection: Connection, candidates: Candidates, values: Values, positions: Positions) -> Positions:
+    """Return positions from the best value to the worst, equal values in order of kind and key.
 
     Only samples that share their value are looked up, since sorting all keys would take longer than everything else.
     """
-    if recipe.ties == "random":
-        return positions[np.lexsort((candidates.draws[positions], -values[positions]))]
     order = positions[np.argsort(-values[positions])]
     is_as_before = values[order[1:]] == values[order[:-1]]
     is_equal = np.zeros(len(order), dtype=np.bool_)
@@ -210,45 +191,6 @@ def _filter_videos(candidates: Candidates, order: Positions, at_least: float) ->
         units = convert_to_unit_vectors([candidates.signatures[video] for video in ranked])
     gone = np.array(ranked)[~drop_near_duplicates(units, at_least)]
     return ~np.isin(videos, gone)
-
-
-def _take_best(
-    connection: Connection,
-    candidates: Candidates,
-    recipe: Recipe,
-    values: Values,
-    order: Positions,
-    thresholds: Sequence[SizeThreshold],
-) -> Positions:
-    """Return the best of each stratum down to its threshold, best first; of equal values at it, the first ones."""
-    worst, places = np.full(len(candidates.strata), np.inf), [0] * len(candidates.strata)
-    for threshold in thresholds:
-        worst[threshold.stratum], places[threshold.stratum] = threshold.value, threshold.count_selected(recipe.ties)
-    best = order[values[order] >= worst[candidates.stratum_places[order]]]
-    if not recipe.needs_order:
-        best = _rank_positions(connection, candidates, recipe, values, best)
-    return best[choose_first_per_stratum(candidates.stratum_places[best], places)]
-
-
-def _check_ties(recipe: Recipe, strata: Sequence[str], thresholds: Sequence[SizeThreshold]) -> None:
-    """Raise SelectionError where more than 5 % of a stratum's samples would be chosen by their keys among equals.
-
-    A recipe that settles ties is never refused.
-    """
-    arbitrary = [threshold for threshold in thresholds if threshold.is_arbitrary]
-    if recipe.ties != "refuse" or not arbitrary:
-        return
-    worst = max(arbitrary, key=lambda threshold: threshold.n_tied_asked / threshold.n_asked)
-    have = "has" if worst.n_tied_asked == 1 else "have"
-    where = f" in {recipe.per} {strata[worst.stratum]!r}" if recipe.per else ""
-    others = f" ({len(arbitrary)} strata have such ties)" if len(arbitrary) > 1 else ""
-    more, fewer = (sum(threshold.count_selected(ties) for threshold in thresholds) for ties in ("include", "exclude"))
-    raise SelectionError(
-        f"nothing is selected: {worst.n_tied_asked:,} of the {worst.n_asked:,} best by {' and '.join(recipe.by)}"
-        f"{where} {have} the same value, {worst.value:.4g}, as {worst.n_tied_beyond:,} more, so that only their ids "
-        f"could decide{others}: set ties (--ties) to random (draws by seed), include (selects {more:,}) or exclude "
-        f"(selects {fewer:,})"
-    )
 
 
 def _choose_diverse(units: Units, stratum: Positions, places: Sequence[int], tell: LineWriter) -> Positions:

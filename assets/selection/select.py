@@ -24,7 +24,7 @@ from db.selection.recipes import Recipe, SizeMissing
 from db.selection.trials import load_dataset_trials
 from metrics_core.calibration.search import KEPT_SHARES
 from metrics_core.protocols import TextEncoder
-from metrics_core.selection.size_threshold import find_size_thresholds
+from metrics_core.selection.strata import choose_first_per_stratum
 
 MakeEncoder = Callable[[], TextEncoder]
 
@@ -79,7 +79,8 @@ def choose_samples(
     if not recipe.has_size:
         advice = advise_size(load_dataset_trials(connection, dataset.dataset_id))
         raise SizeMissing(f"{_explain_shares(candidates, recipe, dataset.name)}; {advice}")
-    return eligible, pick_samples(connection, candidates, recipe, encoder, tell)
+    (picked,) = pick_samples(connection, candidates, [recipe], encoder, tell)
+    return eligible, picked
 
 
 def embed_for_recipe(
@@ -111,7 +112,7 @@ def _explain_shares(candidates: Candidates, recipe: Recipe, dataset: str) -> str
     stratum, share_texts = candidates.stratum_places[order], []
     for share in KEPT_SHARES:
         places = count_places(recipe.model_copy(update={"keep": share}), candidates.strata, stratum)
-        lowest = min(threshold.value for threshold in find_size_thresholds(values[order], stratum, places))
+        lowest = values[order[choose_first_per_stratum(stratum, places)]].min()
         down_to = f" (down to {lowest:.4g})" if recipe.choose == "best" else ""
         share_texts.append(f"{share:g} keeps {sum(places):,}{down_to}")
     before = ", before near-duplicates are left out" if recipe.dedupe or recipe.dedupe_videos else ""

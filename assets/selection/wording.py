@@ -7,27 +7,19 @@ from typing import Any
 
 from assets.words.text import format_count, format_percent
 
-_WORTH_TELLING = 0.05
-_HOW = {"random": " (drawn by seed {seed})", "include": " (ties: include)", "exclude": " (ties: exclude)"}
 
-
-def explain_ties(n: int, n_tied: int | None, n_tied_left: int | None, recipe: Mapping[str, Any]) -> Iterator[str]:
+def explain_ties(n: int, n_tied: int | None, n_tied_left: int | None) -> Iterator[str]:
     """Yield a sentence on samples that share the value at which a selection of n samples ends. n_tied: how many of them
-    are selected; n_tied_left: how many are not; None where no value decides. recipe: as plain data. Nothing where no
-    value decides, or where none is left out and at most 5 % of the selected samples, or only one, share the value.
+    are taken; n_tied_left: how many are not; both None where no value decides. Nothing where none is left out.
 
-    >>> list(explain_ties(900, 334, 900, {"by": "vcs_short", "ties": "random", "seed": 3}))
-    ['334 of the 900 selected samples share the cutoff value; 900 more with that value are left out (drawn by seed 3)']
-    >>> list(explain_ties(900, 1, 0, {"by": "vcs"}))
+    >>> list(explain_ties(900, 12, 30))
+    ["12 of the 900 taken share the cut's value; 30 more have it"]
+    >>> list(explain_ties(900, 12, 0))
     []
     """
-    if n_tied is None or n_tied_left is None or not (n_tied_left or 1 < n_tied > _WORTH_TELLING * n):
-        return
-    how = _HOW.get(recipe.get("ties", ""), "").format(seed=recipe.get("seed", 0))
-    samples = f"{n_tied:,} of the {format_count(n, 'selected sample')}"
-    left_out = f"{n_tied_left:,} more with that value {'is' if n_tied_left == 1 else 'are'} left out"
-    verb = "has" if n_tied == 1 else "share"
-    yield f"{samples} {verb} the cutoff value; {left_out if n_tied_left else 'none with that value is left out'}{how}"
+    if n_tied and n_tied_left:
+        share, have = "has" if n_tied == 1 else "share", "has" if n_tied_left == 1 else "have"
+        yield f"{n_tied:,} of the {n:,} taken {share} the cut's value; {n_tied_left:,} more {have} it"
 
 
 def explain_thresholds(cuts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.progress import LineWriter
 from assets.scores.base import Scorer
-from assets.selection.pick import pick_sizes
+from assets.selection.pick import pick_samples
 from assets.selection.select import embed_for_recipe
 from assets.selection.vectors import find_text_encoder
 from assets.sources.base import BATCH_SIZE
@@ -166,22 +166,19 @@ def _build_curve(
     """Yield an arm for every share of the samples that the recipe takes, and for all of them."""
     if not shares:
         return
-    ties = "random" if recipe.ties == "refuse" and recipe.choose == "best" else recipe.ties
-    whole = recipe.model_copy(
-        update={"keep": 1.0, "ties": ties, "count": None, "quotas": {}, "at_least": {}, "stale": "leave_out"}
-    )
+    whole = recipe.model_copy(update={"keep": 1.0, "count": None, "quotas": {}, "at_least": {}, "stale": "leave_out"})
     tried = sorted({*(float(f"{share:g}") for share in shares), 1.0})
     recipes = [whole.model_copy(update={"keep": share}) for share in tried]
     encoder = embed_for_recipe(engine, dataset, whole, lambda: find_text_encoder(scorers), tell)
     with engine.begin() as connection:
         try:
             candidates = load_candidates(connection, find_eligible_samples(connection, dataset, whole, lock=False))
-            sets = pick_sizes(connection, candidates, recipes, encoder, tell)
+            picked = pick_samples(connection, candidates, recipes, encoder, tell)
+            taken = [one.sample_ids.tolist() for one in picked]
         except NothingToSelect:
-            sets = [None] * len(tried)
+            taken = [[]] * len(tried)
     places = parts.captions.positions_by_id
-    for share, picked in zip(tried, sets, strict=True):
-        numbers = [] if picked is None else picked.sample_ids.tolist()
+    for share, numbers in zip(tried, taken, strict=True):
         keys = [parts.captions.keys[places[number]] for number in numbers if number in places]
         yield build_fixed_arm(f"share {share:g}", parts.find_positions(keys), share)
 

@@ -39,7 +39,7 @@ class Candidates:
 
     values: (n, m), the columns of `by` in their order, all finite. strata: names of the strata, sorted; stratum_places:
     (n,), the index of each sample's stratum in them. sample_ids: (n,). draws: (n,), random numbers that depend only on
-    seed, kind and key; empty unless the recipe draws. text_sha256: (n,), hashes of 32 bytes; empty unless the recipe
+    seed, kind and key; empty for a diverse subset. text_sha256: (n,), hashes of 32 bytes; empty unless the recipe
     compares texts. video_ids: (n,), empty unless the recipe compares videos; then there are signatures or video_vectors
     (dim,), by video, of those that have one.
     """
@@ -133,7 +133,7 @@ def _choose_columns(eligible: EligibleSamples) -> dict[str, _PackedColumn]:
     """Return the columns to read of every sample, in addition to those that rank it, by the field of `Candidates`."""
     recipe, columns = eligible.recipe, eligible.scores.columns
     chosen = {"sample_ids": _PackedColumn(columns["sample_id"], "i8", "i8")}
-    if recipe.is_drawn:
+    if recipe.choose != "diverse":
         drawn = sa.func.md5(sa.func.concat_ws("\t", str(recipe.seed), columns["kind"], columns["sample"]))
         # The first 64 bits: Postgres reads them with a sign, which they do not have.
         bits = sa.cast(sa.cast(sa.literal("x", sa.Text) + sa.func.left(drawn, 16), BIT(64)), sa.BigInteger)

@@ -39,10 +39,12 @@ _WANTED = {
     "count": "give a whole number of samples, 1 or more",
     "per": "give the name of a column",
     "bands": "give the limits of the bands in a list, such as [10, 30, 60]",
-    "ties": "give refuse, random, include or exclude",
     "quotas": "give a whole number of samples by stratum, names in quotes, such as {'brief': 100, '2001': 5, '*': 10}",
     "stale": "give refuse or leave_out",
 }
+
+
+_WITHOUT_TIES = ": of samples that share the cut's value those that are taken are drawn by seed, so leave it out"
 
 
 class SelectionError(ValueError):
@@ -73,9 +75,9 @@ class Recipe(BaseModel):
     best, a random draw (`seed`), or a diverse subset of the rest. keep, count: the share or number to take, in all or,
     with `per`, of each stratum or divided over the strata. per: the column whose values are the strata; bands: the
     inner limits of bands, where it is a number. quotas: a number of samples by stratum; "*" is the most that every
-    other stratum sends. ties: what becomes of the samples that share the value at which the size ends: "refuse" stops
-    where their keys would choose more than 5 % of a stratum, "random" draws by `seed`, "include" takes all and
-    "exclude" none of them. stale: whether samples with a stale score stop the selection or are left out.
+    other stratum sends. stale: whether samples with a stale score stop the selection or are left out.
+
+    Where the size ends among samples of equal value, `seed` draws those that are taken.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -95,7 +97,6 @@ class Recipe(BaseModel):
     per: Name | None = None
     bands: list[Number] = Field(default=[])
     quotas: dict[str, Annotated[int, Field(ge=0, le=_MOST)]] = Field(default={})
-    ties: Literal["refuse", "random", "include", "exclude"] = "refuse"
     stale: Literal["refuse", "leave_out"] = "refuse"
 
     @field_validator("by", mode="before")
@@ -129,8 +130,6 @@ class Recipe(BaseModel):
             raise ValueError("quotas say how many samples to take: leave keep and count out")
         if self.video_encoder is not None and self.dedupe_videos is None:
             raise ValueError("video_encoder names the vectors that dedupe_videos compares: give dedupe_videos too")
-        if self.ties != "refuse" and self.choose != "best":
-            raise ValueError(f"ties need choose: best, not {self.choose}: leave ties out, or choose best")
         return self
 
     @property
@@ -144,11 +143,6 @@ class Recipe(BaseModel):
     def has_size(self) -> bool:
         """Whether the recipe limits what it takes: one of keep, count, quotas and at_least is given."""
         return self.keep is not None or self.count is not None or bool(self.quotas) or bool(self.at_least)
-
-    @property
-    def is_drawn(self) -> bool:
-        """Whether the result depends on random numbers made from `seed`: `choose` or `ties` is "random"."""
-        return "random" in (self.choose, self.ties)
 
     @property
     def needs_vectors(self) -> bool:
@@ -194,7 +188,8 @@ def parse_recipe(fields: Any) -> Recipe:
         raise SelectionError("a recipe is a mapping of fields to values, such as by: vcs")
     for name in fields:
         if name not in Recipe.model_fields:
-            hint = suggest_name(str(name), Recipe.model_fields)
+            is_ties = name == "ties"
+            hint = _WITHOUT_TIES if is_ties else suggest_name(str(name), Recipe.model_fields)
             raise SelectionError(f"the recipe has no field {str(name)[:40]!r}{hint}")
     try:
         return Recipe.model_validate(dict(fields))

@@ -24,7 +24,6 @@ from orchestration.cli.recipe_options import (
     Dedupe,
     RecipeFile,
     Seed,
-    Ties,
     Where,
     make_text_encoder,
     parse_numbers,
@@ -63,7 +62,6 @@ def promise(
     at_least: AtLeast = None,
     dedupe: Dedupe = None,
     seed: Seed = None,
-    ties: Ties = None,
     recipe: RecipeFile = None,
     as_json: AsJson = False,
 ) -> None:

@@ -23,9 +23,6 @@ AtLeast = Annotated[
 ]
 Dedupe = Annotated[float | None, typer.Option(help="Of samples whose texts have this cosine or more, keep the best.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of random numbers.")]
-Ties = Annotated[
-    str | None, typer.Option(help="Samples of equal value at the cutoff: refuse, random, include or exclude.")
-]
 RecipeFile = Annotated[Path | None, typer.Option(help="Read the whole recipe from this YAML file instead.")]
 
 

@@ -17,7 +17,6 @@ from orchestration.cli.recipe_options import (
     Dedupe,
     RecipeFile,
     Seed,
-    Ties,
     Where,
     make_text_encoder,
     prepare_recipe,
@@ -59,7 +58,6 @@ def select(
     quota: Annotated[
         list[str] | None, typer.Option(help="Most samples of a stratum as NAME=NUMBER; *=NUMBER caps the others.")
     ] = None,
-    ties: Ties = None,
     stale: Annotated[str | None, typer.Option(help="Stale scores: refuse or leave_out.")] = None,
     recipe: RecipeFile = None,
     preview: Annotated[bool, typer.Option("--preview", help="Show what would be selected; freeze nothing.")] = False,

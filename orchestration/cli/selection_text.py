@@ -49,14 +49,14 @@ def print_preview(installation: Installation, seen: Preview, rule: Recipe, datas
     print_rows(metrics, empty="no metric")
 
 
-def explain_choice(numbers: Mapping[str, Any], recipe: Mapping[str, Any]) -> Iterator[str]:
+def explain_choice(numbers: Mapping[str, Any]) -> Iterator[str]:
     """Yield sentences on ties, thresholds, near-duplicates and missing values of a selection; nothing where there are
-    none. numbers: the columns of its row in table `selection`, and its thresholds under `cuts`. recipe: as plain data.
+    none. numbers: the columns of its row in table `selection`, and its thresholds under `cuts`.
     """
     from assets.selection.wording import explain_thresholds, explain_ties
     from assets.words.text import format_count
 
-    yield from explain_ties(numbers["n"], numbers["n_tied"], numbers["n_tied_left"], recipe)
+    yield from explain_ties(numbers["n"], numbers["n_tied"], numbers["n_tied_left"])
     yield from explain_thresholds(numbers["cuts"])
     n_duplicates, unjudged = numbers["n_duplicates"], numbers["unjudged"]
     if n_duplicates:
@@ -94,7 +94,7 @@ def _print_numbers(
             f"only captions are taken: {format_count(n_others, 'question-answer pair')} left out, since their scale "
             "differs; --kind qa takes them"
         )
-    for line in explain_choice(numbers, rule.spec()):
+    for line in explain_choice(numbers):
         print_sentence(line)
 
 

@@ -132,7 +132,7 @@ def format_recipe_file(selection: Mapping[str, Any]) -> str:
     spec, size = selection["spec"], f"{selection['n']} of {selection['n_eligible']} samples"
     lines = [
         f"selection {selection['selection_id']}: {size}, score hash {selection['score_hash'][:16]}…",
-        *explain_choice({**selection, "cuts": spec.get("cuts", {})}, spec),
+        *explain_choice({**selection, "cuts": spec.get("cuts", {})}),
     ]
     if promise := selection.get("promise"):
         lines.append(explain_promise(promise, selection["n"]))

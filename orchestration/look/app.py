@@ -433,7 +433,7 @@ class LookPages:
         command += ["--where", recipe.where] if recipe.where else []
         command += ["--kind", recipe.kind] if recipe.kind else []
         summary = seen.summary
-        ties = [*explain_ties(summary.n, summary.n_tied, summary.n_tied_left, recipe.spec())]
+        ties = [*explain_ties(summary.n, summary.n_tied, summary.n_tied_left)]
         values: dict[str, Any] = {"dataset": dataset.name, "view": view, "seen": seen, "ties": ties}
         values["command"] = shlex.join(command)
         return render_look_page(

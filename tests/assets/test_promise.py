@@ -229,20 +229,6 @@ def test_captions_that_are_repaired_after_their_answer_are_no_random_sample(engi
         load_promise_state(engine, clips, 99, no_encoder, never)
 
 
-def test_an_empty_share_is_left_out(engine: Engine, clips: Dataset) -> None:
-    rate(engine, clips, dict.fromkeys(draw_order(engine, clips), 5.0))
-    with engine.begin() as connection:
-        connection.execute(sa.update(score).values(value=1.0).where(score.c.value > 0.5))
-    # A quarter lies within the ties, none of which is taken then.
-    recipe = Recipe(by={"vcs": 1.0}, ties="exclude")
-    made = select(engine, clips, PromiseTerms(0.1, 3, "overall", shares=(0.25, 0.5)), recipe)
-    assert (list(made.state.sets.shares), made.selection.n) == ([0.5], 120)
-    with pytest.raises(
-        SelectionError, match=r"not even share 0\.25 of the order takes a sample: give a larger one wit"
-    ):
-        select(engine, clips, PromiseTerms(0.1, 3, "overall", shares=(0.125, 0.25)), recipe)
-
-
 def test_the_mean_of_the_first_raters_decides_and_later_ones_change_nothing(engine: Engine, clips: Dataset) -> None:
     drawn = draw_order(engine, clips)
     terms = PromiseTerms(0.1, 3, "overall", n_raters=2, shares=(1.0,))
@@ -405,7 +391,7 @@ def test_captions_that_a_tie_left_out_did_not_come_later(engine: Engine, clips: 
     with engine.begin() as connection:
         connection.execute(sa.update(score).values(value=0.5))
     terms = PromiseTerms(0.1, 3, "overall", shares=(0.25,))
-    assert select(engine, clips, terms, Recipe(by={"vcs": 1.0}, ties="random")).selection.n == 60
+    assert select(engine, clips, terms, Recipe(by={"vcs": 1.0})).selection.n == 60
     watched = watch_promise(engine, clips)
     assert watched is not None
     assert "no caption came later" in watched.explain()

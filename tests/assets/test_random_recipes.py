@@ -26,8 +26,8 @@ from orchestration.cli.selections import format_recipe_file
 from tests.assets.verifying import HashEncoder
 from tests.db.builders import TWO_METRICS, add_sample, add_video, change, make_dataset, set_scores
 
-# The beginnings of the score hashes, by seed, as they were when the database itself cut the best share; null where a
-# recipe is refused.
+# The beginnings of the score hashes, by seed, as they were when the database itself cut the best share, or a tie at the
+# cut was drawn; null where a recipe is refused.
 HASHES = json.loads((Path(__file__).parents[1] / "golden" / "selections.json").read_text())
 TEXTS = (
     "a dog runs",
@@ -125,7 +125,8 @@ def random_recipe(random: Random) -> dict[str, Any]:
     elif how == "quotas" and "per" in said:
         said["quotas"] = {"none": random.randint(0, 2), "*": random.randint(0, 4)}
     if "choose" not in said and random.random() < 0.7:
-        said |= {"ties": random.choice(["random", "include", "exclude"]), "seed": random.randint(0, 3)}
+        random.randrange(3)  # once another field: the stored hashes are of the recipes that follow it
+        said |= {"seed": random.randint(0, 3)}
     return said
 
 
@@ -141,8 +142,6 @@ def expected(rows: Sequence[Row], recipe: Recipe, encoder: HashEncoder) -> list[
     if recipe.keep is None and recipe.count is None and not recipe.quotas and not recipe.at_least:
         raise Refused("nothing is selected, because the recipe has no size")
     ranked = [(row, value(row, found, recipe)) for row in found]
-    if recipe.ties == "random":
-        ranked.sort(key=lambda pair: draw(pair[0], recipe))
     ranked.sort(key=lambda pair: -pair[1])
     if recipe.dedupe is not None:
         kept: list[tuple[Row, Fraction]] = []
@@ -154,15 +153,15 @@ def expected(rows: Sequence[Row], recipe: Recipe, encoder: HashEncoder) -> list[
     places = divided(recipe, {name: sum(stratum(row, recipe) == name for row, _ in ranked) for name in names})
     if recipe.choose == "random":
         ranked.sort(key=lambda pair: draw(pair[0], recipe))
+        best = ranked
     else:
-        for name in names:
-            own = [number for row, number in ranked if stratum(row, recipe) == name]
-            places[name] = with_ties(own, places[name], recipe.ties)
-    taken = []
-    for row, number in ranked:
+        best = sorted(ranked, key=lambda pair: (-pair[1], draw(pair[0], recipe)))
+    chosen = set()
+    for row, _ in best:
         if places[stratum(row, recipe)]:
             places[stratum(row, recipe)] -= 1
-            taken.append((row, number))
+            chosen.add((row.kind, row.key))
+    taken = [(row, number) for row, number in ranked if (row.kind, row.key) in chosen]
     if not taken:
         raise Refused("the recipe selects no sample")
     return taken
@@ -170,17 +169,6 @@ def expected(rows: Sequence[Row], recipe: Recipe, encoder: HashEncoder) -> list[
 
 def draw(row: Row, recipe: Recipe) -> bytes:
     return hashlib.md5(f"{recipe.seed}\t{row.kind}\t{row.key}".encode()).digest()[:8]
-
-
-def with_ties(best: Sequence[Fraction], n: int, ties: str) -> int:
-    """How many of these are taken where n were asked for."""
-    inside, outside = best[:n], best[n:]
-    if not inside or inside[-1] not in outside:
-        return n
-    if ties == "refuse" and 20 * inside.count(inside[-1]) > n:
-        raise Refused("nothing is selected: ")
-    more = {"include": outside.count(inside[-1]), "exclude": -inside.count(inside[-1])}
-    return n + more.get(ties, 0)
 
 
 def kinds_of(rows: Sequence[Row], recipe: Recipe) -> set[str]:

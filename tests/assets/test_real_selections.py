@@ -130,6 +130,12 @@ def keys(rows: Iterable[Row]) -> list[str]:
     return [row.key for row in rows]
 
 
+def by_rank(rows: Iterable[Row], drawn: Iterable[str]) -> list[str]:
+    """The drawn keys in the order of `rows`."""
+    chosen = set(drawn)
+    return [row.key for row in rows if row.key in chosen]
+
+
 def of_each(rows: Iterable[Row], stratum: Callable[[Row], str], places: Mapping[str, int]) -> list[str]:
     left, found = dict(places), []
     for row in rows:
@@ -150,24 +156,17 @@ def test_the_best_share_by_one_metric(real: Real) -> None:
     assert taken(real, select(real, real.vatex, by="vcs_short", keep=0.1)) == keys(rows[: len(rows) // 10])
 
 
-def test_where_one_reference_leaves_most_captions_at_0_somebody_says_what_to_do(real: Real) -> None:
+def test_where_one_reference_leaves_most_captions_at_0_the_seed_draws(real: Real) -> None:
     """The best half of VATEX-EVAL with one reference ends among hundreds of captions of value 0."""
     rows = best(captions(real), lambda row: row.vcs_short)
     n, n_above = len(rows) // 2, sum(row.vcs_short > 0 for row in rows)
     n_at = sum(row.vcs_short == 0 for row in rows)
-    assert n_above < 0.9 * n < 0.9 * (n_above + n_at), "what is to be decided is a part of the test"
-    with pytest.raises(SelectionError) as refusal:
-        select(real, real.vatex, by="vcs_short", keep=0.5)
-    told = f"{n - n_above} of the {n} best by vcs_short have the same value, 0, as {n_above + n_at - n} more"
-    assert told in str(refusal.value)
-    assert f"include (selects {n_above + n_at}) or exclude (selects {n_above})" in str(refusal.value)
+    assert n_above < 0.9 * n < 0.9 * (n_above + n_at), "what is drawn is a part of the test"
     drawn = best(sorted(captions(real), key=draw(4)), lambda row: row.vcs_short)[:n]
-    for ties, expected in (("random", drawn), ("include", rows[: n_above + n_at]), ("exclude", rows[:n_above])):
-        chosen = select(real, real.vatex, by="vcs_short", keep=0.5, ties=ties, seed=4)
-        assert taken(real, chosen) == keys(expected), ties
-        n_tied = len(expected) - n_above
-        assert (chosen.n_tied, chosen.n_tied_left) == (n_tied, n_at - n_tied)
-        assert chosen.cutoff == expected[-1].vcs_short
+    chosen = select(real, real.vatex, by="vcs_short", keep=0.5, seed=4)
+    assert taken(real, chosen) == by_rank(rows, keys(drawn))
+    assert (chosen.n_tied, chosen.n_tied_left) == (n - n_above, n_above + n_at - n)
+    assert chosen.cutoff == 0
 
 
 def test_ranks_and_values_of_several_columns(real: Real) -> None:
@@ -214,13 +213,15 @@ def test_conditions_over_fields_ratings_and_thresholds(real: Real) -> None:
 
 
 def test_quotas_and_bands(real: Real) -> None:
+    ranked = best(captions(real), lambda row: row.vcs_short)
     rows = best(sorted(captions(real), key=draw(3)), lambda row: row.vcs_short)
-    by: dict[str, Any] = {"by": "vcs_short", "ties": "random", "seed": 3}
+    by: dict[str, Any] = {"by": "vcs_short", "seed": 3}
     quotas = {"candidate_2": 11, "candidate_5": 3, "*": 2}
     expected = of_each(
         rows, lambda row: row.system, {f"candidate_{n}": quotas.get(f"candidate_{n}", 2) for n in range(7)}
     )
-    assert taken(real, select(real, real.vatex, **by, per="system", quotas=quotas)) == expected
+    chosen = select(real, real.vatex, **by, per="system", quotas=quotas)
+    assert taken(real, chosen) == by_rank(ranked, expected)
 
     def band(row: Row) -> str:
         if row.start is None:
@@ -231,10 +232,11 @@ def test_quotas_and_bands(real: Real) -> None:
     per = {"per": "extra_start", "bands": [10, 60], "quotas": quotas}
     expected = of_each(rows, band, {"none": 4, "10 to 60": 9, "below 10": 5, "60 and more": 5})
     assert len(expected) == 23
-    assert taken(real, select(real, real.vatex, **by, **per)) == expected
+    assert taken(real, select(real, real.vatex, **by, **per)) == by_rank(ranked, expected)
     # One of each video: near-equal captions of six systems.
     one_each = select(real, real.vatex, **by, per="video", quotas={"*": 1})
-    assert taken(real, one_each) == of_each(rows, lambda row: row.video, {row.video: 1 for row in rows})
+    expected = of_each(rows, lambda row: row.video, {row.video: 1 for row in rows})
+    assert taken(real, one_each) == by_rank(ranked, expected)
 
 
 def test_near_duplicates_by_a_plain_walk(real: Real) -> None:
@@ -274,8 +276,8 @@ def test_random_and_stratified_draws(real: Real) -> None:
 # The formats that hold rows; tasks of Label Studio and keys are none.
 ROWS = [form for form in ExportFormat if form not in (ExportFormat.LABEL_STUDIO, ExportFormat.KEYS)]
 RECIPES: dict[str, dict[str, Any]] = {
-    "best": {"by": "vcs_short", "keep": 0.5, "ties": "include"},
-    "ranks": {"by": ["vcs", "vcs_short"], "count": 20, "per": "system", "ties": "random"},
+    "best": {"by": "vcs_short", "keep": 0.5},
+    "ranks": {"by": ["vcs", "vcs_short"], "count": 20, "per": "system"},
     "random of all": {"by": "n_characters", "choose": "random", "keep": 1.0},
     "no duplicates": {"by": "n_characters", "dedupe": 0.8, "keep": 1.0},
 }
@@ -295,7 +297,7 @@ def test_every_format_says_what_the_database_says(real: Real, tmp_path: Path, fo
 
 
 def test_texts_without_videos_in_every_format_that_needs_none(real: Real, tmp_path: Path) -> None:
-    chosen = select(real, real.vatex, by="vcs_short", keep=0.5, ties="exclude")
+    chosen = select(real, real.vatex, by="vcs_short", keep=0.5)
     expected = frozen(real, chosen)
     for form in ROWS:
         target = tmp_path / f"{form.value}{SUFFIXES.get(form, '')}"

@@ -131,15 +131,6 @@ def keys(engine: Engine, chosen: Selection) -> str:
         ({"by": "extra_Year", "count": 2}, "gf"),
         # "text f 180.0" is the longest; those of c, d and e are equally long.
         ({"by": "n_characters", "where": "n_characters > 10", "count": 4}, "fcde"),
-        ({"by": "n_characters", "where": "n_characters > 10", "count": 2, "ties": "include"}, "fcde"),
-        ({"by": "n_characters", "where": "n_characters > 10", "count": 3, "ties": "exclude"}, "f"),
-        ({"by": "n_characters", "where": "n_characters > 10", "count": 4, "ties": "exclude"}, "fcde"),
-        # c has no equal within its stratum.
-        (
-            {"by": "n_characters", "per": "system", "where": "sample in ('c', 'd', 'e')", "ties": "exclude"}
-            | {"quotas": {"brief": 1, "long": 1}},
-            "c",
-        ),
         ({"by": "rating_overall", "count": 2}, "gf"),
         ({"by": "vcs", "where": "rating_overall > 99.5", "keep": 1.0}, "cdef"),
         ({"by": "vcs", "at_least": {"evqa": "keep 0.25"}}, "cd"),
@@ -377,31 +368,21 @@ def test_a_diff_says_who_left_who_came_and_why(engine: Engine) -> None:
     assert {row.reason for row in went if row.change == "went out"} == {sentence}
 
 
-def test_ties_are_asked_for_within_each_stratum(module_engine: Engine, clips: Dataset) -> None:
+def test_ties_are_drawn_within_each_stratum(module_engine: Engine, clips: Dataset) -> None:
     """Of d, e and f, all of `brief`, two are equally long; c is the only one of `long`."""
     rule = {"by": "n_characters", "per": "system", "quotas": {"brief": 2, "long": 1}, "where": "n_characters > 10"}
-    told = (
-        "nothing is selected: 1 of the 2 best by n_characters in system 'brief' has the same value, 11, as 1 more, so "
-        "that only their ids could decide: set ties (--ties) to random (draws by seed), include (selects 4) or exclude "
-        "(selects 2)"
-    )
-    with pytest.raises(SelectionError) as refusal:
-        make(module_engine, clips, **rule)
-    assert str(refusal.value) == told
+    drawn = set()
     for seed in range(8):
-        chosen = make(module_engine, clips, **rule, ties="random", seed=seed)
+        chosen = make(module_engine, clips, **rule, seed=seed)
         assert (chosen.n, chosen.n_tied, chosen.n_tied_left) == (3, 2, 1)
-        assert keys(module_engine, chosen) in ("fcd", "fce", "fdc", "fec")
-    for ties, taken, counts in (("include", "fcde", (4, 3, 0)), ("exclude", "fc", (2, 1, 2))):
-        chosen = make(module_engine, clips, **rule, ties=ties)
-        assert keys(module_engine, chosen) == taken
-        assert (chosen.n, chosen.n_tied, chosen.n_tied_left) == counts
+        drawn.add(keys(module_engine, chosen))
+    assert drawn == {"fcd", "fce"}
 
 
 def test_a_draw_among_equals_depends_on_the_seed_and_takes_all_equally_often(
     module_engine: Engine, clips: Dataset
 ) -> None:
-    rule = {"by": "n_characters", "where": "n_characters > 10", "count": 2, "ties": "random"}
+    rule = {"by": "n_characters", "where": "n_characters > 10", "count": 2}
     drawn = [keys(module_engine, make(module_engine, clips, **rule, seed=seed)) for seed in range(60)]
     assert {taken[0] for taken in drawn} == {"f"}
     counts = {key: sum(taken[1] == key for taken in drawn) for key in "cde"}
@@ -417,13 +398,12 @@ def test_no_value_decides_in_a_draw_and_in_a_diverse_subset(
     for choose in ("random", "diverse"):
         chosen = make(module_engine, clips, encoder, by="n_characters", choose=choose, count=2)
         assert (chosen.n_tied, chosen.n_tied_left) == (None, None)
-    with pytest.raises(SelectionError, match="ties need choose: best, not random: leave ties out, or choose best"):
-        parse_recipe({"by": "vcs", "choose": "random", "ties": "include", "count": 2})
 
 
-def test_ties_that_are_excluded_may_leave_nothing(module_engine: Engine, clips: Dataset) -> None:
-    with pytest.raises(SelectionError, match=r"the recipe selects no sample: .*, or let ties include all"):
-        make(module_engine, clips, by="n_characters", where="sample in ('c', 'd')", count=1, ties="exclude")
+@pytest.mark.parametrize("ties", ["random", "include", "refuse"])
+def test_a_recipe_of_before_that_settles_ties_is_told_what_does_now(ties: str) -> None:
+    with pytest.raises(SelectionError, match="no field 'ties': of samples that share the cut"):
+        parse_recipe({"by": "vcs", "ties": ties, "count": 2})
 
 
 def test_a_recipe_without_a_size_is_answered_by_what_each_share_keeps(module_engine: Engine, clips: Dataset) -> None:

@@ -78,7 +78,7 @@ class _History:
     def select(self) -> None:
         """Freeze the best captions, leaving stale ones out."""
         count = self._campaign.random.randrange(1, 12)
-        recipe = parse_recipe({"by": "vcs", "count": count, "stale": "leave_out", "ties": "random"})
+        recipe = parse_recipe({"by": "vcs", "count": count, "stale": "leave_out"})
         values = {key: value for key, (_, value) in shown(self._engine).items() if value is not None}
         best = sorted(values, key=lambda key: (-values[key], md5(f"0\tcaption\t{key}".encode()).digest()))[:count]
         try:

@@ -177,7 +177,7 @@ class _History:
         name = self._any()
         captions = self._datasets[name].captions
         n = self._random.randrange(1, len(captions) + 1)
-        rule = ("--by", "n_characters", "--count", str(n), "--ties", "random")
+        rule = ("--by", "n_characters", "--count", str(n))
         selection_id = self._run("select", "-d", name, *rule, "--json").json()["selection_id"]
         taken = self._taken().get(selection_id, [])
         longest = sorted((len(text) for text in captions.values()), reverse=True)[:n]

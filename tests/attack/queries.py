@@ -172,7 +172,7 @@ def _work(engine: Engine, dataset: Dataset, what: str, campaign: Campaign) -> No
         with open_ingest_store(engine, dataset):
             pass
         with engine.connect() as connection:
-            freeze_recipe(connection, dataset, parse_recipe({"by": "vcs", "keep": 0.5, "ties": "random"}))
+            freeze_recipe(connection, dataset, parse_recipe({"by": "vcs", "keep": 0.5}))
         with engine.connect() as connection:
             identity = {"metric": "vcs", "models": {}, "params": {"probe": 1}, "code_version": "1"}
             activate_scorer(connection, register_scorer(connection, **identity), [dataset.dataset_id])
@@ -197,7 +197,7 @@ def _attack_at_once(url: URL, engine: Engine, dataset: Dataset, campaign: Campai
         for _ in range(3):
             _work(engine, dataset, "all of them at once", campaign)
         migrate(url, METRIC_INPUTS)
-        best = ("--by", "vcs", "--keep", "0.5", "--ties", "random")
+        best = ("--by", "vcs", "--keep", "0.5")
         done = run_command("select", "--dataset", dataset.name, *best, "--preview", "--json")
         campaign.expect(done.returncode == 0, f"select beside them: {done.stderr}")
         for session in sessions:

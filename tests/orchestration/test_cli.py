@@ -303,29 +303,19 @@ def test_select_asks_how_much_to_take(run: Run, scored: dict[str, Any]) -> None:
     assert read_json(run("selections", "--json")) == before
 
 
-def test_select_asks_what_to_do_with_ties_and_tells_them(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:
+def test_select_tells_the_ties_at_the_cut(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:
     """All captions are in shard 0, so that a share by the shard would be a share by ids."""
-    select = ("select", "-d", "cli", "--by", "shard", "--where", "vcs is not null", "--keep", "0.5")
-    refused = run(*select)
-    assert refused.returncode == 1
-    assert "error: nothing is selected: 1 of the 1 best by shard has the same value, 0, as 1 more" in refused.stderr
-    assert run(*select, "--preview").stderr == refused.stderr
-    both = read_json(run(*select, "--ties", "include", "--json"))
-    assert (both["n"], both["n_tied"], both["n_tied_left"]) == (2, 2, 0)
+    select = ("select", "-d", "cli", "--by", "shard", "--where", "vcs is not null", "--keep", "0.5", "--seed", "5")
+    sentence = "1 of the 1 taken has the cut's value; 1 more has it"
     for further in ((), ("--preview",)):
-        told = run(*select, "--ties", "random", "--seed", "5", *further).stdout
-        sentence = "1 of the 1 selected sample has the cutoff value; 1 more with that value is left out (drawn by "
-        assert f"{sentence}seed 5)" in " ".join(told.split())
-    drawn = read_json(run(*select, "--ties", "random", "--seed", "5", "--json"))
-    shown = run("selections", "show", str(drawn["selection_id"])).stdout
-    assert f"# {sentence}seed 5)\n" in shown
-    assert "ties: random\n" in shown
+        assert sentence in " ".join(run(*select, *further).stdout.split())
+    drawn = read_json(run(*select, "--json"))
+    assert (drawn["n"], drawn["n_tied"], drawn["n_tied_left"]) == (1, 1, 1)
+    assert f"# {sentence}\n" in run("selections", "show", str(drawn["selection_id"])).stdout
     assert run("export", str(drawn["selection_id"]), "--to", str(tmp_path / "drawn.jsonl")).returncode == 0
     passport = json.loads((tmp_path / "drawn.jsonl.passport.json").read_text())
     assert (passport["selection"]["n_tied"], passport["selection"]["n_tied_left"]) == (1, 1)
-    assert (passport["recipe"]["ties"], passport["recipe"]["seed"]) == ("random", 5)
-    none = run(*select, "--ties", "exclude")
-    assert "the recipe selects no sample" in none.stderr
+    assert passport["recipe"]["seed"] == 5
 
 
 def test_select_freezes_and_exports(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:
@@ -649,10 +639,6 @@ def test_an_argument_that_cannot_be_used_ends_with_code_2(
         (["search", "a ball", "-d", "cly"], "there is no dataset 'cly', did you mean 'cli'?"),
         (["selections", "-d", "clii"], "there is no dataset 'clii', did you mean 'cli'?"),
         (["dataset", "drop", "clii"], "there is no dataset 'clii', did you mean 'cli'?"),
-        (
-            ["select", "-d", "cli", "--ties", "all"],
-            "the recipe's ties is 'all': give refuse, random, include or exclude",
-        ),
         (["select", "-d", "cli", "--keep", "1.5"], "the recipe's keep is '1.5': give the share"),
         (["select", "-d", "cli", "--by", "bleu"], "there is no column 'bleu'"),
         (["select", "-d", "cli", "--at-least", "vcs"], "--at-least vcs: give it as NAME=VALUE"),

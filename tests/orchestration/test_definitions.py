@@ -59,7 +59,7 @@ def scored(installation: Installation) -> dict[str, dict[str, Any]]:
         METRICS, 36
     )
     run_calibration(get_installation(), DATASET, "f1", "all")
-    recipe = {"by": "vcs", "keep": 0.125, "ties": "random"}
+    recipe = {"by": "vcs", "keep": 0.125}
     return {**run_conclusions(get_installation(), DATASET), **run_subset(get_installation(), DATASET, recipe)}
 
 
@@ -372,9 +372,7 @@ def test_threshold_metadata_holds_cutoffs_and_plot(scored: dict[str, dict[str, A
 def test_subset_and_report_lie_where_the_metadata_says(scored: dict[str, dict[str, Any]]) -> None:
     subset = scored["training_subset"]
     assert (subset["eligible"], subset["dagster/row_count"]) == (24, 3)
-    assert subset["at the cut"] == (
-        "3 of the 3 selected samples share the cutoff value; 9 more with that value are left out (drawn by seed 0)"
-    )
+    assert subset["at the cut"] == "3 of the 3 taken share the cut's value; 9 more have it"
     assert pq.read_table(subset["path"]).num_rows == 3
     report = scored["dataset_report"]
     assert Path(report["path"]).read_text(encoding="utf-8").startswith("<!doctype html>")

@@ -35,7 +35,7 @@ raise ImportError("a module of somebody else")
 SELECT = """
 import reelsieve as rs
 try:
-    rs.select({"by": "vcs_short", "keep": 0.5, "ties": "random"}, "mine")
+    rs.select({"by": "vcs_short", "keep": 0.5}, "mine")
 except rs.ReelsieveError as error:
     assert "of dataset 'mine' has a vcs_short score" in str(error)
 """

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 N_VIDEOS, SYSTEMS = 20, ("good", "plain", "wrong")
 N = N_VIDEOS * len(SYSTEMS)
-SELECT = ("--by", "words_in_common", "--ties", "random", "--shares", "0.5,1")
+SELECT = ("--by", "words_in_common", "--shares", "0.5,1")
 PROMISE = (*SELECT, "--errors-at-most", "0.3", "--by-judge", "--error-below", "0.8")
 
 

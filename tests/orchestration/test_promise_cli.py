@@ -14,7 +14,7 @@ from orchestration.installation import get_installation
 from tests.command_line import run_command, run_successfully
 from tests.orchestration.conftest import Installation
 
-PROMISE = ("promise", "clips", "--by", "n_characters", "--ties", "random", "--shares", "0.5,1")
+PROMISE = ("promise", "clips", "--by", "n_characters", "--shares", "0.5,1")
 TERMS = ("--errors-at-most", "0.1", "--error-below", "3")
 
 
@@ -94,7 +94,7 @@ def test_from_a_refusal_to_a_passport(tmp_path: Path) -> None:
         (
             [*TERMS, "--by-people", "fun", "--recipe", "RECIPE"],
             1,
-            "--recipe holds the whole recipe: leave --by, --ties",
+            "--recipe holds the whole recipe: leave --by",
         ),
     ],
 )
@@ -132,7 +132,7 @@ def test_rate_names_a_promise_that_is_not_there(options: list[str], code: int, s
 @pytest.mark.usefixtures("clips")
 def test_near_duplicates_are_no_members_of_the_sets() -> None:
     options = ("--dedupe", "1", "--errors-at-most", "0.3", "--by-people", "other", "--error-below", "3", "--json")
-    done = run_command("promise", "clips", "--by", "n_characters", "--ties", "random", *options)
+    done = run_command("promise", "clips", "--by", "n_characters", *options)
     assert done.returncode == 1
     texts = {"A dog runs" + " fast" * (number + length) for number in range(20) for length in (1, 2, 3)}
     assert json.loads(done.stdout)["sets"][-1]["samples"] == len(texts) < 60

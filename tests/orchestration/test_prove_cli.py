@@ -51,8 +51,8 @@ def proved(installation: Installation, tmp_path_factory: pytest.TempPathFactory)
     write_lines(folder / "captions.jsonl", captions)
     run_successfully("ingest", str(folder), "--dataset", "clips")
     run_successfully("score", "--dataset", "clips", "--metric", "words_in_common")
-    run_successfully("select", "--dataset", "clips", "--by", "words_in_common", "--keep", "0.4", "--ties", "random")
-    run_successfully("select", "--dataset", "clips", "--by", "words_in_common", "--count", "20", "--ties", "random")
+    run_successfully("select", "--dataset", "clips", "--by", "words_in_common", "--keep", "0.4")
+    run_successfully("select", "--dataset", "clips", "--by", "words_in_common", "--count", "20")
 
 
 def build_caption(key: str, video: str, role: str, text: str) -> dict[str, Any]:
@@ -218,9 +218,7 @@ def test_a_dataset_with_few_videos_or_dropped_is_refused(tmp_path: Path) -> None
     write_lines(tmp_path / "captions.jsonl", rows)
     run_successfully("ingest", str(tmp_path), "--dataset", "small")
     run_successfully("score", "--dataset", "small", "--metric", "words_in_common")
-    shown = run_successfully(
-        "select", "--dataset", "small", "--by", "words_in_common", "--keep", "0.5", "--ties", "random"
-    )
+    shown = run_successfully("select", "--dataset", "small", "--by", "words_in_common", "--keep", "0.5")
     number = shown.stdout.split()[1].rstrip(":")
     (found,) = run_job(get_installation(), "trial_job", "small", {}).asset_materializations_for_node("selection_trial")
     assert "a trial needs 50" in str(found.metadata["why none"].value)

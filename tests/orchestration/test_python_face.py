@@ -114,12 +114,12 @@ def test_without_pandas_they_are_tables_of_arrow(scored: Installation, monkeypat
 
 
 def test_a_selection_is_that_of_the_command(scored: Installation, tmp_path: Path) -> None:
-    here, recipe = rs.connect(scored.home), {"by": "vcs", "count": 4, "ties": "random"}
+    here, recipe = rs.connect(scored.home), {"by": "vcs", "count": 4}
     made = rs.select(recipe, "mine")
     file = tmp_path / "recipe.yaml"
     file.write_text("by: vcs\ncount: 4\nties: random\n")
     assert rs.select(file, "mine", home=scored.home) == made
-    done = run_command("select", "--dataset", "mine", "--by", "vcs", "--count", "4", "--ties", "random", "--json")
+    done = run_command("select", "--dataset", "mine", "--by", "vcs", "--count", "4", "--json")
     assert json.loads(done.stdout) == made
     (row,) = here.selections().to_dict("records")
     assert (row["selection_id"], row["n"]) == (made["selection_id"], 4)

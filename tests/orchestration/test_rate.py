@@ -697,7 +697,7 @@ def test_a_promise_gives_the_captions_and_the_page_counts_down(page: Page, shown
     # caption changed.
     aspect = sha256(rater.encode()).hexdigest()
     terms = PromiseTerms(limit=0.4, error_below=3, aspect=aspect, shares=(0.5, 1.0), seed=9)
-    recipe = Recipe(by={"vcs": 1.0}, ties="random")
+    recipe = Recipe(by={"vcs": 1.0})
 
     def state() -> PromiseState:
         with pytest.raises(PromiseUnconfirmed) as refused:

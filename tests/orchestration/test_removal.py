@@ -35,7 +35,7 @@ def scored(installation: Installation, tmp_path_factory: pytest.TempPathFactory)
         run_ingest(get_installation(), folder, name, None, 2)
         list(run_scoring(get_installation(), name, METRICS))
     run_conclusions(get_installation(), "first")
-    run_subset(get_installation(), "first", {"by": "vcs", "keep": 0.125, "ties": "random"})
+    run_subset(get_installation(), "first", {"by": "vcs", "keep": 0.125})
     return installation
 
 

@@ -82,7 +82,7 @@ def address(installation: Installation, log: Path, terminal: Path) -> Generator[
     run_ingest(get_installation(), installation.manifest, DATASET, None, 2)
     list(run_scoring(get_installation(), DATASET, ["vcs"]))
     run_conclusions(get_installation(), DATASET)
-    run_subset(get_installation(), DATASET, {"by": "vcs", "keep": 0.5, "ties": "random"})
+    run_subset(get_installation(), DATASET, {"by": "vcs", "keep": 0.5})
     port = free_port()
     # As a script's background job starts it: with SIGINT ignored. It must end on SIGTERM all the same.
     in_background = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
