@@ -26,7 +26,6 @@ from orchestration.cli.recipe_options import (
     Seed,
     Where,
     make_text_encoder,
-    parse_numbers,
     prepare_recipe,
 )
 from orchestration.cli.refusals import UsageError
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 @pass_installation
 def promise(
     installation: Installation,
-    context: typer.Context,
     dataset: DatasetName,
     errors_at_most: Annotated[float, typer.Option(help="The greatest share of errors, such as 0.05.")],
     error_below: Annotated[
@@ -75,14 +73,16 @@ def promise(
 
     if (by_people is None) != by_judge:
         raise UsageError("a promise needs answers: give either --by-people ASPECT or --by-judge")
-    stored_dataset, rule = prepare_recipe(installation, context.params)
+    stored_dataset, rule = prepare_recipe(
+        installation, dataset, recipe, by=by, where=where, at_least=at_least, dedupe=dedupe, seed=seed
+    )
     terms = PromiseTerms(
         limit=errors_at_most,
         error_below=error_below,
         aspect=by_people,
         confidence=confidence,
         n_raters=raters,
-        shares=DEFAULT_SHARES if shares is None else tuple(parse_numbers("shares", shares)),
+        shares=DEFAULT_SHARES if shares is None else _parse_shares(shares),
         seed=rule.seed,
     )
     encoder = partial(make_text_encoder, installation)
@@ -96,6 +96,18 @@ def promise(
     _print_promise(made.state, made, as_json=as_json)
     if not as_json:
         print_selection(installation, made.selection, rule, dataset, as_json=False)
+
+
+def _parse_shares(text: str) -> tuple[float, ...]:
+    from db.selection.recipes import SelectionError
+
+    numbers = []
+    for part in text.split(","):
+        try:
+            numbers.append(float(part))
+        except ValueError as error:
+            raise SelectionError(f"--shares: {part!r} is not a number: give numbers such as 0.25,0.5,1") from error
+    return tuple(numbers)
 
 
 def _print_promise(state: PromiseState, made: PromisedSelection | None, *, as_json: bool) -> None:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 @pass_installation
 def select(
     installation: Installation,
-    context: typer.Context,
     dataset: DatasetName,
     by: By = None,
     keep: Annotated[float | None, typer.Option(help="Share to keep of the eligible samples.")] = None,
@@ -41,22 +40,10 @@ def select(
     where: Where = None,
     at_least: AtLeast = None,
     dedupe: Dedupe = None,
-    dedupe_videos: Annotated[
-        float | None, typer.Option(help="Of videos whose pictures are this similar, such as 0.6, keep the best.")
-    ] = None,
-    video_encoder: Annotated[
-        str | None, typer.Option(help="Compare videos by the manifest's vectors of this encoder, not by pictures.")
-    ] = None,
     choose: Annotated[str | None, typer.Option(help="best, random or diverse.")] = None,
     seed: Seed = None,
     per: Annotated[
         str | None, typer.Option(help="Column of strata, such as system, duration_s or extra_FIELD.")
-    ] = None,
-    bands: Annotated[
-        str | None, typer.Option(help="Limits that divide a numeric --per into strata, such as 10,30,60.")
-    ] = None,
-    quota: Annotated[
-        list[str] | None, typer.Option(help="Most samples of a stratum as NAME=NUMBER; *=NUMBER caps the others.")
     ] = None,
     stale: Annotated[str | None, typer.Option(help="Stale scores: refuse or leave_out.")] = None,
     recipe: RecipeFile = None,
@@ -65,11 +52,26 @@ def select(
 ) -> None:
     """Choose samples by a recipe, and freeze the choice. The same recipe and scores give the same rows.
 
-    One of --keep, --count, --quota and --at-least must give the size; in `promise` answers decide it.
+    One of --keep, --count and --at-least must give the size, or a recipe file, which has more fields.
     """
     from assets.selection.select import make_selection, preview_selection
 
-    stored_dataset, rule = prepare_recipe(installation, context.params)
+    stored_dataset, rule = prepare_recipe(
+        installation,
+        dataset,
+        recipe,
+        by=by,
+        keep=keep,
+        count=count,
+        kind=kind,
+        where=where,
+        at_least=at_least,
+        dedupe=dedupe,
+        choose=choose,
+        seed=seed,
+        per=per,
+        stale=stale,
+    )
     encoder = partial(make_text_encoder, installation)
     with show_progress() as tell, _raise_usage_error_without_size():
         if preview:

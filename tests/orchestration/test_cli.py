@@ -220,8 +220,6 @@ def test_a_recipe_is_previewed_frozen_shown_and_compared(run: Run, scored: dict[
 
     frozen = read_json(run(*select, "--json"))
     assert (frozen["n"], frozen["cutoff"]) == (seen["n"], seen["cutoff"])
-    options = ("--by", "vcs=1", "--by", "vcs_short=1", "--per", "system", "--quota", "*=1", "--dedupe", "0.999")
-    assert read_json(run("select", "-d", "cli", *options, "--json"))["selection_id"] == frozen["selection_id"]
     assert read_json(run("selections", "-d", "cli", "--json"))["selections"][0]["selection"] == frozen["selection_id"]
 
     listed = read_json(run("selections", "-d", "cli", "--json"))["selections"][0]
@@ -301,6 +299,21 @@ def test_select_asks_how_much_to_take(run: Run, scored: dict[str, Any]) -> None:
             "; give keep (--keep), count (--count) or at_least (--at-least); reelsieve prove SELECTION" in done.stderr
         )
     assert read_json(run("selections", "--json")) == before
+
+
+def test_the_options_of_select_are_fields_of_a_recipe(run: Run, scored: dict[str, Any]) -> None:
+    fields = {
+        "by": {"vcs": 2, "shard": 1},
+        "keep": 0.9,
+        "kind": "caption",
+        "where": "vcs > -1",
+        "at_least": {"vcs": -1},
+    }
+    fields |= {"dedupe": 0.999, "choose": "random", "seed": 3, "per": "system", "stale": "leave_out"}
+    options = ["--by", "vcs=2", "--by", "shard", "--keep", "0.9", "--kind", "caption", "--where", "vcs > -1"]
+    options += ["--at-least", "vcs=-1", "--dedupe", "0.999", "--choose", "random", "--seed", "3", "--per", "system"]
+    made = read_json(run("select", "-d", "cli", *options, "--stale", "leave_out", "--json"))
+    assert read_json(run("selections", "show", str(made["selection_id"]), "--json"))["recipe"] == fields
 
 
 def test_select_tells_the_ties_at_the_cut(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:
@@ -642,10 +655,7 @@ def test_an_argument_that_cannot_be_used_ends_with_code_2(
         (["select", "-d", "cli", "--keep", "1.5"], "the recipe's keep is '1.5': give the share"),
         (["select", "-d", "cli", "--by", "bleu"], "there is no column 'bleu'"),
         (["select", "-d", "cli", "--at-least", "vcs"], "--at-least vcs: give it as NAME=VALUE"),
-        (["select", "-d", "cli", "--bands", "1,x", "--per", "duration_s"], "--bands: 'x' is not a number"),
-        (["select", "-d", "cli", "--per", "system", "--quota", "brief=1.5"], "the recipe's quotas is"),
-        (["select", "-d", "cli", "--per", "system", "--quota", "brief=nan"], "the recipe's quotas is"),
-        (["select", "-d", "cli", "--per", "system", "--quota", "a=1", "--quota", "a=2"], "--quota names 'a' twice"),
+        (["select", "-d", "cli", "--by", "vcs", "--by", "vcs=2"], "--by names 'vcs' twice"),
         (["select", "-d", "cli", "--where", ""], "the filter is empty: give one condition"),
         (["selections", "show", "9" * 20], "there is no selection"),
         (["export", "9" * 20, "--to", "best.csv"], "there is no selection"),
