@@ -14,8 +14,7 @@ from assets.progress import LineWriter
 from assets.promise.terms import JUDGE, PromiseTerms
 from assets.selection.pick import pick_samples
 from db.scores.sample_scores import ActiveScorer
-from db.selection.candidates import load_candidates
-from db.selection.chosen_table import PickedSamples
+from db.selection.candidates import PickedSamples, load_candidates
 from db.selection.eligible import EligibleSamples
 from db.selection.promises import (
     AnswerSource,

@@ -16,8 +16,7 @@ from assets.progress import LineWriter
 from assets.selection.places import count_places
 from assets.selection.vectors import load_unit_vectors
 from assets.words.text import format_count, format_percent
-from db.selection.candidates import Candidates, NothingToSelect, compute_key_places
-from db.selection.chosen_table import PickedSamples
+from db.selection.candidates import Candidates, NothingToSelect, PickedSamples, compute_key_places
 from db.selection.exports import strip_folders
 from db.selection.recipes import Recipe
 from metrics_core.facts.signatures import convert_to_unit_vectors

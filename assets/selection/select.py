@@ -15,8 +15,7 @@ from assets.trial.sentences import advise_size
 from assets.words.text import format_count, join_names
 from db.evidence.models import find_model_id
 from db.manifest.datasets import Dataset
-from db.selection.candidates import Candidates, list_texts_without_vector, load_candidates
-from db.selection.chosen_table import PickedSamples
+from db.selection.candidates import Candidates, PickedSamples, list_texts_without_vector, load_candidates
 from db.selection.eligible import EligibleSamples, find_eligible_samples
 from db.selection.freeze import Selection, freeze_selection
 from db.selection.preview import Preview, compute_preview

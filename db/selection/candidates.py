@@ -1,4 +1,6 @@
-"""The candidates of a selection as arrays: the values that rank them, their strata, texts and videos."""
+"""The candidates of a selection as arrays: the values that rank them, their strata, texts and videos; and those that
+are picked.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +55,26 @@ class Candidates:
     video_ids: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     signatures: Mapping[int, bytes] = field(default_factory=dict)
     video_vectors: Mapping[int, npt.NDArray[np.float32]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PickedSamples:
+    """The samples that a recipe takes, in order of rank, with the values that ranked them (`values`) and counts of
+    those left out. `n_eligible` is how many samples there were to choose from. `n_duplicates` is how many were left out
+    because they are near-duplicates of better ones.
+
+    sample_ids, values: (n,). n_tied: how many of those taken have exactly the value at which the size asked for ends,
+    summed over the strata; n_tied_left: how many with this value are left out. Both are None if no value decides, as in
+    a random draw. encoder: the identity of the model whose vectors compared texts, None without one.
+    """
+
+    sample_ids: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64]
+    n_eligible: int
+    n_tied: int | None
+    n_tied_left: int | None
+    n_duplicates: int
+    encoder: Mapping[str, Any] | None
 
 
 class _PackedColumn(NamedTuple):

@@ -7,13 +7,32 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import aggregate_order_by
+from psycopg import sql
+from sqlalchemy.dialects.postgresql import aggregate_order_by, array
 from sqlalchemy.engine import Connection
+from sqlalchemy.ext.compiler import compiles
 
 from db.manifest.datasets import Dataset
 from db.schema import selection, selection_item
-from db.selection.chosen_table import CHOSEN_TABLE, PickedSamples, create_chosen_table, drop_chosen_table
+from db.selection.candidates import PickedSamples
 from db.selection.eligible import EligibleSamples
+from db.server.bulk import copy_rows
+
+FROZEN_COLUMNS = ("sample", "video", "kind", "system", "text", "question", "answer", "uri", "content_sha256")
+"""Columns of a sample and its video that a frozen row keeps, beside the origin of the video."""
+_FROZEN_ORIGIN = ("licence", "source_url")
+_CHOSEN_TABLE = sa.table(
+    "chosen", *[sa.column(c.name, c.type) for c in selection_item.columns if c.name != "selection_id"]
+)
+_PICKED_TABLE = sa.Table(
+    "picked",
+    sa.MetaData(),
+    sa.Column("rank", sa.BigInteger),
+    sa.Column("sample_id", sa.BigInteger),
+    sa.Column("value", sa.Double),
+    prefixes=["TEMPORARY"],
+    postgresql_on_commit="DROP",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +98,40 @@ def freeze_selection(
     transaction that picked them; it does not commit.
     """
     summary, rule = build_summary(eligible, picked), _build_rule(eligible, picked.encoder)
-    create_chosen_table(connection, eligible, picked)
+    _create_chosen_table(connection, eligible, picked)
     score_hash = _compute_hash(connection)
     existing = _find_equal_selection(connection, eligible.dataset, score_hash, rule, promise)
     selection_id = existing or _store_selection(connection, eligible, summary, rule, score_hash, promise)
-    drop_chosen_table(connection)
+    # Dropped before the transaction ends, so that it can be created again.
+    connection.exec_driver_sql(f"DROP TABLE {_CHOSEN_TABLE.name}")
     numbers = {name: getattr(summary, name) for name in SelectionSummary.__dataclass_fields__}
     return Selection(**numbers, selection_id=selection_id, score_hash=score_hash, is_new=existing is None)
+
+
+def _create_chosen_table(connection: Connection, eligible: EligibleSamples, picked: PickedSamples) -> None:
+    """Create the temporary table `chosen` with a row for every picked sample: its rank from 1, texts, video, and scores
+    by every metric. Postgres drops the table when the transaction ends.
+    """
+    scores, columns = eligible.scores, eligible.scores.columns
+    _PICKED_TABLE.create(connection)
+    driver: Any = connection.connection.driver_connection
+    numbers = zip(picked.sample_ids.tolist(), picked.values.tolist(), strict=True)
+    ranked = ((rank, *sample) for rank, sample in enumerate(numbers, start=1))
+    copy_rows(driver, sql.Identifier(_PICKED_TABLE.name), list(_PICKED_TABLE.columns), ranked)
+    connection.exec_driver_sql(f"ANALYZE {_PICKED_TABLE.name}")
+    rows = sa.select(
+        _PICKED_TABLE.c.rank,
+        columns["sample_id"].label("sample_id"),
+        _PICKED_TABLE.c.value,
+        *[columns[name].label(name) for name in FROZEN_COLUMNS],
+        array([columns[metric] for metric in eligible.metrics]).label("scores"),
+        array([scores.is_scored[metric] for metric in eligible.metrics]).label("is_scored"),
+        *[columns[name].label(name) for name in _FROZEN_ORIGIN],
+    )
+    joined = scores.from_clause.join(_PICKED_TABLE, _PICKED_TABLE.c.sample_id == columns["sample_id"])
+    query = rows.select_from(joined).where(scores.dataset_condition).order_by(_PICKED_TABLE.c.rank)
+    connection.execute(_TemporaryTable(_CHOSEN_TABLE.name, query))
+    _PICKED_TABLE.drop(connection)
 
 
 def _build_rule(eligible: EligibleSamples, encoder: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -111,11 +157,11 @@ def _build_rule(eligible: EligibleSamples, encoder: Mapping[str, Any] | None) ->
 def _compute_hash(connection: Connection) -> str:
     """Return the SHA-256 over kinds, keys and values of the chosen rows in order of rank."""
     line = (
-        sa.func.concat_ws("\t", CHOSEN_TABLE.c.kind, CHOSEN_TABLE.c.sample, sa.cast(CHOSEN_TABLE.c.value, sa.Text))
+        sa.func.concat_ws("\t", _CHOSEN_TABLE.c.kind, _CHOSEN_TABLE.c.sample, sa.cast(_CHOSEN_TABLE.c.value, sa.Text))
         + "\n"
     )
     lines = sa.func.string_agg(
-        sa.func.convert_to(line, "UTF8"), aggregate_order_by(sa.literal(b""), CHOSEN_TABLE.c.rank)
+        sa.func.convert_to(line, "UTF8"), aggregate_order_by(sa.literal(b""), _CHOSEN_TABLE.c.rank)
     )
     score_hash: str = connection.execute(sa.select(sa.func.encode(sa.func.sha256(lines), "hex"))).scalar_one()
     return score_hash
@@ -166,7 +212,22 @@ def _store_selection(
     }
     added = sa.insert(selection).values(row).returning(selection.c.selection_id)
     selection_id: int = connection.execute(added).scalar_one()
-    names = [column.name for column in CHOSEN_TABLE.columns]
-    rows = sa.select(sa.literal(selection_id), *CHOSEN_TABLE.columns)
+    names = [column.name for column in _CHOSEN_TABLE.columns]
+    rows = sa.select(sa.literal(selection_id), *_CHOSEN_TABLE.columns)
     connection.execute(sa.insert(selection_item).from_select(["selection_id", *names], rows))
     return selection_id
+
+
+class _TemporaryTable(sa.Executable, sa.ClauseElement):
+    """CREATE TEMPORARY TABLE .. AS a query, with parameters. SQLAlchemy's own writes values into the statement."""
+
+    inherit_cache = False
+
+    def __init__(self, name: str, query: sa.Select[Any]) -> None:
+        self.name = name
+        self.query = query
+
+
+@compiles(_TemporaryTable)
+def _compile(element: _TemporaryTable, compiler: Any, **options: Any) -> str:
+    return f"CREATE TEMPORARY TABLE {element.name} ON COMMIT DROP AS {compiler.process(element.query, **options)}"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.selection.chosen_table import CHOSEN_TABLE, PickedSamples, create_chosen_table
+from db.selection.candidates import PickedSamples
 from db.selection.eligible import EligibleSamples
 from db.selection.freeze import SelectionSummary, build_summary
+from db.server.arrays import pack_column, unpack_column
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,39 +56,41 @@ class Preview:
 
 def compute_preview(connection: Connection, eligible: EligibleSamples, picked: PickedSamples) -> Preview:
     """Compare the picked samples with all eligible ones, by system and by metric, and return both with the numbers of
-    the selection. Must run in the transaction that picked them. Creates the temporary table `chosen`, and stores no
-    selection.
+    the selection. Must run in the transaction that picked them. Nothing is stored.
     """
-    scores, metrics = eligible.scores, list(eligible.metrics)
-    create_chosen_table(connection, eligible, picked)
-    system = eligible.columns["system"]
-    by_system = (
-        sa.select(system, sa.func.count()).select_from(scores.from_clause).where(*eligible.conditions).group_by(system)
-    )
-    chosen_query = sa.select(CHOSEN_TABLE.c.system, sa.func.count()).group_by(CHOSEN_TABLE.c.system)
-    counts = {row[0]: row[1] for row in connection.execute(chosen_query)}
-    eligible_counts = sorted(tuple(row) for row in connection.execute(by_system))
-    systems = [SystemShare(name, n, counts.get(name, 0)) for name, n in eligible_counts]
-    moments = [
-        part
-        for metric in metrics
-        for value in [eligible.columns[metric]]
-        for part in (sa.func.count(value), sa.func.avg(value), sa.func.stddev_pop(value))
-    ]
-    eligible_moments = connection.execute(
-        sa.select(*moments).select_from(scores.from_clause).where(*eligible.conditions)
-    ).one()
-    values = [CHOSEN_TABLE.c.scores[place] for place in range(1, len(metrics) + 1)]
-    counts_and_means = [part for value in values for part in (sa.func.count(value), sa.func.avg(value))]
-    chosen_moments = connection.execute(sa.select(*counts_and_means).select_from(CHOSEN_TABLE)).one()
+    columns, n_metrics = eligible.columns, len(eligible.metrics)
+    nothing = sa.literal(math.nan, sa.Double)
+    values = [sa.func.coalesce(sa.cast(columns[metric], sa.Double), nothing) for metric in eligible.metrics]
+    packed = [pack_column(value) for value in (eligible.scores.columns["sample_id"], *values)]
+    query = sa.select(columns["system"], *packed).select_from(eligible.scores.from_clause).where(*eligible.conditions)
+    systems: list[SystemShare] = []
+    is_chosen: list[npt.NDArray[np.bool_]] = []
+    scores: list[list[npt.NDArray[np.float64]]] = [[] for _ in range(n_metrics)]
+    for system, ids, *of_metrics in sorted(tuple(row) for row in connection.execute(query.group_by(columns["system"]))):
+        mask = np.isin(unpack_column(ids, "i8"), picked.sample_ids)
+        systems.append(SystemShare(system, mask.size, int(mask.sum())))
+        is_chosen.append(mask)
+        for parts, part in zip(scores, of_metrics, strict=True):
+            parts.append(unpack_column(part, "f8"))
+    chosen = np.concatenate(is_chosen)
     shifts = [
-        MetricShift(metric, n_chosen, mean_chosen, float(mean), _compute_margin(n_chosen, n, deviation))
-        for place, metric in enumerate(metrics)
-        for n_chosen, mean_chosen in [chosen_moments[2 * place : 2 * place + 2]]
-        for n, mean, deviation in [eligible_moments[3 * place : 3 * place + 3]]
-        if n
+        _compute_shift(metric, np.concatenate(parts), chosen)
+        for metric, parts in zip(eligible.metrics, scores, strict=True)
     ]
-    return Preview(build_summary(eligible, picked), systems, shifts)
+    return Preview(build_summary(eligible, picked), systems, [shift for shift in shifts if shift is not None])
+
+
+def _compute_shift(
+    metric: str, values: npt.NDArray[np.float64], is_chosen: npt.NDArray[np.bool_]
+) -> MetricShift | None:
+    """Return the means of a metric over eligible samples and the chosen ones among them; None without any value."""
+    is_known = ~np.isnan(values)
+    known, chosen = values[is_known], values[is_known & is_chosen]
+    if not known.size:
+        return None
+    mean = float(chosen.mean()) if chosen.size else None
+    margin = _compute_margin(chosen.size, known.size, float(known.std()))
+    return MetricShift(metric, chosen.size, mean, float(known.mean()), margin)
 
 
 def _compute_margin(n: int, n_eligible: int, deviation: float) -> float | None:

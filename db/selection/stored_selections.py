@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine, RowMapping
 
 from db.schema import selection, selection_item
-from db.selection.chosen_table import FROZEN_COLUMNS
+from db.selection.freeze import FROZEN_COLUMNS
 from db.selection.recipes import SelectionError
 
 
