@@ -29,12 +29,11 @@ from assets.selection.formats.spreadsheet import write_csv
 from assets.selection.formats.web_dataset import (
     DEFAULT_SHARD_LIMITS,
     ShardLimits,
-    read_complete_shards,
     write_tar_shards,
 )
-from assets.selection.frozen_media import MediaGone, MediaRows
+from assets.selection.frozen_media import MediaRows
 from assets.selection.partial_file import open_partial_file, remove_abandoned
-from assets.selection.partial_folder import PARTIAL_SUFFIX, open_partial_folder
+from assets.selection.partial_folder import open_partial_folder
 from assets.selection.passport import format_passport
 from db.selection.exports import ExportColumn, load_export_batches, load_media_in_tars
 from db.selection.recipes import SelectionError
@@ -68,21 +67,18 @@ def export_selection(
     is. Partial files of killed exports in the same folder are removed. Raises SelectionError for an unknown selection,
     for a path that cannot be written, and for media that are missing.
 
-    tell: called with lines of progress. limits: where a shard of WebDataset ends. If an export in this format fails,
-    its complete shards stay in a folder `PATH.partial`, and the next call continues there.
+    tell: called with lines of progress. limits: where a shard of WebDataset ends. An export that was killed starts
+    again.
     """
     chosen_form, target = choose_format(path, form), require_export_target(path, form, replace=replace)
-    stays = f"complete shards stay in {target.name}{PARTIAL_SUFFIX}" if chosen_form is ExportFormat.WEB_DATASET else ""
     try:
         remove_abandoned(target.parent)
         if chosen_form is ExportFormat.WEB_DATASET:
             source = _export_shards(engine, selection_id, target, tell, limits)
         else:
             source = _export_rows(engine, selection_id, target, chosen_form, tell)
-    except MediaGone as error:
-        raise SelectionError(f"{error}; {stays}, and the same command continues from there") from error
     except OSError as error:
-        raise build_write_error(path, error, stays) from error
+        raise build_write_error(path, error) from error
     return ExportResult(target, chosen_form, source.frozen.n, source.media_root)
 
 
@@ -98,7 +94,7 @@ def _export_rows(engine: Engine, selection_id: int, target: Path, form: ExportFo
             with open_partial_file(target) as file:
                 write_parquet(file, source.columns, source.passport, batches)
         elif form is ExportFormat.HUGGING_FACE:
-            with open_partial_folder(target, _build_identity(source), resumable=False) as folder:
+            with open_partial_folder(target, tell) as folder:
                 write_hugging_face(folder, source, batches)
         else:
             load_media = partial(load_media_in_tars, connection, source.media_root)
@@ -110,7 +106,7 @@ def _export_rows(engine: Engine, selection_id: int, target: Path, form: ExportFo
 def _export_shards(
     engine: Engine, selection_id: int, target: Path, tell: LineWriter, limits: ShardLimits
 ) -> ExportInput:
-    """Write WebDataset, and go on where an earlier attempt ended."""
+    """Write WebDataset."""
     with engine.connect() as connection:
         source = load_export_input(connection, selection_id, ExportFormat.WEB_DATASET.value)
     n_without_media = source.passport["counts"]["rows_without_media"]
@@ -119,9 +115,8 @@ def _export_shards(
             f"{n_without_media} of the {source.frozen.n} rows of selection {selection_id} have no video file: select "
             "with --where \"video_status != 'text_only'\", or use another format"
         )
-    with open_partial_folder(target, _build_identity(source), resumable=True) as folder:
-        complete = read_complete_shards(folder)
-        rows = MediaRows(engine, source, complete[-1].last_rank if complete else 0, tell)
+    with open_partial_folder(target, tell) as folder:
+        rows = MediaRows(engine, source, tell)
         write_tar_shards(folder, source.passport, rows, rows.open_media, limits)
     return source
 
@@ -144,16 +139,3 @@ _WRITERS: Mapping[ExportFormat, _Writer] = {
     ExportFormat.CSV: write_csv,
     ExportFormat.LABEL_STUDIO: write_label_studio,
 }
-
-
-def _build_identity(source: ExportInput) -> dict[str, object]:
-    """Return what distinguishes this export from others. The same number may be another selection in another
-    database.
-    """
-    return {
-        "format": source.passport["format"],
-        "selection_id": source.frozen.selection_id,
-        "score_hash": source.frozen.record["score_hash"],
-        "columns": [column.name for column in source.columns],
-        "media_root": source.media_root,
-    }

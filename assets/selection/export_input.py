@@ -51,13 +51,11 @@ def load_export_input(connection: Connection, selection_id: int, form: str) -> E
     return ExportInput(frozen, columns, build_export_query(frozen, root), root, passport)
 
 
-def check_batches(
-    frozen: FrozenSelection, batches: Iterable[Batch], tell: LineWriter, n_before: int = 0
-) -> Iterator[Batch]:
+def check_batches(frozen: FrozenSelection, batches: Iterable[Batch], tell: LineWriter) -> Iterator[Batch]:
     """Yield the given batches of rows, and raise SelectionError at the end unless they have as many rows as were
-    frozen. n_before: how many rows came before the first batch. tell: called with a line of progress after every batch.
+    frozen. tell: called with a line of progress after every batch.
     """
-    n = n_before
+    n = 0
     for batch in batches:
         n += len(batch)
         yield batch

@@ -84,15 +84,13 @@ def require_export_target(path: Path, form: ExportFormat | None = None, *, repla
     return target
 
 
-def build_write_error(path: Path, error: OSError | RuntimeError, stays: str = "") -> SelectionError:
+def build_write_error(path: Path, error: OSError | RuntimeError) -> SelectionError:
     """Return a SelectionError that says why an export to `path` cannot be written, with a remedy; it is not raised
-    here. error: the error of the file system. stays: a clause on what is kept, if anything.
+    here. error: the error of the file system.
     """
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     shown = f"{str(path)[:80]}…" if len(str(path)) > 200 else path
-    kept = f"; {stays}" if stays else ""
-    remedy = "remove the cause, and run the same command again" if stays else "remove the cause, or give another name"
-    return SelectionError(f"{shown}: cannot be written ({reason}){kept}: {remedy}")
+    return SelectionError(f"{shown}: cannot be written ({reason}): remove the cause, or give another name")
 
 
 def _check_free(path: Path, target: Path, *, may_be_file: bool) -> None:

@@ -23,10 +23,6 @@ from db.selection.exports import load_current_videos, load_export_batch
 from db.selection.recipes import SelectionError
 
 
-class MediaGone(SelectionError):
-    """Raised when the video file of a row cannot be read, or is not the frozen one; the message names the row."""
-
-
 class HashedFile:
     """A file that is read once from its beginning to its end, and hashed while it is read. size: its bytes when it was
     opened. digest: the SHA-256 of the bytes that were read so far.
@@ -47,20 +43,19 @@ class HashedFile:
 
 
 class MediaRows:
-    """An iterable over the rows of a selection that come after a rank, as dicts by column, which also opens their video
-    files. The rows are read in batches, and no transaction stays open while files are copied, which may take hours.
+    """An iterable over the rows of a selection, as dicts by column, which also opens their video files. The rows are
+    read in batches, and no transaction stays open while files are copied, which may take hours.
     """
 
-    def __init__(self, engine: Engine, source: ExportInput, after_rank: int, tell: LineWriter) -> None:
+    def __init__(self, engine: Engine, source: ExportInput, tell: LineWriter) -> None:
         self._engine = engine
         self._source = source
-        self._after_rank = after_rank
         self._tell = tell
         self._videos: Mapping[str, Any] = {}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield the rows in order of rank. Raises SelectionError at the end if rows are missing."""
-        for batch in check_batches(self._source.frozen, self._batches(), lambda line: None, n_before=self._after_rank):
+        for batch in check_batches(self._source.frozen, self._batches(), lambda line: None):
             for row in build_row_objects(self._source.columns, batch):
                 yield row
                 self._tell(f"{row['rank']:,} of {self._source.frozen.n:,} rows")
@@ -68,8 +63,8 @@ class MediaRows:
     @contextmanager
     def open_media(self, row: Mapping[str, Any]) -> Iterator[HashedFile]:
         """Open the video file of a row for the block, to be read to its end. A remote file is copied to this machine
-        first. Raises MediaGone where it cannot be read, and at the end of the block where its content is not the frozen
-        one.
+        first. Raises SelectionError where it cannot be read, and at the end of the block where its content is not the
+        frozen one.
         """
         try:
             with hold_ingested_file(self._find_video(row)) as path, _open_hashed(path) as file:
@@ -80,11 +75,11 @@ class MediaRows:
                     )
         except MediaUnavailable as error:
             described_row = f"row {row['rank']}, sample {row['sample']!r}, video {row['video']!r}"
-            raise MediaGone(f"{described_row}: its file cannot be exported: {error}") from None
+            raise SelectionError(f"{described_row}: its file cannot be exported: {error}") from None
 
     def _batches(self) -> Iterator[Batch]:
         """Yield the rows in batches, and load the present state of their videos."""
-        after = self._after_rank
+        after = 0
         while True:
             with self._engine.connect() as connection:
                 batch = load_export_batch(connection, self._source.query, after)
