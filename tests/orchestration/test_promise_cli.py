@@ -108,7 +108,7 @@ def test_a_mistake_is_named_in_one_sentence(options: list[str], code: int, sente
 def test_a_recipe_file_may_hold_what_is_no_option_but_no_size(tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.yaml"
     command = ("promise", "clips", *TERMS, "--by-people", "kinds", "--recipe", str(recipe))
-    recipe.write_text("by: n_characters\nties: random\nper: system\n")
+    recipe.write_text("by: n_characters\nper: system\n")
     done = run_command(*command)
     assert (done.returncode, "nothing is selected: the strictest share" in done.stderr) == (1, True), done.stderr
     recipe.write_text("by: n_characters\nkeep: 0.5\n")

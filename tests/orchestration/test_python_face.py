@@ -117,7 +117,7 @@ def test_a_selection_is_that_of_the_command(scored: Installation, tmp_path: Path
     here, recipe = rs.connect(scored.home), {"by": "vcs", "count": 4}
     made = rs.select(recipe, "mine")
     file = tmp_path / "recipe.yaml"
-    file.write_text("by: vcs\ncount: 4\nties: random\n")
+    file.write_text("by: vcs\ncount: 4\n")
     assert rs.select(file, "mine", home=scored.home) == made
     done = run_command("select", "--dataset", "mine", "--by", "vcs", "--count", "4", "--json")
     assert json.loads(done.stdout) == made
