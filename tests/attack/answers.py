@@ -81,6 +81,7 @@ class _History:
         recipe = parse_recipe({"by": "vcs", "count": count, "stale": "leave_out"})
         values = {key: value for key, (_, value) in shown(self._engine).items() if value is not None}
         best = sorted(values, key=lambda key: (-values[key], md5(f"0\tcaption\t{key}".encode()).digest()))[:count]
+        best.sort(key=lambda key: (-values[key], key.encode()))
         try:
             frozen = make_selection(self._engine, dataset_of(self._engine, DATASET), recipe, HashEncoder, print)
         except SelectionError as error:
