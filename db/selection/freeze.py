@@ -19,7 +19,7 @@ from db.selection.eligible import EligibleSamples
 from db.server.bulk import copy_rows
 
 FROZEN_COLUMNS = ("sample", "video", "kind", "system", "text", "question", "answer", "uri", "content_sha256")
-"""Columns of a sample and its video that a frozen row keeps, beside the origin of the video."""
+"""Columns of a sample and its video that a frozen row keeps, in addition to the origin of the video."""
 _FROZEN_ORIGIN = ("licence", "source_url")
 _CHOSEN_TABLE = sa.table(
     "chosen", *[sa.column(c.name, c.type) for c in selection_item.columns if c.name != "selection_id"]
