@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from psycopg import sql
 from sqlalchemy.engine import Connection, Engine
 
+from db.evidence.store import Table
 from db.schema import ecs_verdict, keypoint, sample, verdict_set
 from db.schema.inputs import KEYPOINTS, SEGMENTS, TEXT, build_statement
 from db.scores.sample_scores import prepare_for_joins
@@ -132,6 +133,13 @@ def load_verdict_sets(engine: Engine, scorer_id: int, sample_ids: Collection[int
     with engine.connect() as connection:
         rows = connection.execute(statement, {"scorer_id": scorer_id, "sample_ids": list(sample_ids)})
         return {sample_id: _verdict_set(list(group)) for sample_id, group in groupby(rows, lambda row: row.sample_id)}
+
+
+VERDICTS: Table[int, VerdictSet] = Table(
+    load_verdict_sets,
+    lambda engine, scorer_id, run_id, sets: store_verdict_sets(engine, scorer_id, run_id, list(sets.values())),
+)
+"""A scorer's verdict sets, by sample_id; one that was made from other texts than the present ones is not found."""
 
 
 def load_labelled_verdicts(

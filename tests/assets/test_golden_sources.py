@@ -56,7 +56,7 @@ BATCHES = {
     "assets.sources.texts.CHUNK": 3,
     "assets.sources.frames.VIDEOS_PER_WRITE": 1,
     "assets.sources.keywords.TEXTS_AT_A_TIME": 2,
-    "assets.metrics.ecs.verdicts.CAPTIONS_PER_QUEUE": 2,
+    "assets.metrics.ecs.verdicts.KeypointVerdicts.at_a_time": 2,
     "assets.metrics.qeva.questions.SAMPLES_AT_A_TIME": 2,
     "assets.metrics.qeva.answers.SAMPLES_AT_A_TIME": 2,
     "assets.metrics.judge.answers.SAMPLES_AT_A_TIME": 2,

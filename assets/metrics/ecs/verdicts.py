@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
 from assets.metrics.ecs.verification import KeypointVerification, MissingTimes, is_verifiable
-from assets.sources.base import Evidence, Examination, Order, Source
+from assets.models.chat import ChatTally
+from assets.sources.base import Batch, Order, Source
 from assets.sources.cached_models import CachingVerifier
 from assets.sources.texts import TextVectors
-from assets.words.text import format_portion
-from db.evidence.frames import LoadVideos
+from db.evidence.store import PostgresStore, Store, Table
 from db.evidence.verdicts import (
     VERDICT_INPUTS,
+    VERDICTS,
     VerdictRow,
     VerdictSet,
     list_captions_to_verify,
     list_unfinished_shards,
-    load_verdict_sets,
-    store_verdict_sets,
 )
 from db.schema.inputs import KEYPOINTS
 from db.scores.pending import PendingSample
@@ -33,12 +28,11 @@ from metrics_core.ecs import KeypointVerdict, RankedPremises, Verification, veri
 from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.protocols import EntailmentModel, ModelIdentity
 
-# Captions in memory at a time. Their pairs make one queue that holds every pair once.
-CAPTIONS_PER_QUEUE = 512
-
 
 class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
-    """The source of verdicts on all keypoints of captions; `load` and `ask` return a VerdictSet by sample_id."""
+    """The source of verdicts on all keypoints of captions; `load` and `ask` return a VerdictSet by sample_id. A set
+    without verdicts has a status and a reason.
+    """
 
     asset: ClassVar[str] = "ecs_verdict"
     description: ClassVar[str] = (
@@ -50,6 +44,12 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
     checks: ClassVar[Mapping[str, str]] = {
         "verdicts_present": "Every keypoint of every caption has a verdict, or the caption a reason why it has none."
     }
+    table: ClassVar[Table[Any, Any]] = VERDICTS
+    noun: ClassVar[str] = "caption"
+    product: ClassVar[str] = "verdicts"
+    progress: ClassVar[str] = "{done} of {total} captions verified"
+    # Their pairs make one queue that holds every pair once.
+    at_a_time: ClassVar[int] = 512
     inputs = VERDICT_INPUTS
 
     def __init__(self, verification: KeypointVerification, vectors: TextVectors) -> None:
@@ -62,60 +62,65 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
         """The identity of the verifier, the model that estimates whether a sentence entails a keypoint."""
         return self._verification.model.identity
 
-    def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Verify every keypoint of these captions and store the verdicts, up to 512 captions at a time. Return counts
-        by name, such as captions, keypoints, passes and unverifiable, and the verifier's name. Raises MissingEvidence
-        if the vectors that choose the sentences are missing.
+    def open_store(self, engine: Engine, scorer_id: int, run_id: str = "") -> Store[int, VerdictSet]:
+        """Return the store of the scorer's verdict sets in the database, by sample_id."""
+        return PostgresStore(engine, self.table, scorer_id, run_id)
 
-        A keypoint that is too long for the model makes the captions of its video unverifiable.
-        """
-        counts: Counter[str] = Counter(captions=0, keypoints=0, passes=0, pairs_judged=0, pairs_truncated=0)
-        refusals: list[str] = []
-        for samples in order.samples(sample_ids, self.inputs, CAPTIONS_PER_QUEUE):
-            vectors = self._vectors.load(order.engine, order.scorer_id, samples)
-            queue = _CaptionQueue.build(self._verification, samples, vectors)
-            place = f"captions {counts['captions'] + 1} to {counts['captions'] + len(samples)} of {len(sample_ids)}"
-            model = CachingVerifier(order.engine, self._verification.model, place, order.tell)
-            verification = queue.verify(model)
-            sets = _build_verdict_sets(self._verification, samples, queue, verification)
-            store_verdict_sets(order.engine, order.scorer_id, order.run_id, sets)
-            refusals += queue.refused.values()
-            counts.update(
-                captions=len(samples),
-                keypoints=len(verification.verdicts),
-                passes=verification.n_passes,
-                pairs_judged=model.n_verified,
-                pairs_truncated=verification.n_truncated,
-            )
-        if refusals:
-            have = "caption has" if len(refusals) == 1 else "captions have"
-            order.tell(f"{len(refusals)} {have} no verdicts; reason of the first: {refusals[0]}")
-        return {**counts, "unverifiable": len(refusals), "verifier": self._verification.model.identity.model_id}
+    def keys(self, batch: Batch) -> Iterator[int]:
+        """Yield the ids of those samples that are captions with keypoints."""
+        return (sample.sample_id for sample in batch.samples if is_verifiable(sample))
 
-    def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, VerdictSet]:
-        """Load the verdicts on all samples that are captions with keypoints, by sample_id. A set without verdicts has a
-        status and a reason. Raises MissingEvidence if one of these captions was not verified for its present texts.
+    def compute(self, keys: Sequence[int], batch: Batch) -> Iterator[Mapping[int, VerdictSet]]:
+        """Verify every keypoint of these captions, and yield all verdict sets at once. A caption without the times that
+        the mode needs is unverifiable, and so are those of a video with a keypoint that is too long for the model.
         """
-        sample_ids = [sample.sample_id for sample in samples if is_verifiable(sample)]
-        by_sample = load_verdict_sets(engine, scorer_id, sample_ids)
-        if len(by_sample) < len(sample_ids):
-            n_missing = len(sample_ids) - len(by_sample)
-            lack = "no verdicts on keypoints"
-            raise self.missing(format_portion(n_missing, len(sample_ids), "caption", f"has {lack}", f"have {lack}"))
-        return by_sample
-
-    def ask(self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence) -> Mapping[int, VerdictSet]:
-        """Verify every keypoint of the captions among the samples now; return the verdicts by sample_id, and store
-        nothing. below: the vectors that choose the sentences. `files` is not used.
-        """
-        chosen = [sample for sample in samples if is_verifiable(sample)]
-        vectors = below[self._vectors]
-        queue = _CaptionQueue.build(self._verification, chosen, vectors)
-        verification = queue.verify(self._verification.model)
-        return {
-            verdict_set.sample_id: verdict_set
-            for verdict_set in _build_verdict_sets(self._verification, chosen, queue, verification)
+        wanted = set(keys)
+        samples = {sample.sample_id: sample for sample in batch.samples if sample.sample_id in wanted}
+        vectors = batch.below[self._vectors]
+        plans: dict[int, list[RankedPremises]] = {}
+        refused: dict[int, str] = {}
+        for sample_id, sample in samples.items():
+            try:
+                plans[sample_id] = self._verification.build_plans(sample, vectors)
+            except MissingTimes as error:
+                refused[sample_id] = str(error)
+        model: EntailmentModel = self._verification.model
+        if order := batch.order:
+            place = f"captions {batch.n_done + 1} to {batch.n_done + len(batch.samples)}"
+            model = CachingVerifier(order.engine, model, place, order.tell)
+        verification = _verify(plans, refused, model)
+        n_judged = model.n_verified if isinstance(model, CachingVerifier) else 0
+        batch.counts.update(pairs_judged=n_judged, pairs_truncated=verification.n_truncated)
+        verdicts = iter(zip(verification.verdicts, verification.pass_counts, strict=True))
+        yield {
+            sample_id: VerdictSet(sample_id, sample.input_sha256, 0, (), "unverifiable", refused[sample_id])
+            if sample_id in refused
+            else self._build_set(sample, plans[sample_id], islice(verdicts, len(plans[sample_id])))
+            for sample_id, sample in samples.items()
         }
+
+    def count(self, values: Mapping[int, VerdictSet]) -> Mapping[str, int]:
+        """Return counts of captions, keypoints, passes and unverifiable captions, and zeros for those of pairs."""
+        return {
+            "captions": len(values),
+            "keypoints": sum(len(one.verdicts) for one in values.values()),
+            "passes": sum(one.n_passes for one in values.values()),
+            "pairs_judged": 0,
+            "pairs_truncated": 0,
+            "unverifiable": sum(one.status != "ok" for one in values.values()),
+        }
+
+    def explain_failure(self, value: VerdictSet) -> str | None:
+        """Return the reason why a caption has no verdicts; None if it has them."""
+        return value.error
+
+    def name_models(self, tally: ChatTally) -> Mapping[str, int | str]:
+        """Return the name of the verifier."""
+        return {"verifier": self.model.model_id}
+
+    def format_lack(self, missing: Sequence[int]) -> str:
+        """Return "no verdicts on keypoints"."""
+        return "no verdicts on keypoints"
 
     def try_out(self) -> str:
         """Load the verifier, verify one pair of sentences, and return its P(entailment) as a line of text."""
@@ -135,33 +140,17 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
         """Return the numbers of a dataset's shards with captions that were not verified."""
         return list_unfinished_shards(engine, scorer_id, dataset_id)
 
-    def examine(self, order: Order) -> Examination:
-        """Check verdicts_present on the shard of the order: every caption with keypoints has its verdicts, or a
-        reason why it has none. The result counts the captions that have neither as `missing`.
-        Verifies nothing.
-        """
-        missing = len(self.pending(order, list))
-        return Examination({"verdicts_present": missing == 0}, {"missing": missing})
-
-
-def _build_verdict_sets(
-    checklist: KeypointVerification, samples: Sequence[PendingSample], queue: _CaptionQueue, verification: Verification
-) -> list[VerdictSet]:
-    verdicts = iter(zip(verification.verdicts, verification.pass_counts, strict=True))
-    verdicts_by_sample = {i: list(islice(verdicts, len(plans))) for i, plans in queue.plans.items()}
-    sets = []
-    for sample in samples:
-        if why := queue.refused.get(sample.sample_id):
-            sets.append(VerdictSet(sample.sample_id, sample.input_sha256, 0, (), "unverifiable", why))
-            continue
+    def _build_set(
+        self,
+        sample: PendingSample,
+        plans: Sequence[RankedPremises],
+        verdicts: Iterator[tuple[KeypointVerdict, int]],
+    ) -> VerdictSet:
         rows = tuple(
             _build_row(keypoint.keypoint_id, verdict, plan, n_passes)
-            for keypoint, plan, (verdict, n_passes) in zip(
-                sample[KEYPOINTS], queue.plans[sample.sample_id], verdicts_by_sample[sample.sample_id], strict=True
-            )
+            for keypoint, plan, (verdict, n_passes) in zip(sample[KEYPOINTS], plans, verdicts, strict=True)
         )
-        sets.append(VerdictSet(sample.sample_id, sample.input_sha256, checklist.count_sentences(sample), rows))
-    return sets
+        return VerdictSet(sample.sample_id, sample.input_sha256, self._verification.count_sentences(sample), rows)
 
 
 def _build_row(keypoint_id: int, verdict: KeypointVerdict, plan: RankedPremises, n_passes: int) -> VerdictRow:
@@ -170,53 +159,20 @@ def _build_row(keypoint_id: int, verdict: KeypointVerdict, plan: RankedPremises,
     return VerdictRow(keypoint_id, verdict.probability, at, sentence, n_passes)
 
 
-@dataclass(slots=True)
-class _CaptionQueue:
-    """The captions of a batch whose keypoints are verified together, by sample_id. plans: for every keypoint of a
-    caption, the sentences to verify it with. refused: the reason why a caption cannot be verified; such a caption has
-    no plans.
+def _verify(plans: dict[int, list[RankedPremises]], refused: dict[int, str], model: EntailmentModel) -> Verification:
+    """Return the verdicts on all keypoints of all captions, in the order of `plans`. A caption with a keypoint that is
+    too long for the model moves from there to `refused`, with the reason, and the others are verified.
     """
-
-    plans: dict[int, list[RankedPremises]] = field(default_factory=dict)
-    refused: dict[int, str] = field(default_factory=dict)
-
-    @classmethod
-    def build(
-        cls,
-        verification: KeypointVerification,
-        samples: Sequence[PendingSample],
-        vectors: Mapping[str, NDArray[np.float32]],
-    ) -> _CaptionQueue:
-        """Build the queue of these captions; a caption without the times that the mode needs is put into `refused`.
-        vectors: by text, those of the keypoints and sentences; needed if not all sentences are verified.
-        """
-        queue = cls()
-        for sample in samples:
-            try:
-                queue.plans[sample.sample_id] = verification.build_plans(sample, vectors)
-            except MissingTimes as error:
-                queue.refused[sample.sample_id] = str(error)
-        return queue
-
-    def verify(self, model: EntailmentModel) -> Verification:
-        """Verify all keypoints of all captions with the model; return the verdicts in the order of `plans`, and the
-        numbers of sentences that were read. A caption with a keypoint that is too long for the model moves to
-        `refused`, and the others are verified.
-        """
-        while True:
-            plans = [plan for plans in self.plans.values() for plan in plans]
-            try:
-                return verify_keypoints(plans, model)
-            except HypothesisTooLong as error:
-                self._refuse(set(error.hypotheses))
-
-    def _refuse(self, hypotheses: set[str]) -> None:
-        for sample_id, plans in list(self.plans.items()):
-            # A keypoint without a sentence is not judged, so it may be too long.
-            too_long = [plan.hypothesis for plan in plans if plan.premises and plan.hypothesis in hypotheses]
-            if too_long:
-                self.refused[sample_id] = (
-                    f"the keypoint {too_long[0][:80]!r} is so long that the verifier has no room for a sentence: "
-                    "shorten the keypoint or split it"
-                )
-                del self.plans[sample_id]
+    while True:
+        try:
+            return verify_keypoints([plan for each in plans.values() for plan in each], model)
+        except HypothesisTooLong as error:
+            for sample_id, each in list(plans.items()):
+                # A keypoint without a sentence is not judged, so it may be too long.
+                too_long = [plan.hypothesis for plan in each if plan.premises and plan.hypothesis in error.hypotheses]
+                if too_long:
+                    refused[sample_id] = (
+                        f"the keypoint {too_long[0][:80]!r} is so long that the verifier has no room for a sentence: "
+                        "shorten the keypoint or split it"
+                    )
+                    del plans[sample_id]
