@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from io import BytesIO
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,11 @@ class UnreadableVideo:
 
     reason: str
     is_final: bool
+
+    @property
+    def status(self) -> Literal["refused", "error"]:
+        """The status of an answer about the video: "error" if another try may help."""
+        return "refused" if self.is_final else "error"
 
 
 # Deleted, or its file became unreadable, while a run was at work.

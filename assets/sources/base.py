@@ -32,6 +32,9 @@ V = TypeVar("V")
 T = TypeVar("T")
 # Samples loaded at a time.
 BATCH_SIZE = 256
+# The check that warns where the share of answers without a value is so great that somebody should look at the server.
+ERRORS_RARE = "errors_rare"
+_MAX_ERROR_SHARE = 0.2
 
 
 class MissingEvidence(RuntimeError):
@@ -320,8 +323,10 @@ class Source(ABC, Generic[T]):
             of_shard = partial(list_shard_samples, connection, order.dataset.dataset_id, order.shard)
             sample_ids = self.pending(order, of_shard)
         counts: Counter[str] = Counter()
+        seen: set[Any] = set()
         for batch, keys in self._list_keys(order, sample_ids):
-            counts.update(self.measure(keys, batch))
+            counts.update(self.measure([key for key in keys if key not in seen], batch))
+            seen.update(keys)
         return Examination(self.judge_counts(counts), dict(counts))
 
     def pending(self, order: Order, asked: Callable[[], list[int]]) -> list[int]:
@@ -398,6 +403,11 @@ class Source(ABC, Generic[T]):
             batch.counts.update(self.count(values))
             reasons += filter(None, map(self.explain_failure, values.values()))
         return reasons
+
+
+def are_errors_rare(n_failed: int, n: int) -> bool:
+    """Return whether fewer than 20 % of n answers failed; True for none."""
+    return n == 0 or n_failed < _MAX_ERROR_SHARE * n
 
 
 def save_computed(

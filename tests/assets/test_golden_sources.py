@@ -57,8 +57,8 @@ BATCHES = {
     "assets.sources.frames.VIDEOS_PER_WRITE": 1,
     "assets.sources.keywords.TEXTS_AT_A_TIME": 2,
     "assets.metrics.ecs.verdicts.KeypointVerdicts.at_a_time": 2,
-    "assets.metrics.qeva.questions.SAMPLES_AT_A_TIME": 2,
-    "assets.metrics.qeva.answers.SAMPLES_AT_A_TIME": 2,
+    "assets.metrics.qeva.questions.QuestionSource.at_a_time": 2,
+    "assets.metrics.qeva.answers.AnswerSource.at_a_time": 2,
     "assets.metrics.judge.answers.SAMPLES_AT_A_TIME": 2,
 }
 TOLD = " ".join(STORY)

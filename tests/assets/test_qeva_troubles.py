@@ -10,8 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.metrics import video_material
+from assets.metrics.qeva import questions
 from assets.metrics.qeva.answers import AnswerSource
-from assets.metrics.qeva.questions import QuestionSource, QuestionWriter
+from assets.metrics.qeva.questions import QuestionSource
 from assets.metrics.qeva.scorer import QEVAScorer
 from assets.scores.explain import explain_score
 from assets.scores.pending import forecast_shard, list_samples_to_score
@@ -155,13 +156,13 @@ def test_what_is_undefined_for_good_is_not_tried_again_for_the_sake_of_another_d
 def test_a_file_that_vanishes_between_writing_and_filtering_is_a_status(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def crash(self: QuestionWriter, wanted: Any) -> int:
+    def crash(*_: Any) -> None:
         raise Crash
 
     with loopback(examiner) as server:
         scorer = scorer_at(server.url)
         with monkeypatch.context() as patched:
-            patched.setattr(QuestionWriter, "filter", crash)
+            patched.setattr(questions, "filter_questions", crash)
             with pytest.raises(Crash):
                 bench.run(scorer)
         (tmp_path / "set" / "videos" / "v.avi").unlink()
@@ -183,18 +184,13 @@ def test_a_video_without_a_readable_frame_is_final(bench: Bench, monkeypatch: py
     assert left(bench, scorer) == []
 
 
-def test_a_video_deleted_while_its_questions_are_written_ends_nothing_but_its_run(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = QuestionWriter.write
-
-    def deleting(self: QuestionWriter, wanted: Any) -> int:
+def test_a_video_deleted_while_its_questions_are_written_ends_nothing_but_its_run(bench: Bench) -> None:
+    def deleting(n: int, body: dict[str, Any]) -> Answer:
         with bench.engine.begin() as connection:
             connection.execute(sa.delete(schema.video))
-        return write(self, wanted)
+        return examiner(n, body)
 
-    monkeypatch.setattr(QuestionWriter, "write", deleting)
-    with loopback(examiner) as server:
+    with loopback(deleting) as server:
         assert bench.run(scorer_at(server.url)) == {}
 
 

@@ -2,59 +2,55 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import chain
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from sqlalchemy.engine import Engine
 
-from assets.metrics.qeva.questions import (
-    SAMPLES_AT_A_TIME,
-    SUMMARY_DIMENSIONS,
-    QuestionSource,
-    SetsBySample,
-    StoredQuestionSet,
-)
-from assets.metrics.qeva.roles import QEVAModelFactory, QEVAModels
-from assets.metrics.video_material import CHANGED_VIDEO, UnreadableVideo, VideoMaterial
-from assets.sources.base import Evidence, Examination, Forecast, Order, Source
+from assets.metrics.qeva.questions import SUMMARY_DIMENSIONS, QuestionSource, SetsBySample, StoredQuestionSet
+from assets.metrics.qeva.roles import QEVAModelFactory
+from assets.metrics.video_material import CHANGED_VIDEO, UnreadableVideo
+from assets.models.chat import ChatTally
+from assets.sources.base import ERRORS_RARE, Batch, Forecast, Order, Source, are_errors_rare
 from assets.words.text import format_portion
 from db.evidence.embeddings import text_sha256
-from db.evidence.frames import LoadVideos, make_video_loader
-from db.evidence.models import register_model
-from db.evidence.qeva import GOOD_STATUSES, Row, load_answers, store_answers
-from db.scores.pending import PendingSample, list_shard_samples
+from db.evidence.qeva import GOOD_STATUSES, load_answers, store_answers
+from db.evidence.store import Table
 from metrics_core.protocols import ModelIdentity
 from metrics_core.qeva import AnswerJudgement, AnswerOutcome, choose_outcome, is_empty_summary, judge_replies
-from metrics_core.qeva.records import Context, ContextQuestion, Dimension, Question, Reply
+from metrics_core.qeva.records import Context, ContextQuestion, Question, Reply
 
-# With a greater share of failed answers, look at the server.
-MAX_ERROR_SHARE = 0.2
 _REPLY_FIELDS = tuple(field.name for field in fields(Reply))
+
+
+class AnswerKey(NamedTuple):
+    """The key of an answer: a question, and the sample that it is asked about. context_sha256: the digest of the
+    summary or video that it is answered from.
+    """
+
+    sample_id: int
+    question_id: int
+    context_sha256: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """An answer to a question about a sample. context_sha256: the digest of the text or video it is from. reply: one
-    that the judge could not decide on has the judge's status and reason. correct: whether it is right; None if that is
-    not known.
+    """An answer to a question about a sample. reply: one that the judge could not decide on has the judge's status and
+    reason. correct: whether it is right; None if that is not known.
     """
 
-    context_sha256: bytes
     reply: Reply
     correct: bool | None
-
-    @classmethod
-    def build(cls, row: Row) -> StoredAnswer:
-        """Build the answer from a row of table qeva_answer, a mapping that `load_answers` read from the database."""
-        return cls(bytes(row["context_sha256"]), Reply(**{name: row[name] for name in _REPLY_FIELDS}), row["correct"])
 
     @property
     def outcome(self) -> AnswerOutcome:
         """One word for the answer: "correct", "wrong", "abstain" (the model chose not to answer) or "error"."""
         return choose_outcome(self.reply.status, self.correct)
+
+
+Answers = Mapping[AnswerKey, StoredAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,74 +64,20 @@ class AnsweredQuestions:
     n_missing: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _QuestionToAnswer:
-    """A kept question to be answered about a sample. context_sha256: the digest of the summary or video that it is to
-    be answered from. question_id: the question's id in the database.
-    """
-
-    sample: PendingSample
-    dimension: Dimension
-    question_id: int
-    question: Question
-    context_sha256: bytes
-
-    @property
-    def key(self) -> tuple[int, int]:
-        """The ids (sample_id, question_id), by which answers are stored."""
-        return self.sample.sample_id, self.question_id
-
-    def is_current_answer(self, answer: StoredAnswer | None) -> bool:
-        """Whether there is an answer, and it was given from the present summary or video; False for None. A failed
-        answer can be current.
-        """
-        return answer is not None and answer.context_sha256 == self.context_sha256
+def _load_answers(engine: Engine, model_id: int, keys: Collection[AnswerKey]) -> Answers:
+    with engine.connect() as connection:
+        rows = load_answers(connection, model_id, {key.sample_id for key in keys})
+    stored = {AnswerKey(row["sample_id"], row["question_id"], bytes(row["context_sha256"])): row for row in rows}
+    return {
+        key: StoredAnswer(Reply(**{name: stored[key][name] for name in _REPLY_FIELDS}), stored[key]["correct"])
+        for key in keys
+        if key in stored
+    }
 
 
-def _ask_questions(
-    models: QEVAModels,
-    material: VideoMaterial,
-    files: LoadVideos,
-    samples: Sequence[PendingSample],
-    questions: Sequence[_QuestionToAnswer],
-) -> list[Row]:
-    """Ask the models all these questions, judge the answers, and return rows of table qeva_answer to store. The order
-    of the questions is not kept. Coverage and chronology questions are asked about the sample's text, factuality
-    questions about the video. If the video cannot be shown, the row has a status and reason instead of an answer.
-    Stores nothing.
-    """
-    video_questions = [question for question in questions if question.dimension in SUMMARY_DIMENSIONS]
-    text_questions = [question for question in questions if question.dimension not in SUMMARY_DIMENSIONS]
-    shown = material.load(files, samples, {question.sample.video_id for question in video_questions})
-    contexts = [(question, shown.get(question.sample.video_id, CHANGED_VIDEO)) for question in video_questions]
-    readable = [(question, context) for question, context in contexts if not isinstance(context, UnreadableVideo)]
-    answered = [
-        *_ask(models.video_answerer.answer, readable),
-        *_ask(models.summary_answerer.answer, [(question, question.sample.text) for question in text_questions]),
-        *((question, _build_failed_reply(why)) for question, why in contexts if isinstance(why, UnreadableVideo)),
-    ]
-    judgements = judge_replies([(question.question, reply) for question, reply in answered], models.matcher)
-    return [_build_row(question, reply, judged) for (question, reply), judged in zip(answered, judgements, strict=True)]
-
-
-def _ask(
-    answer: Callable[[Sequence[ContextQuestion]], list[Reply]], questions: Sequence[tuple[_QuestionToAnswer, Context]]
-) -> list[tuple[_QuestionToAnswer, Reply]]:
-    asked = [ContextQuestion(question.question, context) for question, context in questions]
-    return [(question, reply) for (question, _), reply in zip(questions, answer(asked) if asked else [], strict=True)]
-
-
-def _build_failed_reply(why: UnreadableVideo) -> Reply:
-    return Reply("refused" if why.is_final else "error", reason=why.reason)
-
-
-def _build_row(question: _QuestionToAnswer, reply: Reply, judged: AnswerJudgement) -> Row:
-    """Return an answer as the row to store; one that the judge could not decide on has its status and reason."""
-    if reply.status == "ok" and judged.correct is None:
-        reason = f"the judge could not decide on the answer: {judged.reason}"
-        reply = replace(reply, status=judged.status, normalised=None, reason=reason)
-    key = {"question_id": question.question_id, "sample_id": question.sample.sample_id}
-    return {**key, "context_sha256": question.context_sha256, **asdict(reply), "correct": judged.correct}
+def _store_answers(engine: Engine, model_id: int, run_id: str, answers: Answers) -> None:
+    rows = [{**key._asdict(), **asdict(answer.reply), "correct": answer.correct} for key, answer in answers.items()]
+    store_answers(engine, model_id, run_id, rows)
 
 
 class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
@@ -152,15 +94,18 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
     rests_on: ClassVar[tuple[type[Source[Any]], ...]] = (QuestionSource,)
     checks: ClassVar[Mapping[str, str]] = {
         "questions_answered": "Every kept question has an answer, or a reason why it has none.",
-        "errors_rare": "Fewer than 20 % of the answers failed.",
+        ERRORS_RARE: "Fewer than 20 % of the answers failed.",
     }
-    warnings: ClassVar[frozenset[str]] = frozenset({"errors_rare"})
+    warnings: ClassVar[frozenset[str]] = frozenset({ERRORS_RARE})
+    table: ClassVar[Table[Any, Any]] = Table(_load_answers, _store_answers)
+    progress: ClassVar[str] = "questions about {done} of {total} samples answered"
+    # The frames of their videos are in memory.
+    at_a_time: ClassVar[int] = 64
 
     def __init__(self, factory: QEVAModelFactory, questions: QuestionSource) -> None:
         self.inputs = questions.inputs
         self.sources = (questions,)
         self._questions = questions
-        self._material: VideoMaterial = questions.material
         self._make_models = factory.make_models
         self._factory = factory
 
@@ -176,67 +121,87 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         """Whether a server makes the evidence: a chat model has a role of QEVA, or the text encoder is a server's."""
         return self._factory.asks_servers
 
-    def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Ask the kept questions about these samples that have no current answer, or one that failed with an error;
-        store the answers, 64 samples at a time. Return counts of answers, requests and tokens by name, and the names of
-        the models. Raises MissingEvidence if question sets are missing.
+    def keys(self, batch: Batch) -> Iterator[AnswerKey]:
+        """Yield a key for every kept question about every sample; an empty summary answers no question. Raises
+        MissingEvidence if question sets are missing, or if a video has changed meanwhile.
         """
-        counts: Counter[str] = Counter(answers=0, abstained=0, unanswered=0)
-        models = self._make_models(order)
-        with order.engine.begin() as connection:
-            model_id = register_model(connection, models.answer_identity.as_dict())
-        done, files = 0, make_video_loader(order.engine)
-        for samples in order.samples(sample_ids, self.inputs, SAMPLES_AT_A_TIME):
-            sets = self._questions.load(order.engine, order.scorer_id, samples)
-            stored = self._load_answers(order.engine, model_id, samples)
-            pending = [
-                question
-                for question in self._list_questions(files, samples, sets)
-                if not question.is_current_answer(answer := stored.get(question.key))
-                or (answer and answer.reply.status == "error")
-            ]
-            rows = _ask_questions(models, self._material, files, samples, pending)
-            store_answers(order.engine, model_id, order.run_id, rows)
-            counts.update(
-                answers=len(rows),
-                abstained=sum(row["status"] == "abstain" for row in rows),
-                unanswered=sum(row["status"] not in GOOD_STATUSES for row in rows),
-            )
-            done += len(samples)
-            order.tell(f"questions about {done} of {len(sample_ids)} samples answered")
-        return {**counts, **models.tally.as_metadata(), "answered_by": models.answer_identity.model_id}
+        sets = batch.below[self._questions]
+        chosen = [s for s in batch.samples if s.sample_id in sets and not is_empty_summary(s.text)]
+        digests = self._questions.material.require_digests(batch.files, chosen, self.missing)
+        for sample in chosen:
+            for dimension, question_set in sets[sample.sample_id].items():
+                context = digests[sample.video_id] if dimension in SUMMARY_DIMENSIONS else text_sha256(sample.text)
+                for question_id in question_set.kept:
+                    yield AnswerKey(sample.sample_id, question_id, context)
 
-    def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, AnsweredQuestions]:
-        """Load the question sets and current answers of the samples that can be asked about, by sample_id. Raises
-        MissingEvidence if a sample has kept questions and none of them has a current answer, or if question sets are
-        missing.
+    def compute(self, keys: Sequence[AnswerKey], batch: Batch) -> Iterator[Answers]:
+        """Ask the models these questions, let them judge the answers, and yield all answers at once. If the video
+        cannot be shown, an answer has a status and reason instead.
         """
-        sets = self._questions.load(engine, scorer_id, samples)
-        questions = list(self._list_questions(make_video_loader(engine), samples, sets))
-        answered, unasked = _group_answers(sets, questions, self._load_stored(engine, samples))
-        if unasked:
+        models = self._make_models(batch)
+        samples = {sample.sample_id: sample for sample in batch.samples}
+        questions = _list_questions(batch.below[self._questions])
+        about_video = [key for key in keys if questions[key.question_id].dimension in SUMMARY_DIMENSIONS]
+        videos = {samples[key.sample_id].video_id for key in about_video}
+        shown = self._questions.material.load(batch.files, batch.samples, videos)
+        from_video: dict[AnswerKey, Context] = {}
+        replies: dict[AnswerKey, Reply] = {}
+        for key in about_video:
+            video = shown.get(samples[key.sample_id].video_id, CHANGED_VIDEO)
+            if isinstance(video, UnreadableVideo):
+                replies[key] = Reply(video.status, reason=video.reason)
+            else:
+                from_video[key] = video
+        from_text = {key: samples[key.sample_id].text for key in keys if key not in from_video and key not in replies}
+        answered = {
+            **_ask(models.video_answerer.answer, from_video, questions),
+            **_ask(models.summary_answerer.answer, from_text, questions),
+            **replies,
+        }
+        judged = judge_replies([(questions[key.question_id], reply) for key, reply in answered.items()], models.matcher)
+        yield {key: _build_answer(reply, one) for (key, reply), one in zip(answered.items(), judged, strict=True)}
+
+    def is_final(self, value: StoredAnswer) -> bool:
+        """Whether an answer stays: whether it did not fail with an error."""
+        return value.reply.status != "error"
+
+    def gather(self, values: Answers, batch: Batch) -> Mapping[int, AnsweredQuestions]:
+        """Return the question sets and answers by sample_id. If only some answers are missing, another run changed the
+        questions meanwhile; the sample then counts them.
+        """
+        sets = batch.below[self._questions]
+        given: dict[int, dict[int, StoredAnswer]] = {sample_id: {} for sample_id in sets}
+        for key, answer in values.items():
+            given[key.sample_id][key.question_id] = answer
+        n_kept = {
+            sample.sample_id: sum(len(one.kept) for one in sets[sample.sample_id].values())
+            for sample in batch.samples
+            if sample.sample_id in sets and not is_empty_summary(sample.text)
+        }
+        return {
+            sample_id: AnsweredQuestions(sets[sample_id], answers, n_kept.get(sample_id, 0) - len(answers))
+            for sample_id, answers in given.items()
+        }
+
+    def count(self, values: Answers) -> Mapping[str, int]:
+        """Return counts of answers, of those that abstain, and of questions without an answer."""
+        statuses = [answer.reply.status for answer in values.values()]
+        return {
+            "answers": len(values),
+            "abstained": statuses.count("abstain"),
+            "unanswered": sum(status not in GOOD_STATUSES for status in statuses),
+        }
+
+    def name_models(self, tally: ChatTally) -> Mapping[str, int | str]:
+        """Return counts of chat requests and tokens, and the names of the models."""
+        return {**tally.as_metadata(), "answered_by": self.model.model_id}
+
+    def require_all(self, keys: Sequence[AnswerKey], values: Answers) -> None:
+        """Raise MissingEvidence if a sample has kept questions and none of them has a current answer."""
+        asked, answered = ({key.sample_id for key in each} for each in (keys, values))
+        if n_missing := len(asked - answered):
             lack = "no answer to any question"
-            raise self.missing(format_portion(len(unasked), len(sets), "sample", f"has {lack}", f"have {lack}"))
-        return answered
-
-    def ask(
-        self, samples: Sequence[PendingSample], files: LoadVideos, below: Evidence
-    ) -> Mapping[int, AnsweredQuestions]:
-        """Ask models the kept questions about the samples now; return question sets and answers by sample_id. Stores
-        nothing. below: the question sets. files: returns the video files for a set of video ids.
-        """
-        sets = below[self._questions]
-        questions = list(self._list_questions(files, samples, sets))
-        rows = _ask_questions(self._make_models(None), self._material, files, samples, questions)
-        answers = {(row["sample_id"], row["question_id"]): StoredAnswer.build(row) for row in rows}
-        return _group_answers(sets, questions, answers)[0]
-
-    def try_out(self) -> str:
-        """Ask one small question of the models that answer questions, and return their answers as a line of text.
-        Raises ModelUnusable if a model gives none.
-        """
-        models = self._make_models(None)
-        return models.try_out(models.summary_answerer, models.video_answerer)
+            raise self.missing(format_portion(n_missing, len(asked), "sample", f"has {lack}", f"have {lack}"))
 
     def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
         """Estimate the requests to answer the questions about these samples, by role; [] without chat models. It counts
@@ -245,71 +210,52 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         batches = order.samples(sample_ids, self.inputs)
         return self._factory.forecast_answers(sum(map(self._questions.is_wanted, chain.from_iterable(batches))))
 
-    def examine(self, order: Order) -> Examination:
-        """Check two things about the shard, with counts of kept, unanswered, failed and abstained questions.
-        questions_answered: all kept questions have a current answer. errors_rare: fewer than 20 % of the kept questions
-        have a failed answer. Raises MissingEvidence if question sets are missing.
-        """
-        with order.engine.connect() as connection:
-            sample_ids = list_shard_samples(connection, order.dataset.dataset_id, order.shard)
-        counts: Counter[str] = Counter(kept=0, unanswered=0, failed=0, abstained=0)
-        files = make_video_loader(order.engine)
-        for samples in order.samples(sample_ids, self.inputs):
-            stored = self._load_stored(order.engine, samples)
-            sets = self._questions.load(order.engine, order.scorer_id, samples)
-            for question in self._list_questions(files, samples, sets):
-                answer = stored.get(question.key)
-                is_present = question.is_current_answer(answer)
-                counts.update(kept=1, unanswered=not is_present)
-                if answer is not None and is_present:
-                    status = answer.reply.status
-                    counts.update(failed=status not in GOOD_STATUSES, abstained=status == "abstain")
-        passed = {
-            "questions_answered": counts["unanswered"] == 0,
-            "errors_rare": counts["failed"] < MAX_ERROR_SHARE * counts["kept"] or counts["kept"] == 0,
+    def measure(self, keys: Sequence[AnswerKey], batch: Batch) -> Mapping[str, int]:
+        """Return counts of kept, unanswered, failed and abstained questions."""
+        counts = self.count(batch.store.load(keys))
+        return {
+            "kept": len(keys),
+            "unanswered": len(keys) - counts["answers"],
+            "failed": counts["unanswered"],
+            "abstained": counts["abstained"],
         }
-        return Examination(passed, dict(counts))
 
-    def _list_questions(
-        self, files: LoadVideos, samples: Sequence[PendingSample], sets: Mapping[int, Mapping[str, StoredQuestionSet]]
-    ) -> Iterator[_QuestionToAnswer]:
-        # An empty summary answers no question.
-        chosen = [sample for sample in samples if sample.sample_id in sets and not is_empty_summary(sample.text)]
-        digests = self._material.require_digests(files, chosen, self.missing)
-        for sample in chosen:
-            for question_set in sets[sample.sample_id].values():
-                dimension = question_set.key.dimension
-                context = digests[sample.video_id] if dimension in SUMMARY_DIMENSIONS else text_sha256(sample.text)
-                for question_id, question in question_set.kept.items():
-                    yield _QuestionToAnswer(sample, dimension, question_id, question, context)
+    def judge_counts(self, counts: Mapping[str, int]) -> Mapping[str, bool]:
+        """Return whether all kept questions have a current answer, and fewer than 20 % of the answers have failed."""
+        return {
+            "questions_answered": counts["unanswered"] == 0,
+            ERRORS_RARE: are_errors_rare(counts["failed"], counts["kept"]),
+        }
 
-    def _load_stored(self, engine: Engine, samples: Sequence[PendingSample]) -> dict[tuple[int, int], StoredAnswer]:
-        with engine.connect() as connection:
-            model_id = self.model_id(connection)
-        return {} if model_id is None else self._load_answers(engine, model_id, samples)
-
-    def _load_answers(
-        self, engine: Engine, model_id: int, samples: Sequence[PendingSample]
-    ) -> dict[tuple[int, int], StoredAnswer]:
-        with engine.connect() as connection:
-            rows = load_answers(connection, model_id, [sample.sample_id for sample in samples])
-        return {(row["sample_id"], row["question_id"]): StoredAnswer.build(row) for row in rows}
+    def try_out(self) -> str:
+        """Ask one small question of the models that answer questions, and return their answers as a line of text.
+        Raises ModelUnusable if a model gives none.
+        """
+        models = self._make_models(None)
+        return models.try_out(models.summary_answerer, models.video_answerer)
 
 
-def _group_answers(
-    sets: SetsBySample, questions: Sequence[_QuestionToAnswer], answers: Mapping[tuple[int, int], StoredAnswer]
-) -> tuple[dict[int, AnsweredQuestions], list[int]]:
-    """Return (question sets with their current answers by sample_id, ids of samples none of whose questions has one).
-
-    If only some answers are missing, another run changed the questions meanwhile; the sample then counts them.
-    """
-    given: dict[int, dict[int, StoredAnswer]] = {sample_id: {} for sample_id in sets}
-    n_wanted = Counter(question.sample.sample_id for question in questions)
-    for question in questions:
-        if question.is_current_answer(answers.get(question.key)):
-            given[question.sample.sample_id][question.question_id] = answers[question.key]
-    answered = {
-        sample_id: AnsweredQuestions(sets[sample_id], sample_answers, n_wanted[sample_id] - len(sample_answers))
-        for sample_id, sample_answers in given.items()
+def _list_questions(sets: SetsBySample) -> dict[int, Question]:
+    return {
+        number: question
+        for by_dimension in sets.values()
+        for one in by_dimension.values()
+        for number, question in one.kept.items()
     }
-    return answered, [sample_id for sample_id, n in n_wanted.items() if n and not given[sample_id]]
+
+
+def _ask(
+    answer: Callable[[Sequence[ContextQuestion]], list[Reply]],
+    contexts: Mapping[AnswerKey, Context],
+    questions: Mapping[int, Question],
+) -> dict[AnswerKey, Reply]:
+    asked = [ContextQuestion(questions[key.question_id], context) for key, context in contexts.items()]
+    return dict(zip(contexts, answer(asked) if asked else [], strict=True))
+
+
+def _build_answer(reply: Reply, judged: AnswerJudgement) -> StoredAnswer:
+    """Return the answer; one that the judge could not decide on has its status and reason."""
+    if reply.status == "ok" and judged.correct is None:
+        reason = f"the judge could not decide on the answer: {judged.reason}"
+        reply = replace(reply, status=judged.status, normalised=None, reason=reason)
+    return StoredAnswer(reply, judged.correct)

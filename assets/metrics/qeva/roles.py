@@ -9,9 +9,9 @@ from typing import Any
 
 from assets.metrics.qeva.settings import ROLES, QEVASettings
 from assets.metrics.video_material import FramesMaterial, NotesMaterial, VideoMaterial
-from assets.models.chat import ChatTally, CountingChatModel, make_recording_encoder
+from assets.models.chat import CountingChatModel, make_recording_encoder
 from assets.models.verifiers import OFFLINE, find_pair_threshold, make_verifier
-from assets.sources.base import Forecast, Order
+from assets.sources.base import Batch, Forecast
 from assets.sources.cached_models import CachingEncoder, CachingVerifier
 from db.evidence.models import compute_fingerprint
 from db.scores.pending import PendingSample
@@ -58,8 +58,7 @@ from metrics_core.qeva.records import (
 class QEVAModels:
     """The models, or rules instead of them, that write QEVA's questions, filter and answer them, and judge the answers.
     votes: how often a question is asked without its source. matcher: decides whether answers to open questions are
-    right. tally: counts of the requests to chat models. warnings: sentences about choices of models that make scores
-    less reliable.
+    right.
     """
 
     video_examiner: VideoExaminer
@@ -70,8 +69,6 @@ class QEVAModels:
     summary_answerer: Answerer
     matcher: AnswerMatcher
     votes: int
-    tally: ChatTally
-    warnings: tuple[str, ...] = ()
 
     @property
     def question_identity(self) -> ModelIdentity:
@@ -292,24 +289,24 @@ class QEVAModelFactory:
             if n_calls != ModelCalls(0, 0) and (chat := _choose_chat_model(role, self._chats))
         ]
 
-    def make_models(self, order: Order | None) -> QEVAModels:
-        """Return the models in their roles. With an order, they use and fill caches in its database, and record
-        requests under its run. With None, all calls get the same models, which ask anew and store nothing.
+    def make_models(self, batch: Batch | None) -> QEVAModels:
+        """Return the models in their roles. For a batch of an order, they use and fill caches in its database, record
+        requests under its run, and are counted in its tally. Else all calls get the same models, which ask anew and
+        store nothing.
         """
-        if order is None:
+        if batch is None or (order := batch.order) is None:
             return self._uncached_models
-        settings, tally = self._settings, ChatTally()
+        settings, tally = self._settings, batch.tally
         engine, run_id, tell = order.engine, order.run_id, order.tell
         return self._make_models(
             lambda chat: CountingChatModel(settings.add_cache(chat, engine, run_id), tally),
             CachingVerifier(engine, self._verifier, "questions and answers", tell),
             CachingEncoder(engine, make_recording_encoder(self._encoder, engine, run_id), tell),
-            tally,
         )
 
     @cached_property
     def _uncached_models(self) -> QEVAModels:
-        return self._make_models(lambda chat: chat, self._verifier, self._encoder, ChatTally())
+        return self._make_models(lambda chat: chat, self._verifier, self._encoder)
 
     def _choose_filter_model(self, role: str) -> ChatModel:
         return self._chats.get(f"filter_{role}") or self._chats[role]
@@ -319,7 +316,6 @@ class QEVAModelFactory:
         behind: Callable[[ChatModel], ChatModel],
         verifier: EntailmentModel,
         encoder: TextEncoder,
-        tally: ChatTally,
     ) -> QEVAModels:
         settings = self._settings
         chats = {role: behind(chat) for role, chat in self._chats.items()}
@@ -342,8 +338,6 @@ class QEVAModelFactory:
             answerer("text"),
             self._make_matcher(text, verifier, encoder),
             settings.qeva_closed_book_votes,
-            tally,
-            tuple(self.warnings),
         )
 
     def _make_matcher(self, text: ChatModel | None, verifier: EntailmentModel, encoder: TextEncoder) -> AnswerMatcher:
