@@ -59,7 +59,7 @@ BATCHES = {
     "assets.metrics.ecs.verdicts.KeypointVerdicts.at_a_time": 2,
     "assets.metrics.qeva.questions.QuestionSource.at_a_time": 2,
     "assets.metrics.qeva.answers.AnswerSource.at_a_time": 2,
-    "assets.metrics.judge.answers.SAMPLES_AT_A_TIME": 2,
+    "assets.metrics.judge.answers.JudgeAnswers.at_a_time": 2,
 }
 TOLD = " ".join(STORY)
 WRONG = "A woman paints a red fence. " + " ".join(STORY[1:])

@@ -43,7 +43,7 @@ class JudgeScorer:
 
     def __init__(self, settings: JudgeSettings, chat: ChatModel | None) -> None:
         """chat: the vision model; None for none, so that no sample has a value."""
-        self.answers = JudgeAnswers(chat, settings, self._is_asked) if chat else None
+        self.answers = JudgeAnswers(chat, settings, self._can_judge) if chat else None
         self.sources: tuple[Source[Any], ...] = (self.answers,) if self.answers else ()
 
     @classmethod
@@ -87,18 +87,20 @@ class JudgeScorer:
         """
         if self.answers is None:
             return Outcome(None, "no_model", "there is no judge: set REELSIEVE_JUDGE_MODEL to a vision model")
-        if not sample[DRAW]:
-            return Outcome(None, NOT_DRAWN, NOT_DRAWN_REASON)
+        return self._find_obstacle(sample) if sample[DRAW] else Outcome(None, NOT_DRAWN, NOT_DRAWN_REASON)
+
+    def _find_obstacle(self, sample: PendingSample) -> Outcome | None:
+        """Return the outcome of a sample that cannot be judged, whether it is drawn or not; else None."""
         if sample[VIDEO].status == "text_only":
             return Outcome(None, "no_video", "the video has no file for the judge to look at")
-        if refused := self.answers.material.find_refusal(sample):
+        if self.answers and (refused := self.answers.material.find_refusal(sample)):
             return refused
         if is_empty_summary(get_judged_text(sample)):
             return Outcome(None, "empty_text", "the text has no letter or digit to judge")
         return None
 
-    def _is_asked(self, sample: PendingSample) -> bool:
-        return self.refusal(sample) is None
+    def _can_judge(self, sample: PendingSample) -> bool:
+        return self._find_obstacle(sample) is None
 
 
 def _build_outcome(answer: JudgeAnswer) -> Outcome:
