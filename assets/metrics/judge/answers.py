@@ -32,13 +32,13 @@ METRIC = "judge"
 DRAW: Input[bool] = build_draw_input(METRIC)
 INPUTS: tuple[Input[Any], ...] = (TEXT, VIDEO, DRAW)
 # A request without frames and text.
-PROMPT_TOKENS = estimate_tokens(build_judge_request("", None, VideoAsFrames((), {})))
+_PROMPT_TOKENS = estimate_tokens(build_judge_request("", None, VideoAsFrames((), {})))
 # Rules of thumb: the number and time of a frame, and an answer with two spans.
-FRAME_MARK_TOKENS, ANSWER_TOKENS = 8, 120
+_FRAME_MARK_TOKENS, _ANSWER_TOKENS = 8, 120
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeKey:
+class _AnswerKey:
     """The key of a judge's answer about a sample. repeat: the number of the answer from 0; the first one, 0, makes the
     score. context_sha256: the digest of the text and video that it is about. text: the sample's, by which the cost is
     estimated.
@@ -50,10 +50,10 @@ class JudgeKey:
     text: str = field(compare=False)
 
 
-Answers = Mapping[JudgeKey, JudgeAnswer]
+_Answers = Mapping[_AnswerKey, JudgeAnswer]
 
 
-def _load_answers(engine: Engine, model_id: int, keys: Collection[JudgeKey]) -> Answers:
+def _load_answers(engine: Engine, model_id: int, keys: Collection[_AnswerKey]) -> _Answers:
     n_answers = 1 + max((key.repeat for key in keys), default=0)
     with engine.connect() as connection:
         rows = load_judge_answers(connection, model_id, {key.sample_id for key in keys}, n_answers)
@@ -65,7 +65,7 @@ def _load_answers(engine: Engine, model_id: int, keys: Collection[JudgeKey]) -> 
     }
 
 
-def _store_answers(engine: Engine, model_id: int, run_id: str, answers: Answers) -> None:
+def _store_answers(engine: Engine, model_id: int, run_id: str, answers: _Answers) -> None:
     rows = [
         {
             "sample_id": key.sample_id,
@@ -120,7 +120,7 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
 
     @property
     def model(self) -> ModelIdentity:
-        """The identity of the judge with its prompt, and of the form in which it is shown a video. Answers are stored
+        """The identity of the judge with its prompt, and of the form in which it is shown a video. _Answers are stored
         under it.
         """
         judge = ChatJudge(self._chat).identity
@@ -144,7 +144,7 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
         with engine.connect() as connection:
             return {shard for _, shard in self._list_unrepeated(connection, scorer_id, dataset_id)}
 
-    def keys(self, batch: Batch) -> Iterator[JudgeKey]:
+    def keys(self, batch: Batch) -> Iterator[_AnswerKey]:
         """Yield the keys of the answers that are wished about the samples: the first ones, and with an order as many as
         draws or the order wish. After a first answer without a score, the others are not wished. Raises MissingEvidence
         where a video changed during the run.
@@ -152,7 +152,7 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
         # The samples of an order are drawn, or are to be counted as if they were.
         asked = [one for one in batch.samples if self._can_judge(one) and (batch.order or one[DRAW])]
         videos = self.material.require_digests(batch.files, asked, self.missing)
-        first = [JudgeKey(one.sample_id, 0, _compute_context(one, videos[one.video_id]), one.text) for one in asked]
+        first = [_AnswerKey(one.sample_id, 0, _compute_context(one, videos[one.video_id]), one.text) for one in asked]
         yield from first
         n_wished: Mapping[int, int] = {}
         if order := batch.order:
@@ -165,7 +165,7 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
             if key not in given or given[key].status in ("ok", "failed"):
                 yield from (replace(key, repeat=repeat) for repeat in range(1, n_wished[key.sample_id]))
 
-    def compute(self, keys: Sequence[JudgeKey], batch: Batch) -> Iterator[Answers]:
+    def compute(self, keys: Sequence[_AnswerKey], batch: Batch) -> Iterator[_Answers]:
         """Ask the judge for the first answers and yield them, then for the others where the first one has a score. A
         video that cannot be read gives an answer without a score.
         """
@@ -184,22 +184,22 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
         """Whether an answer stays: whether it did not fail."""
         return value.status != "failed"
 
-    def gather(self, values: Answers, batch: Batch) -> Mapping[int, JudgeAnswer]:
+    def gather(self, values: _Answers, batch: Batch) -> Mapping[int, JudgeAnswer]:
         """Return the first answers by sample_id."""
         return {key.sample_id: answer for key, answer in values.items() if key.repeat == 0}
 
-    def estimate(self, keys: Sequence[JudgeKey]) -> Sequence[Forecast]:
+    def estimate(self, keys: Sequence[_AnswerKey]) -> Sequence[Forecast]:
         """Estimate one request for every answer, as if all first answers had a score. Videos count as square frames;
         frames of other proportions have fewer tokens.
         """
         size = self._settings.judge_frame_size
-        video_tokens = self._settings.judge_frames * (estimate_image_tokens(size, size) + FRAME_MARK_TOKENS)
-        tokens_in = sum(PROMPT_TOKENS + estimate_text_tokens(key.text) + video_tokens for key in keys)
-        name, tokens_out = self._chat.identity.model_id, len(keys) * ANSWER_TOKENS
+        video_tokens = self._settings.judge_frames * (estimate_image_tokens(size, size) + _FRAME_MARK_TOKENS)
+        tokens_in = sum(_PROMPT_TOKENS + estimate_text_tokens(key.text) + video_tokens for key in keys)
+        name, tokens_out = self._chat.identity.model_id, len(keys) * _ANSWER_TOKENS
         money = compute_call_usage(tokens_in, tokens_out, self._settings.find_prices(name)).money
         return [Forecast("judgements", name, len(keys), tokens_in, tokens_out, money)]
 
-    def count(self, values: Answers) -> Mapping[str, int]:
+    def count(self, values: _Answers) -> Mapping[str, int]:
         """Return counts of first and further answers, of those without a score, and of pieces that no text has."""
         return {
             "judged": sum(key.repeat == 0 for key in values),
@@ -212,7 +212,7 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
         """Return counts of requests and tokens, and the model's name."""
         return {**tally.as_metadata(), "judged_by": self.model.model_id}
 
-    def measure(self, keys: Sequence[JudgeKey], batch: Batch) -> Mapping[str, int]:
+    def measure(self, keys: Sequence[_AnswerKey], batch: Batch) -> Mapping[str, int]:
         """Return counts of samples to be judged, and of those without a first answer and without a score."""
         first = [key for key in keys if key.repeat == 0]
         counts = self.count(batch.store.load(first))
@@ -239,12 +239,12 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
         how = "by the probabilities of its tokens" if answer.value_from == "logprobs" else "by its answer"
         return f"judges a grey picture at {answer.value:.2f}, {how}"
 
-    def _ask(self, judge: ChatJudge, keys: Sequence[JudgeKey], batch: Batch) -> Answers:
+    def _ask(self, judge: ChatJudge, keys: Sequence[_AnswerKey], batch: Batch) -> _Answers:
         samples = {sample.sample_id: sample for sample in batch.samples}
         videos = {samples[key.sample_id].video_id for key in keys}
         shown = self.material.load(batch.files, batch.samples, videos)
-        texts: dict[JudgeKey, JudgedText] = {}
-        unreadable: dict[JudgeKey, JudgeAnswer] = {}
+        texts: dict[_AnswerKey, JudgedText] = {}
+        unreadable: dict[_AnswerKey, JudgeAnswer] = {}
         for key in keys:
             sample = samples[key.sample_id]
             video = shown.get(sample.video_id, CHANGED_VIDEO)

@@ -25,7 +25,7 @@ from metrics_core.qeva.records import Context, ContextQuestion, Question, Reply
 _REPLY_FIELDS = tuple(field.name for field in fields(Reply))
 
 
-class AnswerKey(NamedTuple):
+class _AnswerKey(NamedTuple):
     """The key of an answer: a question, and the sample that it is asked about. context_sha256: the digest of the
     summary or video that it is answered from.
     """
@@ -50,7 +50,7 @@ class StoredAnswer:
         return choose_outcome(self.reply.status, self.correct)
 
 
-Answers = Mapping[AnswerKey, StoredAnswer]
+_Answers = Mapping[_AnswerKey, StoredAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ class AnsweredQuestions:
     n_missing: int = 0
 
 
-def _load_answers(engine: Engine, model_id: int, keys: Collection[AnswerKey]) -> Answers:
+def _load_answers(engine: Engine, model_id: int, keys: Collection[_AnswerKey]) -> _Answers:
     with engine.connect() as connection:
         rows = load_answers(connection, model_id, {key.sample_id for key in keys})
-    stored = {AnswerKey(row["sample_id"], row["question_id"], bytes(row["context_sha256"])): row for row in rows}
+    stored = {_AnswerKey(row["sample_id"], row["question_id"], bytes(row["context_sha256"])): row for row in rows}
     return {
         key: StoredAnswer(Reply(**{name: stored[key][name] for name in _REPLY_FIELDS}), stored[key]["correct"])
         for key in keys
@@ -75,7 +75,7 @@ def _load_answers(engine: Engine, model_id: int, keys: Collection[AnswerKey]) ->
     }
 
 
-def _store_answers(engine: Engine, model_id: int, run_id: str, answers: Answers) -> None:
+def _store_answers(engine: Engine, model_id: int, run_id: str, answers: _Answers) -> None:
     rows = [{**key._asdict(), **asdict(answer.reply), "correct": answer.correct} for key, answer in answers.items()]
     store_answers(engine, model_id, run_id, rows)
 
@@ -87,7 +87,7 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
 
     asset: ClassVar[str] = "qeva_answer"
     description: ClassVar[str] = (
-        "Answers to the kept questions: to coverage and chronology from the summary, to factuality from the video."
+        "_Answers to the kept questions: to coverage and chronology from the summary, to factuality from the video."
     )
     group: ClassVar[str] = "questions"
     reads: ClassVar[tuple[str, ...]] = ("sample", "video", "reference", "keypoint")
@@ -121,7 +121,7 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         """Whether a server makes the evidence: a chat model has a role of QEVA, or the text encoder is a server's."""
         return self._factory.asks_servers
 
-    def keys(self, batch: Batch) -> Iterator[AnswerKey]:
+    def keys(self, batch: Batch) -> Iterator[_AnswerKey]:
         """Yield a key for every kept question about every sample; an empty summary answers no question. Raises
         MissingEvidence if question sets are missing, or if a video has changed meanwhile.
         """
@@ -132,9 +132,9 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
             for dimension, question_set in sets[sample.sample_id].items():
                 context = digests[sample.video_id] if dimension in SUMMARY_DIMENSIONS else text_sha256(sample.text)
                 for question_id in question_set.kept:
-                    yield AnswerKey(sample.sample_id, question_id, context)
+                    yield _AnswerKey(sample.sample_id, question_id, context)
 
-    def compute(self, keys: Sequence[AnswerKey], batch: Batch) -> Iterator[Answers]:
+    def compute(self, keys: Sequence[_AnswerKey], batch: Batch) -> Iterator[_Answers]:
         """Ask the models these questions, let them judge the answers, and yield all answers at once. If the video
         cannot be shown, an answer has a status and reason instead.
         """
@@ -144,8 +144,8 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         about_video = [key for key in keys if questions[key.question_id].dimension in SUMMARY_DIMENSIONS]
         videos = {samples[key.sample_id].video_id for key in about_video}
         shown = self._questions.material.load(batch.files, batch.samples, videos)
-        from_video: dict[AnswerKey, Context] = {}
-        replies: dict[AnswerKey, Reply] = {}
+        from_video: dict[_AnswerKey, Context] = {}
+        replies: dict[_AnswerKey, Reply] = {}
         for key in about_video:
             video = shown.get(samples[key.sample_id].video_id, CHANGED_VIDEO)
             if isinstance(video, UnreadableVideo):
@@ -165,7 +165,7 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         """Whether an answer stays: whether it did not fail with an error."""
         return value.reply.status != "error"
 
-    def gather(self, values: Answers, batch: Batch) -> Mapping[int, AnsweredQuestions]:
+    def gather(self, values: _Answers, batch: Batch) -> Mapping[int, AnsweredQuestions]:
         """Return the question sets and answers by sample_id. If only some answers are missing, another run changed the
         questions meanwhile; the sample then counts them.
         """
@@ -183,7 +183,7 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
             for sample_id, answers in given.items()
         }
 
-    def count(self, values: Answers) -> Mapping[str, int]:
+    def count(self, values: _Answers) -> Mapping[str, int]:
         """Return counts of answers, of those that abstain, and of questions without an answer."""
         statuses = [answer.reply.status for answer in values.values()]
         return {
@@ -196,7 +196,7 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         """Return counts of chat requests and tokens, and the names of the models."""
         return {**tally.as_metadata(), "answered_by": self.model.model_id}
 
-    def require_all(self, keys: Sequence[AnswerKey], values: Answers) -> None:
+    def require_all(self, keys: Sequence[_AnswerKey], values: _Answers) -> None:
         """Raise MissingEvidence if a sample has kept questions and none of them has a current answer."""
         asked, answered = ({key.sample_id for key in each} for each in (keys, values))
         if n_missing := len(asked - answered):
@@ -210,7 +210,7 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         batches = order.samples(sample_ids, self.inputs)
         return self._factory.forecast_answers(sum(map(self._questions.is_wanted, chain.from_iterable(batches))))
 
-    def measure(self, keys: Sequence[AnswerKey], batch: Batch) -> Mapping[str, int]:
+    def measure(self, keys: Sequence[_AnswerKey], batch: Batch) -> Mapping[str, int]:
         """Return counts of kept, unanswered, failed and abstained questions."""
         counts = self.count(batch.store.load(keys))
         return {
@@ -246,9 +246,9 @@ def _list_questions(sets: SetsBySample) -> dict[int, Question]:
 
 def _ask(
     answer: Callable[[Sequence[ContextQuestion]], list[Reply]],
-    contexts: Mapping[AnswerKey, Context],
+    contexts: Mapping[_AnswerKey, Context],
     questions: Mapping[int, Question],
-) -> dict[AnswerKey, Reply]:
+) -> dict[_AnswerKey, Reply]:
     asked = [ContextQuestion(questions[key.question_id], context) for key, context in contexts.items()]
     return dict(zip(contexts, answer(asked) if asked else [], strict=True))
 

@@ -24,14 +24,14 @@ from metrics_core.protocols import ModelIdentity
 from metrics_core.qeva import FilterMark, filter_questions, is_empty_summary
 from metrics_core.qeva.records import Dimension, Question, QuestionSet, VideoAsFrames, VideoNotes
 
-VIDEO_DIMENSIONS: tuple[Dimension, ...] = ("coverage", "chronology")
+_VIDEO_DIMENSIONS: tuple[Dimension, ...] = ("coverage", "chronology")
 SUMMARY_DIMENSIONS: tuple[Dimension, ...] = ("factuality",)
 # The columns of a question that come from the question itself; its set has the dimension.
 _QUESTION_FIELDS = tuple(field.name for field in fields(Question) if field.name != "dimension")
 _SET_FIELDS = ("n_requested", "n_malformed", "status", "reason")
 
 
-class QuestionSetKey(NamedTuple):
+class _SetKey(NamedTuple):
     """The key of a set of questions: a dimension, and the video or the sample whose text they are about. sample_id:
     None for questions about the video. source_sha256: the digest of what the questions are written from (frames, notes
     or the sample's text).
@@ -78,16 +78,13 @@ class StoredQuestionSet:
 SetsBySample = Mapping[int, Mapping[str, StoredQuestionSet]]
 
 
-def _load_sets(
-    engine: Engine, model_id: int, keys: Collection[QuestionSetKey]
-) -> dict[QuestionSetKey, StoredQuestionSet]:
+def _load_sets(engine: Engine, model_id: int, keys: Collection[_SetKey]) -> dict[_SetKey, StoredQuestionSet]:
     videos = {key.video_id for key in keys if key.sample_id is None}
     samples = {key.sample_id for key in keys if key.sample_id is not None}
     with engine.connect() as connection:
         rows = load_question_sets(connection, model_id, videos, samples)
     stored = {
-        QuestionSetKey(row["dimension"], row["video_id"], row["sample_id"], bytes(row["source_sha256"])): row
-        for row in rows
+        _SetKey(row["dimension"], row["video_id"], row["sample_id"], bytes(row["source_sha256"])): row for row in rows
     }
     return {key: _build_set(stored[key]) for key in keys if key in stored}
 
@@ -120,7 +117,7 @@ def _build_mark(row: Row) -> FilterMark | None:
     return FilterMark(tuple(closed_book), *others)
 
 
-def _store_sets(engine: Engine, model_id: int, run_id: str, sets: Mapping[QuestionSetKey, StoredQuestionSet]) -> None:
+def _store_sets(engine: Engine, model_id: int, run_id: str, sets: Mapping[_SetKey, StoredQuestionSet]) -> None:
     """Store new sets, or the marks of sets that are stored already."""
     written = [
         {
@@ -185,22 +182,20 @@ class QuestionSource(Source[SetsBySample]):
         """Whether a server makes the evidence: a chat model has a role of QEVA, or the text encoder is a server's."""
         return self._factory.asks_servers
 
-    def keys(self, batch: Batch) -> Iterator[QuestionSetKey]:
+    def keys(self, batch: Batch) -> Iterator[_SetKey]:
         """Yield the keys of the sets that the samples need; those about a video come for every sample of it. An empty
         summary has no set about its text. Raises MissingEvidence if a video has changed meanwhile.
         """
         chosen = [sample for sample in batch.samples if self.is_wanted(sample)]
         digests = self.material.require_digests(batch.files, chosen, self.missing)
         for sample in chosen:
-            for dimension in VIDEO_DIMENSIONS:
-                yield QuestionSetKey(dimension, sample.video_id, None, digests[sample.video_id])
+            for dimension in _VIDEO_DIMENSIONS:
+                yield _SetKey(dimension, sample.video_id, None, digests[sample.video_id])
             if not is_empty_summary(sample.text):
                 for dimension in SUMMARY_DIMENSIONS:
-                    yield QuestionSetKey(dimension, sample.video_id, sample.sample_id, text_sha256(sample.text))
+                    yield _SetKey(dimension, sample.video_id, sample.sample_id, text_sha256(sample.text))
 
-    def compute(
-        self, keys: Sequence[QuestionSetKey], batch: Batch
-    ) -> Iterator[Mapping[QuestionSetKey, StoredQuestionSet]]:
+    def compute(self, keys: Sequence[_SetKey], batch: Batch) -> Iterator[Mapping[_SetKey, StoredQuestionSet]]:
         """Let models write those of the sets that are not stored or failed with an error, and yield them; then let them
         filter the questions that have no decision, and yield the sets of every dimension with all marks. A set whose
         video cannot be shown, or that a model failed to write, has no questions but a status and a reason.
@@ -215,7 +210,7 @@ class QuestionSource(Source[SetsBySample]):
         if written := _write_sets(models, missing, sources):
             batch.counts["sets_written"] += len(written)
             yield written
-        for dimension in (*VIDEO_DIMENSIONS, *SUMMARY_DIMENSIONS):
+        for dimension in (*_VIDEO_DIMENSIONS, *SUMMARY_DIMENSIONS):
             stored = batch.store.load([key for key in keys if key.dimension == dimension])
             undecided = {key: one for key, one in stored.items() if one.undecided}
             if undecided:
@@ -226,12 +221,12 @@ class QuestionSource(Source[SetsBySample]):
         """Whether a set was written, and all of its questions are filtered."""
         return value.question_set.status != "error" and not value.undecided
 
-    def gather(self, values: Mapping[QuestionSetKey, StoredQuestionSet], batch: Batch) -> SetsBySample:
+    def gather(self, values: Mapping[_SetKey, StoredQuestionSet], batch: Batch) -> SetsBySample:
         """Return the sets by sample_id and dimension."""
         sets = {(key.video_id, key.sample_id, key.dimension): one for key, one in values.items()}
         places = {
             sample.sample_id: [
-                *((sample.video_id, None, dimension) for dimension in VIDEO_DIMENSIONS),
+                *((sample.video_id, None, dimension) for dimension in _VIDEO_DIMENSIONS),
                 *((sample.video_id, sample.sample_id, dimension) for dimension in SUMMARY_DIMENSIONS),
             ]
             for sample in filter(self.is_wanted, batch.samples)
@@ -240,14 +235,14 @@ class QuestionSource(Source[SetsBySample]):
             sample_id: {place[2]: sets[place] for place in own if place in sets} for sample_id, own in places.items()
         }
 
-    def estimate(self, keys: Sequence[QuestionSetKey]) -> Sequence[Forecast]:
+    def estimate(self, keys: Sequence[_SetKey]) -> Sequence[Forecast]:
         """Estimate the requests to write and filter these sets, by role; [] without chat models."""
         return self._factory.forecast_questions(
-            n_videos=sum(key.dimension == VIDEO_DIMENSIONS[0] for key in keys),
+            n_videos=sum(key.dimension == _VIDEO_DIMENSIONS[0] for key in keys),
             n_summaries=sum(key.sample_id is not None for key in keys),
         )
 
-    def count(self, values: Mapping[QuestionSetKey, StoredQuestionSet]) -> Mapping[str, int]:
+    def count(self, values: Mapping[_SetKey, StoredQuestionSet]) -> Mapping[str, int]:
         """Return zeros: `compute` counts the sets that it writes, and the questions that it filters."""
         return {"sets_written": 0, "questions_filtered": 0}
 
@@ -255,13 +250,13 @@ class QuestionSource(Source[SetsBySample]):
         """Return counts of chat requests and tokens, and the names of the models."""
         return {**tally.as_metadata(), "written_by": self.model.model_id}
 
-    def require_all(self, keys: Sequence[QuestionSetKey], values: Mapping[QuestionSetKey, StoredQuestionSet]) -> None:
+    def require_all(self, keys: Sequence[_SetKey], values: Mapping[_SetKey, StoredQuestionSet]) -> None:
         """Raise MissingEvidence if a set is not stored, or a question was never filtered."""
         if absent := [key for key in keys if key not in values or None in values[key].marks]:
             lack = "not stored or not filtered"
             raise self.missing(format_portion(len(absent), len(keys), "question set", f"is {lack}", f"are {lack}"))
 
-    def measure(self, keys: Sequence[QuestionSetKey], batch: Batch) -> Mapping[str, int]:
+    def measure(self, keys: Sequence[_SetKey], batch: Batch) -> Mapping[str, int]:
         """Return counts of questions, unfiltered, kept and set_aside ones, and sets without questions. A set that is
         not stored is passed over.
         """
@@ -300,9 +295,9 @@ _Material = str | VideoAsFrames | VideoNotes | UnreadableVideo
 
 
 def _write_sets(
-    models: QEVAModels, keys: Sequence[QuestionSetKey], sources: Mapping[QuestionSetKey, _Material]
-) -> dict[QuestionSetKey, StoredQuestionSet]:
-    sets: dict[QuestionSetKey, QuestionSet] = {}
+    models: QEVAModels, keys: Sequence[_SetKey], sources: Mapping[_SetKey, _Material]
+) -> dict[_SetKey, StoredQuestionSet]:
+    sets: dict[_SetKey, QuestionSet] = {}
     writers: Mapping[Dimension, Callable[[Any], list[QuestionSet]]] = {
         "coverage": models.video_examiner.compose_coverage_questions,
         "chronology": models.video_examiner.compose_chronology_questions,
@@ -329,9 +324,9 @@ def _write_sets(
 def _filter_sets(
     models: QEVAModels,
     dimension: Dimension,
-    sets: Mapping[QuestionSetKey, StoredQuestionSet],
-    sources: Mapping[QuestionSetKey, _Material],
-) -> dict[QuestionSetKey, StoredQuestionSet]:
+    sets: Mapping[_SetKey, StoredQuestionSet],
+    sources: Mapping[_SetKey, _Material],
+) -> dict[_SetKey, StoredQuestionSet]:
     """Return the sets of one dimension with the filter's marks on their undecided questions. A question whose video
     cannot be shown is marked with decision "error" and the reason.
     """
