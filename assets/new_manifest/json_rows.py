@@ -177,18 +177,18 @@ def tidy_row(fields: Row) -> Row:
 def tidy_captions(fields: Row) -> Row:
     """Return a row as `tidy_row` does, without flattening it."""
     caption = _guess(fields)["caption"]
-    if not any(isinstance(value, list) or (name == caption and parse_list(value)) for name, value in fields.items()):
+    if not any(isinstance(value, list) or (name == caption and _parse_list(value)) for name, value in fields.items()):
         return fields
     names = {normalise_header(name): name for name in fields}
     if languages := [names[name] for name in ("encap", "chcap") if name in names]:
         others = {name: value for name, value in fields.items() if name not in languages}
         return {**others, "candidates": {name[:2]: fields[name] for name in languages}}
     for name, value in fields.items():
-        events = parse_list(value) if name == caption or isinstance(value, list) else None
+        events = _parse_list(value) if name == caption or isinstance(value, list) else None
         used = {name}
         if events and name == caption and not isinstance(events[0], dict):
             times, columns = _find_times(fields)
-            pairs, used = parse_list(times) or [], used | columns
+            pairs, used = _parse_list(times) or [], used | columns
             texts = events if len(events) == len(pairs) else []
             events = [{"caption": text, "time": pair} for text, pair in zip(texts, pairs, strict=False)]
         segments = [_build_segment(event) for event in events or ()]
@@ -211,7 +211,7 @@ def parse_list_cells(fields: Mapping[str, Any], columns: ColumnMap, place: Place
         value = fields.get(column)
         if not isinstance(value, str) or not value.lstrip().startswith("["):
             continue
-        if (parsed_list := parse_list(value)) is not None:
+        if (parsed_list := _parse_list(value)) is not None:
             parsed[column] = parsed_list
         elif _LIST.fullmatch(value):
             place.leave_out(Reason.BAD_LIST, column)
@@ -219,10 +219,10 @@ def parse_list_cells(fields: Mapping[str, Any], columns: ColumnMap, place: Place
     return parsed
 
 
-def parse_list(value: Any) -> list[Any] | None:
+def _parse_list(value: Any) -> list[Any] | None:
     """Return a list, or the list that a text shows in JSON or as Python writes it; None for anything else.
 
-    >>> parse_list("['A dog.', 'It runs.']"), parse_list('["A dog."]'), parse_list("['A dog.' 'It runs.']")
+    >>> _parse_list("['A dog.', 'It runs.']"), _parse_list('["A dog."]'), _parse_list("['A dog.' 'It runs.']")
     (['A dog.', 'It runs.'], ['A dog.'], None)
     """
     if not isinstance(value, str) or not value.lstrip().startswith("["):

@@ -21,14 +21,14 @@ from assets.new_manifest.columns import (
     normalise_header,
 )
 from assets.new_manifest.findings import Caption, Pair, Place, Rating, Reason
-from assets.new_manifest.json_rows import parse_list
-from assets.new_manifest.tool_fields import remove_marks
 from assets.words.text import format_count
 
 _OWN_FIELDS = frozenset(CaptionRow.model_fields)
 # Those who speak in a conversation and do not describe the video, and what stands for a video in a text.
 _ASKING = frozenset(("human", "user", "system", "tool", "function"))
 _PLACEHOLDER = re.compile(r"</?(?:video|image)>")
+# Data-Juicer's marks of videos and of ends of parts inside a text.
+_MARK = re.compile(r"<__dj__\w+>|<\|__dj__\w+\|>")
 _LETTER = re.compile(r"\(?([A-Ha-h])[).:]?")
 # Before an option, "(A) ", "A. " or "A: ".
 _LETTER_BEFORE = re.compile(r"\(?[A-Ha-h](?:\)|[.:]) *")
@@ -55,7 +55,7 @@ def parse_row(
         return parse_row_captions(fields, columns, place), ()
     pairs = _parse_pairs(fields, columns, place)
     texts = [fields.get(name) for name in (columns["caption"], columns["candidates"], columns["reference"]) if name]
-    if all(text is None or (isinstance(text, str) and is_blank_text(text)) for text in texts):
+    if all(text is None or _is_blank(text) for text in texts):
         if columns.ratings:
             place.leave_out(Reason.RATED_QUESTION)
         return (), pairs
@@ -100,7 +100,7 @@ def _list_options(fields: Mapping[str, Any], columns: ColumnMap) -> list[str]:
     if value is None:
         named = [(match[1].zfill(2), name) for name in fields if (match := _OPTION_COLUMN.fullmatch(name))]
         value = [fields[name] for _, name in sorted(named)] if len(named) > 1 else []
-    return [_format_text(option) for option in parse_list(value) or ()]
+    return list(map(_format_text, value)) if isinstance(value, list) else []
 
 
 def _choose_answer(value: Any, options: list[str], place: Place) -> str | None:
@@ -209,7 +209,8 @@ def _filter_accepted(captions: Iterable[Caption], place: Place) -> tuple[Caption
 def _parse_texts(value: Any, base: Caption, column_names: ColumnNames, place: Place) -> Iterator[Caption]:
     """Yield the captions in a value, which may be a text, an object with texts, or a list of these."""
     if isinstance(value, str):
-        if not is_blank_text(text := remove_marks(value)):
+        text = plain.strip() if (plain := _MARK.sub("", value)) != value else value
+        if not _is_blank(text):
             yield replace(base, text=text)
     elif isinstance(value, list) and (answers := _list_answers(value)) is not None:
         if len(answers) > 1:
@@ -217,16 +218,24 @@ def _parse_texts(value: Any, base: Caption, column_names: ColumnNames, place: Pl
         yield from _parse_texts("".join(answers[:1]), base, column_names, place)
     elif isinstance(value, list):
         for item in value:
-            if item is None or (isinstance(item, str) and is_blank_text(item)):
+            if item is None or _is_blank(item):
                 place.leave_out(Reason.EMPTY_IN_LIST)
             yield from _parse_texts(item, base, column_names, place)
-    elif isinstance(value, dict) and (columns := guess_columns(value, column_names, is_caption_file=True)).has_text:
+    elif isinstance(value, dict) and (columns := _map_object(value, column_names)).has_text:
         place.findings.add_guess(
             f"captions in field {columns['caption'] or columns['candidates'] or columns['reference']!r} of JSON objects"
         )
         yield from parse_row_captions(value, columns, place, base)
     elif value is not None:
         place.leave_out(Reason.CAPTION_NOT_TEXT)
+
+
+def _is_blank(value: Any) -> bool:
+    return isinstance(value, str) and is_blank_text(value)
+
+
+def _map_object(fields: Mapping[str, Any], column_names: ColumnNames) -> ColumnMap:
+    return guess_columns(fields, column_names, is_caption_file=True)
 
 
 def _parse_candidates(value: Any, row: Caption, column_names: ColumnNames, place: Place) -> list[Caption]:
@@ -245,7 +254,7 @@ def _parse_candidates(value: Any, row: Caption, column_names: ColumnNames, place
 
 def _convert_systems(value: Any, column_names: ColumnNames) -> Any:
     """Return candidates as a list: an object may have them by the name of their system."""
-    if not isinstance(value, dict) or guess_columns(value, column_names, is_caption_file=True).has_text:
+    if not isinstance(value, dict) or _map_object(value, column_names).has_text:
         return value
     return [{"system": name, **(item if isinstance(item, dict) else {"caption": item})} for name, item in value.items()]
 
@@ -293,7 +302,7 @@ def _parse_segments(fields: Mapping[str, Any], columns: ColumnMap, place: Place)
 def _parse_id(fields: Mapping[str, Any], column: str | None, place: Place) -> str | None:
     value = _find_cell(fields, column)
     parsed = parse_id(value)
-    if parsed is None and value is not None and not (isinstance(value, str) and is_blank_text(value)):
+    if parsed is None and value is not None and not _is_blank(value):
         place.leave_out(Reason.BAD_ID, column=column)
     return parsed
 

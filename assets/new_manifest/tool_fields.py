@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Literal
@@ -11,19 +10,6 @@ from assets.ingest import hygiene
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rows import ORIGIN_FIELDS
 from assets.new_manifest.findings import Findings, Reason
-
-# Data-Juicer's marks of videos and of ends of parts inside a text.
-_MARK = re.compile(r"<__dj__\w+>|<\|__dj__\w+\|>")
-
-
-def remove_marks(text: str) -> str:
-    """Return a text without the marks that Data-Juicer writes into texts; one without marks comes back unchanged.
-
-    >>> remove_marks("<__dj__video> A dog runs. <|__dj__eoc|>")
-    'A dog runs.'
-    """
-    plain = _MARK.sub("", text)
-    return text if plain == text else plain.strip()
 
 
 def collect_tool_fields(
