@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -14,16 +15,21 @@ from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.rejects import Reject
 from assets.new_manifest.columns import ColumnNames, guess_columns
 from assets.new_manifest.findings import KEPT_FOR_FACTS, Caption, CaptionedVideo, Findings, Place, Reason
-from assets.new_manifest.folder import CAPTION_SUFFIXES, SourceFolder, drop_suffix
+from assets.new_manifest.folder import CAPTION_SUFFIXES, FileKind, SourceFolder, drop_suffix
 from assets.new_manifest.rows import parse_captions, parse_row_captions
+from assets.new_manifest.source import UNREAD_REASONS, FoundRows, Source
 from assets.new_manifest.subtitles import parse_subtitles
-from assets.new_manifest.videos import VideoRegistry
 
 # One byte more than the limit shows a file that is too long.
 MAX_READ_BYTES = MAX_ROW_BYTES + 1
 _SPLITS = frozenset(("train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval"))
 # The name of a file's text among the fields of JSON objects of the same video.
 _TEXT = "the text of the file"
+_UNREAD: Mapping[FileKind, Reason] = {
+    **UNREAD_REASONS,
+    "caption": Reason.CAPTION_WITHOUT_VIDEO,
+    "table": Reason.TABLE_BY_CAPTION_FILES,
+}
 
 
 class CaptionFile(NamedTuple):
@@ -36,10 +42,27 @@ class CaptionFile(NamedTuple):
     data: bytes
 
 
+def find_captioned_videos(source: Source) -> FoundRows | None:
+    """Find the videos of a folder, with the caption files next to them if there are any. None where there is no video,
+    and for a file.
+    """
+    folder = source.folder
+    if folder.file is not None or not folder.list_files("video"):
+        return None
+    files = group_caption_files(folder)
+    paired = set(chain.from_iterable(files.values()))
+    for file in folder.list_files("caption"):
+        if file.lower().endswith(".json") and file not in paired:
+            folder.mark_read(file)
+            source.findings.leave_out(Reason.JSON_OF_NO_VIDEO, file)
+    kind = "videos with caption files" if files else "videos without captions"
+    return FoundRows(kind, _read_videos(source, files), _UNREAD)
+
+
 def group_caption_files(folder: SourceFolder) -> dict[str, list[str]]:
-    """Return the paths of a folder's caption files as lists, by the path of their video without its suffix; there may
-    be no such video. `clip.en.vtt` belongs to `clip` where there is a `clip.mp4` and no `clip.en.mp4`. Where no video
-    has any next to it, `metas/clip.txt` belongs to `videos/clip` if no other folder like `videos` has a `clip`.
+    """Return the paths of a folder's caption files as lists, by the path of their video without its suffix. Files of no
+    video are not among them. `clip.en.vtt` belongs to `clip` where there is a `clip.mp4` and no `clip.en.mp4`. Where no
+    video has any next to it, `metas/clip.txt` belongs to `videos/clip` if no other folder like `videos` has a `clip`.
     """
     stems = set(map(drop_suffix, folder.list_files("video")))
     paths_by_stem: dict[str, list[str]] = {}
@@ -47,8 +70,8 @@ def group_caption_files(folder: SourceFolder) -> dict[str, list[str]]:
         full, shorter = drop_suffix(path), drop_suffix(drop_suffix(path))
         stem = shorter if full not in stems and shorter in stems else full
         paths_by_stem.setdefault(stem, []).append(path)
-    if not stems.isdisjoint(paths_by_stem):
-        return paths_by_stem
+    if of_videos := {stem: paths for stem, paths in paths_by_stem.items() if stem in stems}:
+        return of_videos
     by_name: dict[str, list[str]] = {}
     for stem in sorted(stems):
         by_name.setdefault(PurePosixPath(stem).name, []).append(stem)
@@ -56,8 +79,8 @@ def group_caption_files(folder: SourceFolder) -> dict[str, list[str]]:
     for stem, paths in paths_by_stem.items():
         name = PurePosixPath(stem).name
         fitting = [video for video in by_name.get(name, by_name.get(drop_suffix(name), ())) if _is_sibling(video, stem)]
-        apart.setdefault(fitting[0] if len(fitting) == 1 else stem, []).extend(paths)
         if len(fitting) == 1:
+            apart.setdefault(fitting[0], []).extend(paths)
             folders = (PurePosixPath(path).parent.as_posix() for path in (stem, fitting[0]))
             folder.findings.add_guess("captions in folder {} are of the videos of these names in {}".format(*folders))
     return apart
@@ -75,15 +98,10 @@ def _is_sibling(video: str, caption: str) -> bool:
     return any(long[:place] + long[place + 1 :] == short for place in range(len(long)))
 
 
-def read_captioned_videos(
-    videos: VideoRegistry, findings: Findings, column_names: ColumnNames
-) -> Iterator[CaptionedVideo]:
-    """Yield every video of the registry's folder, with all captions of the files next to it; there may be none. The
-    caption files are read and the videos registered. Guesses, and files that are left out, are added to the findings.
-    column_names: names of fields that the user gave.
-    """
-    folder = videos.folder
-    files, videos_of = group_caption_files(folder), Counter(map(drop_suffix, folder.list_files("video")))
+def _read_videos(source: Source, files: Mapping[str, list[str]]) -> Iterator[CaptionedVideo]:
+    """Yield every video of a folder, with all captions of the files next to it. files: by video, without its suffix."""
+    folder, findings = source.folder, source.findings
+    videos_of = Counter(map(drop_suffix, folder.list_files("video")))
     for video in folder.list_files("video"):
         paths = files.get(drop_suffix(video), [])
         if paths and videos_of[drop_suffix(video)] > 1:
@@ -95,11 +113,11 @@ def read_captioned_videos(
             for path in paths
             if (data := folder.read_file(path, MAX_READ_BYTES)) is not None
         ]
-        captions = parse_caption_files(contents, findings, column_names)
+        captions = parse_caption_files(contents, findings, source.column_names)
         if not captions:
             findings.add_guess(KEPT_FOR_FACTS)
         folder.mark_read(video)
-        if (place := videos.register_file(video)) is not None:
+        if (place := source.videos.register_file(video)) is not None:
             yield CaptionedVideo(place.video_id, place.path, captions)
 
 

@@ -10,10 +10,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from assets.ingest import hygiene
-from assets.ingest.files import open_file_inside, open_regular
+from assets.ingest.files import check_regular_file, open_file_inside, open_regular
 from assets.ingest.paths import PathRejected, find_path_fault, resolve_inside
 from assets.media.lance_tables import TABLE_SUFFIX
-from assets.new_manifest.findings import Findings, Reason
+from assets.new_manifest.findings import Findings, NoManifest, Reason
 from metrics_core.git_lfs import MAX_POINTER_BYTES, is_git_lfs_pointer
 
 # The kinds of files that PyAV may open; see ALLOWED_DEMUXERS.
@@ -75,17 +75,52 @@ def guess_file_kind(path: str) -> FileKind:
     return "caption" if suffix in CAPTION_SUFFIXES else "video" if is_video_name(name) else "other"
 
 
+def is_table_name(path: str) -> bool:
+    """Return whether a path has a suffix of tables, such as `.csv`, or that of JSON."""
+    return guess_file_kind(path) == "table" or path.lower().endswith(".json")
+
+
+def require_source(source: Path) -> Path:
+    """Return the absolute path, without links, of the folder or regular file that the user names; `~` is expanded. A
+    link to a file of another suffix stays one, since its name shows the format. Raises NoManifest where there is none,
+    and ManifestError for a file that is not regular.
+    """
+    source = Path(os.path.expanduser(source))
+    if not source.exists():
+        raise NoManifest(f"{source}: no such folder or file: give a folder of videos, a table or tar shards")
+    if not source.is_dir():
+        check_regular_file(source)
+        if source.resolve().suffix.lower() != source.suffix.lower():
+            return source.parent.resolve() / source.name
+    return source.resolve()
+
+
 @dataclass(slots=True)
 class SourceFolder:
     """The usable files and Lance tables of a folder, as paths relative to it, with a note of those that were read.
-    `refused_videos` are files with names of videos that cannot be used, with the reason.
+    `file` is the name of the only file that the user gave, or None. `refused_videos` are files with names of videos
+    that cannot be used, with the reason.
     """
 
     path: Path
     findings: Findings
+    file: str | None = None
     refused_videos: dict[str, str] = field(default_factory=dict)
     _unread: dict[str, FileKind] = field(default_factory=dict)
     _by_kind: dict[FileKind, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def find(cls, source: Path, findings: Findings, *, is_lance: bool) -> SourceFolder:
+        """Build a SourceFolder for a folder or file that `require_source` returned. Files next to a single table that
+        it does not name are not reported. is_lance: whether a folder may be a Lance table.
+        """
+        if source.is_dir() and not (is_lance and is_lance_name(source.name)):
+            return cls.scan(source, findings)
+        # A Lance table is a folder, and no place for a manifest.
+        folder, is_table = source.parent, is_table_name(source.name)
+        listing = cls.scan(folder, Findings()) if is_table else cls(folder, findings)
+        listing.findings, listing.file = findings, source.name
+        return listing
 
     @classmethod
     def scan(cls, path: Path, findings: Findings) -> SourceFolder:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,39 +17,118 @@ from assets.ingest.paths import PathRejected, resolve_inside
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import ORIGIN_FIELDS, MediaBytes
 from assets.media.address import is_address
-from assets.new_manifest.columns import ColumnMap, ColumnNames, MappedColumn, check_columns, guess_columns
-from assets.new_manifest.extract import VIDEO_FOLDER, VideoExtractor, choose_file_name
+from assets.new_manifest.caption_files import group_caption_files
+from assets.new_manifest.clip_folders import CLIP_META
+from assets.new_manifest.columns import ColumnMap, MappedColumn, check_columns, guess_columns
+from assets.new_manifest.extract import VIDEO_FOLDER, choose_file_name
 from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest, Place, Reason
-from assets.new_manifest.folder import drop_suffix, is_video_name
+from assets.new_manifest.folder import FileKind, drop_suffix, is_table_name, is_video_name
 from assets.new_manifest.json_rows import TIDY_COLUMNS, has_captions, parse_list_cells, tidy_captions
 from assets.new_manifest.rows import parse_id, parse_row
+from assets.new_manifest.source import UNREAD_REASONS, FoundRows, Source
 from assets.new_manifest.table_files import TableFile
-from assets.new_manifest.videos import JudgedCells, VideoEntry, VideoRegistry
+from assets.new_manifest.videos import JudgedCells, VideoEntry
 
 # Bytes of a JSON file in which captions are looked for.
 _LOOKED_AT_BYTES = 2**24
 
 _NO_CELLS = JudgedCells({}, has_usable=False)
 
+# Files that show a folder of Hugging Face, where a table counts before caption files.
+_HUGGING_FACE = re.compile(r"(.*/)?(metadata\.(csv|jsonl|parquet)|[^/]+\.arrow|dataset_info\.json)")
+_UNREAD: Mapping[FileKind, Reason] = {
+    **UNREAD_REASONS,
+    "video": Reason.VIDEO_IN_NO_TABLE,
+    "caption": Reason.CAPTION_FILE_BY_TABLE,
+    "table": Reason.TABLE_WITHOUT_COLUMNS,
+}
+
+
+def find_tables(source: Source) -> FoundRows | None:
+    """Find the only file of a source where it is a table, or the tables of a folder that have a column of videos and
+    one of captions, or else its JSON files that are such tables; where none has, the first table shows what is missing.
+    Caption files next to videos count before tables, except in a folder of Hugging Face. None without a table.
+
+    Raises NoManifest where only a JSON file in another form seems to hold captions.
+    """
+    reader, folder = _TableReader(source), source.folder
+    if folder.file is not None:
+        if not is_table_name(folder.file):
+            return None
+        return FoundRows("a table", reader.read_videos(folder.file), {"video": Reason.VIDEO_IN_NO_TABLE})
+    captions, files = group_caption_files(folder), folder.list_files("table")
+    are_apart = not any(Path(stem).parent == Path(path).parent for stem, paths in captions.items() for path in paths)
+    are_of_hub = any(map(_HUGGING_FACE.fullmatch, files))
+    if not are_apart and not are_of_hub:
+        return None
+    paired = frozenset(chain.from_iterable(captions.values()))
+    usable, others = reader.choose_tables(files)
+    usable = usable or reader.list_json_tables(paired)
+    if not usable and (paired or not files):
+        return None
+    chosen = usable or others[:1]
+    kind = "a table" if len(chosen) <= 1 else f"{len(chosen)} tables"
+    if are_of_hub or (files and all(path.startswith("data/") for path in files)):
+        kind = f"a folder of Hugging Face datasets with {kind}"
+    return FoundRows(kind, reader.read_all(chosen), _UNREAD)
+
 
 @dataclass(frozen=True, slots=True)
-class TableReader:
-    """A reader of videos and captions from tables. The columns have names that the user gave in `column_names`, or that
-    are guessed. `videos` gives ids to videos, `extractor` writes those inside tables, and `findings` get what is left
-    out. `aside` is a folder for rows that were read.
+class _TableReader:
+    """A reader of videos and captions from the tables of a source. The columns have names that the user gave, or that
+    are guessed.
     """
 
-    videos: VideoRegistry
-    extractor: VideoExtractor
-    findings: Findings
-    column_names: ColumnNames
-    aside: Path
+    source: Source
     # By table, its file, its columns, and what its cells of videos mean.
     _read: dict[str, tuple[TableFile, ColumnMap, JudgedCells]] = field(default_factory=dict)
     # Of files with rows: a table that could not be read to its end may have left one.
     _numbers: Iterator[int] = field(default_factory=count)
     # Of the video files of the source.
     _names: set[str] = field(default_factory=set)
+
+    def choose_tables(self, files: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Return the tables that have a column of videos and one of captions, and the others that can be read."""
+        usable, others = list[str](), list[str]()
+        for table in files:
+            try:
+                (usable if self.read_columns(table).has_video_and_text else others).append(table)
+            except ManifestError as error:
+                self.source.folder.mark_read(table)
+                self.source.findings.leave_out_table(error, table, is_whole=True)
+        return usable, others
+
+    def list_json_tables(self, paired: Collection[str]) -> list[str]:
+        """List the JSON files that are tables of videos and captions. paired: the caption files that have a video."""
+        listing = self.source.folder
+        files = [
+            file for file in listing.list_files("caption") if file.lower().endswith(".json") and file not in paired
+        ]
+        if any(map(CLIP_META.fullmatch, files)):
+            raise NoManifest(
+                f"{listing.path}: a folder of NeMo Curator or Cosmos-Curate: add --from curator or --from cosmos"
+            )
+        usable, faults = [], []
+        for file in files:
+            try:
+                if self._holds_captions(file):
+                    usable.append(file)
+            except ManifestError as error:
+                listing.mark_read(file)
+                faults.append(str(error))
+                self.source.findings.leave_out_table(error, file, is_whole=True)
+        if faults and not usable and not paired:
+            raise NoManifest(faults[0])
+        return usable
+
+    def read_all(self, tables: Sequence[str]) -> Iterator[CaptionedVideo]:
+        """Yield the videos of the rows of tables and, where there are any, those that no row names."""
+        has_rows = False
+        for video in chain.from_iterable(map(self.read_videos, tables)):
+            has_rows = True
+            yield video
+        if has_rows:
+            yield from self._read_unnamed_videos()
 
     def read_columns(self, table: str) -> ColumnMap:
         """Return the columns of a table by their meaning; table: its path relative to the source folder. A table with
@@ -60,8 +140,8 @@ class TableReader:
         if table not in self._read:
             path = self._require_path(table)
             with open_table(path) as file:
-                opened = TableFile.start(file, path, self.aside / f"{next(self._numbers)}.rows", self._is_video)
-                columns, judged = guess_columns(opened.names, self.column_names), _NO_CELLS
+                opened = TableFile.start(file, path, self.source.aside / f"{next(self._numbers)}.rows", self._is_video)
+                columns, judged = guess_columns(opened.names, self.source.column_names), _NO_CELLS
                 if columns.has_video_and_text:
                     columns, judged = self._judge_videos(opened, file, columns, table)
             self._read[table] = opened, columns, judged
@@ -74,34 +154,34 @@ class TableReader:
 
         table: its path relative to the source folder. Raises NoManifest where no column is known as video or as text.
         """
-        self.videos.folder.mark_read(table)
+        self.source.folder.mark_read(table)
         number = 0
         try:
             self.read_columns(table)
             file, columns, judged = self._read[table]
             if file.encoding != UTF_8:
-                self.findings.add_guess(f"{table} is not UTF-8, and is read as {file.encoding}")
+                self.source.findings.add_guess(f"{table} is not UTF-8, and is read as {file.encoding}")
             if not columns.has_video_and_text and self._is_row(file.names):
                 raise NoManifest(
                     f"{table}: the first line is a row and no header: write a line with the names of the columns "
                     "above it, such as video,caption"
                 )
             check_columns(table, file.names, columns)
-            self.findings.add_guess(columns.format_guess())
+            self.source.findings.add_guess(columns.format_guess())
             if unknown := columns.format_unknown(file.names):
-                self.findings.add_guess(f"nothing about {unknown}: --column FIELD=COLUMN gives one a meaning")
-            for number, content in file.read_rows(columns, self.findings):
+                self.source.findings.add_guess(f"nothing about {unknown}: --column FIELD=COLUMN gives one a meaning")
+            for number, content in file.read_rows(columns, self.source.findings):
                 if isinstance(content, Reject):
                     if content.code == "invalid_utf8":
-                        self.findings.leave_out(Reason.ROW_NOT_UTF_8, f"{table}:{number}")
+                        self.source.findings.leave_out(Reason.ROW_NOT_UTF_8, f"{table}:{number}")
                     else:
-                        self.findings.leave_out_unreadable("a row", content.code, f"{table}:{number}")
+                        self.source.findings.leave_out_unreadable("a row", content.code, f"{table}:{number}")
                 elif (video := self._build_video(content, columns, judged, table, number)) is not None:
                     yield video
         except ManifestError as error:
-            self.findings.leave_out_table(error, f"{table}:{number + 1}", is_whole=number == 0)
+            self.source.findings.leave_out_table(error, f"{table}:{number + 1}", is_whole=number == 0)
 
-    def holds_captions(self, file: str) -> bool:
+    def _holds_captions(self, file: str) -> bool:
         """Return whether a JSON file of the source is a table of videos and captions. Raises ManifestError where it
         seems to hold captions in a form that is not read.
         """
@@ -121,21 +201,21 @@ class TableReader:
     def _is_video(self, name: str) -> bool:
         """Return whether the source has a video file of this name, with or without its suffix and folder."""
         if not self._names:
-            for file in self.videos.folder.list_files("video"):
+            for file in self.source.folder.list_files("video"):
                 self._names.update((PurePosixPath(file).name, PurePosixPath(drop_suffix(file)).name))
         return PurePosixPath(name).name in self._names
 
-    def read_unnamed_videos(self) -> Iterator[CaptionedVideo]:
+    def _read_unnamed_videos(self) -> Iterator[CaptionedVideo]:
         """Yield the videos of the source that no row names, without captions. Files in folders with videos that come
         from a table are not among them, since an earlier run may have written them.
         """
-        folder, written = self.videos.folder, self.extractor.target / VIDEO_FOLDER
-        extracted = {(written / path).parent for path in self.extractor.paths}
+        folder, written = self.source.folder, self.source.extractor.target / VIDEO_FOLDER
+        extracted = {(written / path).parent for path in self.source.extractor.paths}
         for file in folder.list_unread("video"):
-            if (folder.path / file).parent in extracted or (place := self.videos.register_file(file)) is None:
+            if (folder.path / file).parent in extracted or (place := self.source.videos.register_file(file)) is None:
                 continue
             folder.mark_read(file)
-            self.findings.add_guess(KEPT_FOR_FACTS)
+            self.source.findings.add_guess(KEPT_FOR_FACTS)
             yield CaptionedVideo(place.video_id, place.path, ())
 
     def _judge_videos(
@@ -143,7 +223,9 @@ class TableReader:
     ) -> tuple[ColumnMap, JudgedCells]:
         """Read the rows of a table, and return its columns, with the one of videos chosen, and what its cells mean."""
         cells: dict[str, dict[str, None]] = {}
-        while video := guess_columns([name for name in opened.names if name not in cells], self.column_names)["video"]:
+        while video := guess_columns([name for name in opened.names if name not in cells], self.source.column_names)[
+            "video"
+        ]:
             cells[video] = {}
         holding = set[str]()
         with suppress(ManifestError):  # reading the rows says so
@@ -156,24 +238,24 @@ class TableReader:
                     elif (cell := parse_id(value)) is not None:
                         cells[name][cell] = None
         folder = PurePosixPath(table).parent.as_posix()
-        judged = {name: self.videos.judge_cells(listed, folder) for name, listed in cells.items()}
+        judged = {name: self.source.videos.judge_cells(listed, folder) for name, listed in cells.items()}
         best = max(cells, key=lambda name: (name in holding or bool(judged[name].files), judged[name].has_usable))
-        return guess_columns(opened.names, self.column_names, by_content={"video": best}), judged[best]
+        return guess_columns(opened.names, self.source.column_names, by_content={"video": best}), judged[best]
 
     def _require_path(self, table: str) -> Path:
         try:
-            resolve_inside(self.videos.folder.path, table)
+            resolve_inside(self.source.folder.path, table)
         except PathRejected as refused:
             # A table that the user names may be a link out of its folder.
-            if table in self.videos.folder.list_files("table"):
+            if table in self.source.folder.list_files("table"):
                 raise ManifestError(f"{table}: it is no longer a regular file inside the folder") from refused
         # The name of a link shows the format, and that of the file it leads to may not.
-        return self.videos.folder.path / table
+        return self.source.folder.path / table
 
     def _build_video(
         self, fields: Mapping[str, Any], columns: ColumnMap, judged: JudgedCells, table: str, number: int
     ) -> CaptionedVideo | None:
-        row = Place(self.findings, f"{table}:{number}")
+        row = Place(self.source.findings, f"{table}:{number}")
         origin = _take_origin(fields)
         own = {name: value for name, value in fields.items() if name not in origin}
         is_named = not columns.column_names.by_field.keys().isdisjoint(TIDY_COLUMNS)
@@ -195,28 +277,28 @@ class TableReader:
         row, cell = f"{table}:{number}", fields.get(columns["video"] or "")
         if isinstance(cell, list):
             if len(cell) != 1:
-                self.findings.leave_out(Reason.NOT_ONE_VIDEO, row)
+                self.source.findings.leave_out(Reason.NOT_ONE_VIDEO, row)
                 return None
             cell = cell[0]
         own_id = parse_id(value) if (value := fields.get(columns["video_id"] or "")) is not None else None
         if value is not None and own_id is None:
-            self.findings.leave_out(Reason.BAD_VIDEO_ID, row)
+            self.source.findings.leave_out(Reason.BAD_VIDEO_ID, row)
             return None
         if isinstance(cell, MediaBytes):
             return self._extract_video(cell, own_id, table, number)
         if (name := parse_id(cell)) is None:
             is_empty = cell is None or isinstance(cell, str)
-            self.findings.leave_out(Reason.NO_VIDEO if is_empty else Reason.VIDEO_NOT_TEXT, row)
+            self.source.findings.leave_out(Reason.NO_VIDEO if is_empty else Reason.VIDEO_NOT_TEXT, row)
             return None
-        return self.videos.register_cell(name, judged, own_id, row)
+        return self.source.videos.register_cell(name, judged, own_id, row)
 
     def _extract_video(self, media: MediaBytes, own_id: str | None, table: str, number: int) -> VideoEntry | None:
         row = f"{table}:{number}"
         wanted = f"{drop_suffix(table)}/{choose_file_name(media, number)}"
-        if not self.extractor.accept_path(wanted):
+        if not self.source.extractor.accept_path(wanted):
             return None
-        staged = self.extractor.stage_video(io.BytesIO(media.content), len(media.content), row)
-        return self.extractor.keep_video(staged, wanted, own_id, row)
+        staged = self.source.extractor.stage_video(io.BytesIO(media.content), len(media.content), row)
+        return self.source.extractor.keep_video(staged, wanted, own_id, row)
 
 
 def _take_origin(fields: Mapping[str, Any]) -> dict[str, Any]:

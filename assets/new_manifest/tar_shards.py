@@ -11,7 +11,7 @@ import re
 import tarfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import IO, BinaryIO, NamedTuple, cast
@@ -21,17 +21,42 @@ from assets.ingest.lines import ByteReader
 from assets.ingest.paths import PathRejected
 from assets.media.tar_index import TAR_ERRORS, check_size, format_damage, read_tar_index
 from assets.new_manifest.caption_files import MAX_READ_BYTES, CaptionFile, parse_caption_files
-from assets.new_manifest.columns import ColumnNames
-from assets.new_manifest.extract import VIDEO_FOLDER, StagedVideo, VideoExtractor
+from assets.new_manifest.extract import VIDEO_FOLDER, StagedVideo
 from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest, Reason
-from assets.new_manifest.folder import CAPTION_SUFFIXES, SHARD_SUFFIXES, SourceFolder, is_video_name
-from assets.new_manifest.videos import VideoEntry, VideoRegistry
+from assets.new_manifest.folder import (
+    CAPTION_SUFFIXES,
+    SHARD_SUFFIXES,
+    FileKind,
+    SourceFolder,
+    guess_file_kind,
+    is_video_name,
+)
+from assets.new_manifest.source import UNREAD_REASONS, FoundRows, Source
+from assets.new_manifest.videos import VideoEntry
 
 # Members that other loaders unpickle. No part of a shard is ever run.
 _PICKLES = frozenset((".pkl", ".pickle", ".pyd", ".pth", ".pt", ".npy", ".npz"))
 _HIDDEN = re.compile(r"(^|/)\.[^./]")
 # Videos hardly shrink: what unpacks to more than this holds none.
 _MOST_TIMES, _MOST_MORE = 100, 2**26
+_UNREAD: Mapping[FileKind, Reason] = {
+    **UNREAD_REASONS,
+    "video": Reason.VIDEO_BY_SHARDS,
+    "caption": Reason.CAPTION_FILE_BY_SHARDS,
+    "table": Reason.TABLE_BY_SHARDS,
+}
+
+
+def find_shards(source: Source) -> FoundRows | None:
+    """Find the tar shards of a folder, or the only file of a source where it is one. None where there is none."""
+    reader, file = _TarShardReader(source), source.folder.file
+    if file is not None:
+        is_shard = guess_file_kind(file) == "shard"
+        return FoundRows("a WebDataset shard", reader.read_videos([file]), {}) if is_shard else None
+    if not (files := source.folder.list_files("shard")):
+        return None
+    kind = "WebDataset shards" if len(files) > 1 else "a WebDataset shard"
+    return FoundRows(kind, reader.read_videos(files), _UNREAD)
 
 
 class _BoundedStream:
@@ -89,38 +114,32 @@ class _TarSample:
 
 
 @dataclass(frozen=True, slots=True)
-class TarShardReader:
-    """A reader of videos with captions from tar shards. `videos` gives them ids and addresses, `extractor` writes those
-    of compressed shards to the manifest's folder, and `findings` get what is left out. column_names: names of fields
-    that the user gave.
-    """
+class _TarShardReader:
+    """A reader of videos with captions from the tar shards of a source."""
 
-    videos: VideoRegistry
-    extractor: VideoExtractor
-    findings: Findings
-    column_names: ColumnNames
+    source: Source
 
     def read_videos(self, shards: Sequence[str]) -> Iterator[CaptionedVideo]:
         """Yield every video of the shards with the captions of its sample. Those of a compressed shard are extracted to
         the manifest's folder. shards: their paths relative to the source folder. A damaged shard is read up to the
         damage. Raises NoManifest where the disk has no room for the extracted videos.
         """
-        if packed := [shard for shard in shards if not self._is_readable_in_place(shard)]:
+        plain = set(filter(self._is_readable_in_place, shards))
+        if packed := [shard for shard in shards if shard not in plain]:
             self._check_room(packed)
-            self.findings.add_guess(
+            self.source.findings.add_guess(
                 "compressed tar files are unpacked, since only the videos of plain ones can stay where they are; so "
                 "are those whose path, with links followed, does not end in .tar or has .tar# in it"
             )
         n_by_name = Counter(map(_drop_shard_suffix, shards))
         for shard in shards:
-            self.videos.folder.mark_read(shard)
+            self.source.folder.mark_read(shard)
             # Where there is a.tar and a.tar.gz, both keep their whole names.
-            yield from self._read_shard(
-                shard, _drop_shard_suffix(shard) if n_by_name[_drop_shard_suffix(shard)] == 1 else shard
-            )
+            name = _drop_shard_suffix(shard)
+            yield from self._read_shard(shard, name if n_by_name[name] == 1 else shard, is_plain=shard in plain)
 
     def _check_room(self, shards: Sequence[str]) -> None:
-        extractor, folder = self.extractor, self.videos.folder.path
+        extractor, folder = self.source.extractor, self.source.folder.path
         if extractor.scratch is None:
             return
         size = sum(_measure_disk_size(os.stat(folder / shard)) for shard in shards)
@@ -135,42 +154,40 @@ class TarShardReader:
             )
 
     def _is_readable_in_place(self, shard: str) -> bool:
-        """Return whether a shard is a plain tar file whose members have addresses; a damaged one may be."""
+        """Return whether members of a shard can have addresses: it is not compressed, and its path says so. A damaged
+        one may be.
+        """
         try:
-            with open_file_inside(self.videos.folder.path, shard) as file:
-                return self._is_plain(shard, file)
+            with open_file_inside(self.source.folder.path, shard) as file:
+                return self.source.videos.has_member_addresses(shard) and not _is_gzip(file)
         except (PathRejected, OSError):
             return True  # reading it says why it cannot be read
 
-    def _is_plain(self, shard: str, file: BinaryIO) -> bool:
-        """Return whether members of a shard can have addresses: it is not compressed, and its path says so."""
-        return self.videos.has_member_addresses(shard) and not _is_gzip(file)
-
-    def _read_shard(self, shard: str, folder: str) -> Iterator[CaptionedVideo]:
+    def _read_shard(self, shard: str, folder: str, *, is_plain: bool) -> Iterator[CaptionedVideo]:
         sample = _TarSample("")
         try:
-            with open_file_inside(self.videos.folder.path, shard) as file:
-                list_members = self._list_members if self._is_plain(shard, file) else self._unpack_members
+            with open_file_inside(self.source.folder.path, shard) as file:
+                list_members = self._list_members if is_plain else self._unpack_members
                 for member in list_members(file, shard):
                     key, part, suffix = _split_member_name(member.name)
                     if key != sample.key or member.name in sample.names:
-                        yield from self._build_videos(sample, shard, folder)
+                        yield from self._build_videos(sample, shard, folder, is_plain=is_plain)
                         sample = _TarSample(key)
                     sample.names.add(member.name)
                     self._read_member(member, part, suffix, sample, shard)
         except PathRejected as refused:
-            self.findings.leave_out_refused("file", refused.code, shard)
+            self.source.findings.leave_out_refused("file", refused.code, shard)
         except (*TAR_ERRORS, OSError, zlib.error) as error:
             if isinstance(error, NoManifest):
                 raise
             self._leave_out_rest(format_damage(error), shard)
-        yield from self._build_videos(sample, shard, folder)
+        yield from self._build_videos(sample, shard, folder, is_plain=is_plain)
 
     def _list_members(self, file: BinaryIO, shard: str) -> Iterator[_MemberFile]:
         """Yield the files of a plain tar file, those of a key together. Their bytes stay where they are."""
         index = read_tar_index(file, os.fstat(file.fileno()).st_size)
         for name, reason in index.refused.items():
-            self.findings.leave_out(Reason.REFUSED_MEMBER, f"{shard}: {name}", why=reason)
+            self.source.findings.leave_out(Reason.REFUSED_MEMBER, f"{shard}: {name}", why=reason)
         places: dict[str, int] = {}
         for name in index.members:
             places.setdefault(_split_member_name(name)[0], len(places))
@@ -196,23 +213,23 @@ class TarShardReader:
                 yield _MemberFile(member.name, member.size, content, is_in_place=False)
 
     def _leave_out_rest(self, damage: str, shard: str) -> None:
-        self.findings.leave_out(Reason.REST_OF_SHARD, shard, damage=damage)
+        self.source.findings.leave_out(Reason.REST_OF_SHARD, shard, damage=damage)
 
     def _accept_name(self, name: str, shard: str) -> bool:
         is_hidden = _HIDDEN.search(name) is not None
         if is_hidden:
-            self.findings.leave_out(Reason.HIDDEN_MEMBER, f"{shard}: {name}")
+            self.source.findings.leave_out(Reason.HIDDEN_MEMBER, f"{shard}: {name}")
         return not is_hidden
 
     def _is_file(self, member: tarfile.TarInfo, shard: str) -> bool:
         """Return whether a member is an ordinary file; else it is left out, unless it is a folder."""
         name = f"{shard}: {member.name}"
         if member.isreg() and member.issparse():
-            self.findings.leave_out(Reason.SPARSE_MEMBER, name)
+            self.source.findings.leave_out(Reason.SPARSE_MEMBER, name)
         elif member.isreg():
             return self._accept_name(member.name, shard)
         elif not member.isdir():
-            self.findings.leave_out(Reason.IRREGULAR_MEMBER, name)
+            self.source.findings.leave_out(Reason.IRREGULAR_MEMBER, name)
         return False
 
     def _read_member(self, member: _MemberFile, part: str, suffix: str, sample: _TarSample, shard: str) -> None:
@@ -220,34 +237,33 @@ class TarShardReader:
         if is_video_name(f"x{suffix}"):
             if member.is_in_place:
                 sample.videos.append(_TarVideo(part, suffix, member.name, None))
-            elif self.extractor.accept_path(sample.key):
-                staged = self.extractor.stage_video(member.content, member.size, name)
+            elif self.source.extractor.accept_path(sample.key):
+                staged = self.source.extractor.stage_video(member.content, member.size, name)
                 sample.videos.append(_TarVideo(part, suffix, member.name, staged))
         elif suffix in CAPTION_SUFFIXES:
             data = member.content.read(min(member.size, MAX_READ_BYTES))
             sample.files.append((part, CaptionFile(name, suffix, data)))
         elif suffix in _PICKLES:
-            self.findings.leave_out(Reason.CODE_MEMBER, name)
+            self.source.findings.leave_out(Reason.CODE_MEMBER, name)
         else:
-            self.findings.leave_out(Reason.OTHER_MEMBER, name)
+            self.source.findings.leave_out(Reason.OTHER_MEMBER, name)
 
-    def _build_videos(self, sample: _TarSample, shard: str, folder: str) -> Iterator[CaptionedVideo]:
+    def _build_videos(self, sample: _TarSample, shard: str, folder: str, *, is_plain: bool) -> Iterator[CaptionedVideo]:
         """Yield the videos of a sample. Of several, a video gets the captions of its name and those that name none."""
         where = f"{shard}: {sample.key}"
         if sample.files and not sample.videos:
-            is_plain = self._is_readable_in_place(shard)
             reason = Reason.CAPTION_WITHOUT_MEMBER if is_plain else Reason.CAPTION_APART
-            self.findings.leave_out(reason, where, len(sample.files))
+            self.source.findings.leave_out(reason, where, len(sample.files))
         if len(sample.videos) > 1:
-            self.findings.add_guess(
+            self.source.findings.add_guess(
                 "where a sample of a shard has several videos, a video gets the captions of its own name and those "
                 "that name no video"
             )
         parts = {video.part for video in sample.videos}
         for video in sample.videos:
             files = [file for name, file in sample.files if name == video.part or name not in parts]
-            if not (captions := parse_caption_files(files, self.findings, self.column_names)):
-                self.findings.add_guess(KEPT_FOR_FACTS)
+            if not (captions := parse_caption_files(files, self.source.findings, self.source.column_names)):
+                self.source.findings.add_guess(KEPT_FOR_FACTS)
             key = f"{sample.key}.{video.part}" if video.part and len(parts) > 1 else sample.key
             place = self._place_video(video, shard, f"{folder}/{key}{video.suffix}", where)
             if place is not None:
@@ -255,8 +271,8 @@ class TarShardReader:
 
     def _place_video(self, video: _TarVideo, shard: str, name: str, where: str) -> VideoEntry | None:
         if video.staged is None:
-            return self.videos.register_member("tar", shard, video.member, name, None, where)
-        return self.extractor.keep_video(video.staged, name, None, where)
+            return self.source.videos.register_member("tar", shard, video.member, name, None, where)
+        return self.source.extractor.keep_video(video.staged, name, None, where)
 
 
 def _is_gzip(file: BinaryIO) -> bool:

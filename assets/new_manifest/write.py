@@ -48,6 +48,15 @@ class WrittenTables:
         return tuple(name for name in TABLE_NAMES if not empty.get(name))
 
 
+def require_free_target(target: Path) -> Path:
+    """Return the folder that is to hold the manifest, which may not exist yet. Raises NoManifest where it holds one."""
+    target = Path(os.path.realpath(os.path.expanduser(target)))
+    if os.path.lexists(target) and not target.is_dir():
+        raise NoManifest(f"{target}: it is not a folder: give another one with --to")
+    check_no_manifest(target)
+    return target
+
+
 def check_no_manifest(target: Path) -> None:
     """Raise NoManifest where the folder has a file with the name of a manifest's table, dimensions.json or
     scales.json.

@@ -37,7 +37,8 @@ def find_or_make_manifest(
     folder holds the videos. source: a folder, or a file in it. column_names, tool: as in `create_manifest`. Raises
     NoManifest, ManifestError, and UsageError where there is a manifest already and columns are named.
     """
-    from assets.new_manifest.make import require_source, suggest_dataset_name
+    from assets.new_manifest.folder import require_source
+    from assets.new_manifest.make import suggest_dataset_name
 
     path = require_source(source)
     folder = path if path.is_dir() else path.parent

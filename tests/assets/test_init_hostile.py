@@ -22,10 +22,11 @@ import pytest
 from assets.ingest.rejects import CODES
 from assets.new_manifest.columns import ColumnNames
 from assets.new_manifest.extract import VideoExtractor
-from assets.new_manifest.findings import KEPT_FOR_FACTS, Findings, NoManifest
+from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest
 from assets.new_manifest.folder import SourceFolder
 from assets.new_manifest.make import create_manifest
-from assets.new_manifest.tar_shards import TarShardReader
+from assets.new_manifest.source import Source
+from assets.new_manifest.tar_shards import find_shards
 from assets.new_manifest.videos import PathNaming, VideoRegistry
 from tests.assets.exporting import files_of_at_most
 from tests.assets.init_sources import left_out, put, read_video, rows, shard, texts
@@ -370,22 +371,23 @@ def test_shards_whose_members_no_address_can_name_are_unpacked(tmp_path: Path) -
     ]
 
 
-def reader(folder: Path, target: Path, free: int) -> TarShardReader:
+def read_shards(folder: Path, target: Path, free: int) -> list[CaptionedVideo]:
     findings = Findings()
     videos = VideoRegistry(SourceFolder.scan(folder, findings), PathNaming.choose(folder, target, {}), findings)
     target.mkdir()
-    return TarShardReader(
-        videos, VideoExtractor(target, videos, findings, target, lambda _: free), findings, ColumnNames()
-    )
+    extractor = VideoExtractor(target, videos, findings, target, lambda _: free)
+    found = find_shards(Source(videos, extractor, findings, ColumnNames(), target))
+    assert found is not None
+    return list(found.videos)
 
 
 def test_videos_without_room_on_the_disk_are_not_begun(tmp_path: Path) -> None:
     content = os.urandom(2**17)
     path = shard(tmp_path / "in" / "s.tgz", [("0.mp4", content), ("0.txt", "A ball.")], compressed=True)
     with pytest.raises(NoManifest, match=r"its unpacked videos take up to 0.0 GB.* 0.0 GB free: make room"):
-        list(reader(path.parent, tmp_path / "small", 2**16).read_videos(["s.tgz"]))
+        read_shards(path.parent, tmp_path / "small", 2**16)
     with pytest.raises(NoManifest, match=r"s.tgz: 0.mp4 takes 0.0 GB, and 0.1 GB are free: make room, or give another"):
-        list(reader(path.parent, tmp_path / "large", 2**26).read_videos(["s.tgz"]))
+        read_shards(path.parent, tmp_path / "large", 2**26)
     assert list((tmp_path / "small").iterdir()) == list((tmp_path / "large").iterdir()) == []
 
 
