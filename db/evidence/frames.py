@@ -6,7 +6,7 @@ missing or differs from the ingested file, so the next run tries again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from pgvector import Vector
 from psycopg import sql
 from sqlalchemy.engine import Connection, Engine
 
+from db.evidence.store import Table
 from db.schema import frame_embedding, frame_set, video
 from db.server.bulk import copy_rows, upsert
 from db.server.engine import open_psycopg_transaction
@@ -63,14 +64,18 @@ LoadVideos = Callable[[Collection[int]], list[StoredVideo]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredFrames:
-    """The sampled frames of one video under one image encoder: vectors `features` (T, dim) and times (T,) in seconds.
-    Without frames, `features` has the shape (0, 0) and `error` gives the reason.
+    """The sampled frames of one video under one image encoder: vectors `features` (T, dim), times in seconds and places
+    in the video (T,). n_frames: of the whole video; reader: the name of what decoded it. Without frames, `features` has
+    the shape (0, 0), both are None and `error` gives the reason.
     """
 
     status: Status
     error: str | None
     features: NDArray[np.float32]
     times_s: tuple[float, ...] = ()
+    indices: tuple[int, ...] = ()
+    n_frames: int | None = None
+    reader: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +118,14 @@ def make_video_loader(engine: Engine) -> LoadVideos:
     return find
 
 
-def store_frames(engine: Engine, model_id: int, videos: Sequence[Mapping[str, Any]]) -> int:
+def store_frames(engine: Engine, model_id: int, frames: Mapping[tuple[int, bytes], StoredFrames]) -> int:
     """Replace the stored frames of videos under one image encoder, in one transaction, and return how many videos were
-    stored. A video that was deleted in the meantime is left out.
-
-    videos: columns of `frame_set`, without model and number of sampled frames, and "frames": index, time in seconds and
-    feature (dim,) of every sampled frame. Where the status is not "ok", "frames" is empty and "error" gives the reason.
+    stored. A video that was deleted in the meantime is left out. frames: by video id and digest of the file's content.
     """
     with open_psycopg_transaction(engine) as connection:
-        alive = lock_ids_for_copy(
-            connection, video.c.video_id, [values["video_id"] for values in videos], is_exclusive=True
-        )
-        kept = [values for values in videos if values["video_id"] in alive]
+        video_ids = [video_id for video_id, _ in frames]
+        alive = lock_ids_for_copy(connection, video.c.video_id, video_ids, is_exclusive=True)
+        kept = {key: stored for key, stored in frames.items() if key[0] in alive}
         connection.execute(
             "DELETE FROM frame_embedding WHERE model_id = %s AND video_id = ANY(%s)", [model_id, sorted(alive)]
         )
@@ -138,28 +139,24 @@ def load_frames(engine: Engine, model_id: int, video_ids: Collection[int]) -> di
     the encoder has not seen is left out. A file that could not be read has an entry with its status and error.
     """
     parameters = [model_id, list(video_ids)]
-    features: dict[int, list[NDArray[np.float32]]] = {}
-    times: dict[int, list[float]] = {}
+    frames: dict[int, list[tuple[float, int, NDArray[np.float32]]]] = {}
     with open_psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
         cursor.execute(read_sql("frame_sets").encode(), parameters)
         sets = cursor.fetchall()
         cursor.execute(
-            "SELECT video_id, time_s, embedding FROM frame_embedding WHERE model_id = %s AND video_id = ANY(%s) "
-            "ORDER BY video_id, frame_index",
+            "SELECT video_id, time_s, frame_index, embedding FROM frame_embedding "
+            "WHERE model_id = %s AND video_id = ANY(%s) ORDER BY video_id, frame_index",
             parameters,
         )
-        for video_id, time_s, vector in cursor:
-            times.setdefault(video_id, []).append(time_s)
-            features.setdefault(video_id, []).append(vector.to_numpy().astype(np.float32, copy=False))
-    return {
-        video_id: StoredFrames(
-            status,
-            error,
-            np.stack(features[video_id]) if video_id in features else make_empty_features(),
-            tuple(times.get(video_id, ())),
-        )
-        for video_id, status, error in sets
-    }
+        for video_id, time_s, index, vector in cursor:
+            feature = vector.to_numpy().astype(np.float32, copy=False)
+            frames.setdefault(video_id, []).append((time_s, index, feature))
+    loaded = {}
+    for video_id, status, error, n_frames, reader in sets:
+        times_s, indices, features = zip(*frames[video_id], strict=True) if video_id in frames else ((), (), ())
+        stacked = np.stack(features) if features else make_empty_features()
+        loaded[video_id] = StoredFrames(status, error, stacked, times_s, indices, n_frames, reader)
+    return loaded
 
 
 def count_frames(connection: Connection, model_id: int | None, video_ids: Collection[int]) -> FrameCounts:
@@ -171,18 +168,43 @@ def count_frames(connection: Connection, model_id: int | None, video_ids: Collec
     return FrameCounts(**{name: int(n) for name, n in row.items()})
 
 
-def _copy_features(connection: psycopg.Connection[Any], model_id: int, videos: Sequence[Mapping[str, Any]]) -> None:
+def _copy_features(
+    connection: psycopg.Connection[Any], model_id: int, frames: Mapping[tuple[int, bytes], StoredFrames]
+) -> None:
     columns = [frame_embedding.c[name] for name in ("model_id", "video_id", "frame_index", "time_s", "embedding")]
     rows = (
-        (model_id, video["video_id"], int(index), float(time_s), Vector(feature))
-        for video in videos
-        for index, time_s, feature in video["frames"]
+        (model_id, video_id, int(index), float(time_s), Vector(feature))
+        for (video_id, _), stored in frames.items()
+        for index, time_s, feature in zip(stored.indices, stored.times_s, stored.features, strict=True)
     )
     copy_rows(connection, sql.Identifier(frame_embedding.name), columns, rows)
 
 
-def _upsert_sets(connection: psycopg.Connection[Any], model_id: int, videos: Sequence[Mapping[str, Any]]) -> None:
-    columns = ("model_id", "video_id", *_COMPARED)
-    sets = [{**video, "model_id": model_id, "n_sampled": len(video["frames"])} for video in videos]
-    rows = [tuple(frame_values[name] for name in columns) for frame_values in sets]
-    upsert(connection, frame_set, columns, rows, compare=_COMPARED, touch=["encoded_at"])
+def _upsert_sets(
+    connection: psycopg.Connection[Any], model_id: int, frames: Mapping[tuple[int, bytes], StoredFrames]
+) -> None:
+    rows = [
+        (model_id, video_id, digest, one.status, one.error, one.n_frames, len(one.indices), one.reader)
+        for (video_id, digest), one in frames.items()
+    ]
+    upsert(connection, frame_set, ("model_id", "video_id", *_COMPARED), rows, compare=_COMPARED, touch=["encoded_at"])
+
+
+def _load_frames_of(engine: Engine, model_id: int, videos: Collection[StoredVideo]) -> dict[StoredVideo, StoredFrames]:
+    by_id = load_frames(engine, model_id, [one.video_id for one in videos])
+    return {one: by_id[one.video_id] for one in videos if one.video_id in by_id}
+
+
+def _store_frames_of(engine: Engine, model_id: int, _: str, frames: Mapping[StoredVideo, StoredFrames]) -> None:
+    store_frames(engine, model_id, {(one.video_id, one.content_sha256): stored for one, stored in frames.items()})
+
+
+def _list_unseen(engine: Engine, model_id: int, videos: Collection[StoredVideo]) -> list[StoredVideo]:
+    with engine.connect() as connection:
+        pending = list_pending_videos(connection, model_id, [one.video_id for one in videos])
+    unseen = {one.video_id for one in pending}
+    return [one for one in videos if one.video_id in unseen]
+
+
+FRAMES: Table[StoredVideo, StoredFrames] = Table(_load_frames_of, _store_frames_of, _list_unseen)
+"""The frames of an image encoder, by video; those that failed count as missing."""

@@ -1,7 +1,9 @@
 -- Status of the frames of the given videos under an encoder that has encoded their present file.
 SELECT f.video_id,
        f.status,
-       f.error
+       f.error,
+       f.n_frames,
+       f.reader
 FROM frame_set f
 JOIN video v USING (video_id)
 WHERE f.model_id = %s

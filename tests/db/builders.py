@@ -16,6 +16,7 @@ from sqlalchemy.engine import Engine
 from assets.metrics.registry import METRIC_INPUTS
 from db import schema
 from db.evidence.embeddings import TextVector, store_text_vectors, text_sha256
+from db.evidence.frames import StoredFrames, make_empty_features, store_frames
 from db.manifest.datasets import Dataset, find_or_create_dataset
 from db.schema.inputs import Input
 from db.schema.views import create_views
@@ -277,3 +278,14 @@ def _insert(engine: Engine, table: sa.Table, row: Mapping[str, Any]) -> int:
 def store_vectors(engine: Engine, model_id: int, texts: Iterable[str], vectors: NDArray[np.float32]) -> int:
     """Store the vectors of texts, each read at once; how many were new."""
     return store_text_vectors(engine, model_id, dict(zip(texts, map(TextVector, vectors), strict=True)))
+
+
+def store_frame_rows(engine: Engine, model_id: int, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Store the frames of videos: rows with the columns of `frame_set`, and "frames" with index, time and feature."""
+    stored = {}
+    for row in rows:
+        indices, times_s, features = zip(*row["frames"], strict=True) if row["frames"] else ((), (), ())
+        stacked = np.stack(features) if features else make_empty_features()
+        facts = (row["status"], row["error"], stacked, times_s, indices, row["n_frames"], row["reader"])
+        stored[row["video_id"], row["content_sha256"]] = StoredFrames(*facts)
+    return store_frames(engine, model_id, stored)

@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.evidence.frames import FrameCounts, count_frames, list_pending_videos, load_frames, store_frames
+from db.evidence.frames import FrameCounts, count_frames, list_pending_videos, load_frames
 from db.evidence.models import register_model
 from db.manifest.datasets import Dataset
-from tests.db.builders import add_video, wait_for_lock
+from tests.db.builders import add_video, store_frame_rows, wait_for_lock
 
 IDENTITY = {"model_id": "tiny", "revision": "1", "params": {"every": 30}}
 
@@ -74,7 +74,7 @@ def test_only_videos_that_decode_are_wanted(engine: Engine, clips: Dataset, mode
 
 def test_frames_come_back_in_their_order_with_their_numbers(engine: Engine, clips: Dataset, model_id: int) -> None:
     first, second = (add_file(engine, clips, key) for key in ("a", "b"))
-    assert store_frames(engine, model_id, [frames_of(second, n=1), frames_of(first, n=12)]) == 2
+    assert store_frame_rows(engine, model_id, [frames_of(second, n=1), frames_of(first, n=12)]) == 2
     found = load_frames(engine, model_id, [first, second, 10**9])
     assert set(found) == {first, second}
     features = [feature for _, _, feature in frames_of(first, n=12)["frames"]]
@@ -93,7 +93,7 @@ def test_frames_come_back_in_their_order_with_their_numbers(engine: Engine, clip
 
 def test_another_encoder_has_seen_nothing(engine: Engine, clips: Dataset, model_id: int) -> None:
     video_id = add_file(engine, clips, "a")
-    store_frames(engine, model_id, [frames_of(video_id)])
+    store_frame_rows(engine, model_id, [frames_of(video_id)])
     with engine.begin() as connection:
         other = register_model(connection, {**IDENTITY, "params": {"every": 10}})
     assert other != model_id
@@ -105,11 +105,11 @@ def test_frames_of_an_older_content_are_wanted_again_and_not_found(
     engine: Engine, clips: Dataset, model_id: int
 ) -> None:
     video_id = add_file(engine, clips, "a")
-    store_frames(engine, model_id, [frames_of(video_id, n=5)])
+    store_frame_rows(engine, model_id, [frames_of(video_id, n=5)])
     change_content(engine, video_id, b"two")
     assert wanted(engine, model_id, video_id) == ["a"]
     assert load_frames(engine, model_id, [video_id]) == {}
-    store_frames(engine, model_id, [frames_of(video_id, b"two", n=2, value=4.0)])
+    store_frame_rows(engine, model_id, [frames_of(video_id, b"two", n=2, value=4.0)])
     np.testing.assert_array_equal(load_frames(engine, model_id, [video_id])[video_id].features, [[4] * 3, [8] * 3])
 
 
@@ -117,7 +117,7 @@ def test_what_failed_is_wanted_again_and_what_is_unreadable_is_not(
     engine: Engine, clips: Dataset, model_id: int
 ) -> None:
     failed, unreadable = (add_file(engine, clips, key) for key in ("failed", "unreadable"))
-    store_frames(
+    store_frame_rows(
         engine,
         model_id,
         [
@@ -129,13 +129,13 @@ def test_what_failed_is_wanted_again_and_what_is_unreadable_is_not(
     found = load_frames(engine, model_id, [failed, unreadable])
     assert (found[failed].status, found[failed].error) == ("failed", "no such file")
     assert found[unreadable].features.shape == (0, 0)
-    store_frames(engine, model_id, [frames_of(failed)])
+    store_frame_rows(engine, model_id, [frames_of(failed)])
     assert load_frames(engine, model_id, [failed])[failed].error is None
 
 
 def test_a_video_that_is_gone_is_left_out(engine: Engine, clips: Dataset, model_id: int) -> None:
     video_id = add_file(engine, clips, "a")
-    assert store_frames(engine, model_id, [frames_of(10**9), frames_of(video_id)]) == 1
+    assert store_frame_rows(engine, model_id, [frames_of(10**9), frames_of(video_id)]) == 1
     assert set(load_frames(engine, model_id, [video_id, 10**9])) == {video_id}
 
 
@@ -144,11 +144,11 @@ def test_two_runs_on_one_video_end_with_the_frames_of_one(engine: Engine, clips:
     with ThreadPoolExecutor(1) as pool, engine.connect() as holder:
         with holder.begin():
             holder.execute(sa.text("SELECT 1 FROM video WHERE video_id = :id FOR NO KEY UPDATE"), {"id": video_id})
-            other = pool.submit(store_frames, engine, model_id, [frames_of(video_id, n=3)])
+            other = pool.submit(store_frame_rows, engine, model_id, [frames_of(video_id, n=3)])
             wait_for_lock(engine, other)
             assert not other.done()
         other.result()
-    store_frames(engine, model_id, [frames_of(video_id, n=2, value=5.0)])
+    store_frame_rows(engine, model_id, [frames_of(video_id, n=2, value=5.0)])
     np.testing.assert_array_equal(load_frames(engine, model_id, [video_id])[video_id].features, [[5] * 3, [10] * 3])
 
 
@@ -156,7 +156,7 @@ def test_the_frames_of_some_videos_are_counted(engine: Engine, clips: Dataset, m
     ids = {key: add_file(engine, clips, key) for key in ("ok", "missing", "stale", "failed", "unreadable")}
     another, undecodable = add_file(engine, clips, "another"), add_file(engine, clips, "bad", "undecodable")
     asked = [*ids.values(), undecodable, 10**9]
-    store_frames(
+    store_frame_rows(
         engine,
         model_id,
         [

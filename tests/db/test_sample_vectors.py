@@ -9,12 +9,11 @@ from sqlalchemy.engine import Engine
 
 from db import schema
 from db.evidence.embeddings import text_sha256
-from db.evidence.frames import store_frames
 from db.evidence.models import register_model
 from db.evidence.sample_vectors import SamplesWithVectors, VectorKind, list_samples_with_vectors, load_sample_vectors
 from db.manifest.datasets import Dataset
 from db.server.engine import open_engine
-from tests.db.builders import add_sample, add_video, change, change_text, make_dataset, store_vectors
+from tests.db.builders import add_sample, add_video, change, change_text, make_dataset, store_frame_rows, store_vectors
 
 N = 40
 KINDS = (("caption", {}), ("qa", {"question": "What?", "answer": "a dog"}))
@@ -78,7 +77,7 @@ def test_videos_have_the_mean_of_the_frames_of_their_present_file(engine: Engine
     ]
     row = {"status": "ok", "error": None, "n_frames": 9, "reader": "test"}
     frames = [(0, 0.0, np.array([1, 0], np.float32)), (5, 0.5, np.array([0, 3], np.float32))]
-    store_frames(
+    store_frame_rows(
         engine,
         model_id,
         [

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.evidence.frames import store_frames
 from db.evidence.models import register_model
 from db.evidence.search import (
     count_captions_with_vectors,
@@ -17,7 +16,7 @@ from db.evidence.search import (
     list_nearest_captions,
     list_nearest_videos,
 )
-from tests.db.builders import add_sample, add_video, change, empty, make_dataset, store_vectors
+from tests.db.builders import add_sample, add_video, change, empty, make_dataset, store_frame_rows, store_vectors
 
 CONTENT = b"film"
 
@@ -86,7 +85,7 @@ def test_a_video_comes_once_with_its_best_frame(engine: Engine) -> None:
     ]
     with engine.connect() as connection:
         assert not has_frame_vectors(connection, model_id, clips.dataset_id)
-    store_frames(engine, model_id, rows)
+    store_frame_rows(engine, model_id, rows)
     change(engine, schema.video, videos["changed"], content_sha256=b"another film")
     with engine.connect() as connection:
         found = list_nearest_videos(connection, model_id, vector(1, 0), clips.dataset_id, 10)

@@ -29,7 +29,6 @@ from assets.words.marked_text import Mark
 from db import schema
 from db.evidence.embeddings import text_sha256
 from db.evidence.facts import store_text_facts
-from db.evidence.frames import store_frames
 from db.evidence.models import register_model
 from db.manifest.datasets import Dataset
 from db.server.engine import open_engine
@@ -47,6 +46,7 @@ from tests.db.builders import (
     add_video,
     make_dataset,
     set_scores,
+    store_frame_rows,
     store_vectors,
 )
 
@@ -186,7 +186,7 @@ def add_frames(engine: Engine, videos: dict[int, tuple[float, float]]) -> None:
         model_id = register_model(connection, Named("frames").identity.as_dict())
         digests = dict(connection.execute(sa.select(schema.video.c.video_id, schema.video.c.content_sha256)).all())
     row = {"status": "ok", "error": None, "n_frames": 24, "reader": "test"}
-    store_frames(
+    store_frame_rows(
         engine,
         model_id,
         [
