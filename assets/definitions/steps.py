@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -12,6 +13,7 @@ from assets.datasets.lookup import SHARDS_PER_GROUP
 from assets.definitions.curation import Curation, Step
 from assets.metrics.registry import list_source_classes
 from assets.progress import LineWriter, throttle_lines
+from assets.scores.draws import settle_undrawn_samples
 from assets.scores.pending import make_evidence, store_scorer
 from assets.scores.run import score_shard
 from assets.sources.base import MissingEvidence, Order
@@ -89,9 +91,11 @@ def _score_shards(curation: Curation, step: Step, tell: LineWriter) -> Iterator[
     for (key,), tell_held in lease_partitions(curation.engine, step.asset, shards, tell, throttle_lines(tell)):
         where, progress = shards[key], partial(_tell_progress, tell_held, metric, key)
         try:
-            done: Any = score_shard(
+            n_undrawn = settle_undrawn_samples(curation.engine, where.dataset, scorer, where.number, step.run_id)
+            scored = score_shard(
                 curation.engine, scorer, where.dataset, where.number, run_id=step.run_id, progress=progress
             )
+            done: Any = replace(scored, n_pending=scored.n_pending + n_undrawn, n_written=scored.n_written + n_undrawn)
         except MissingEvidence as error:
             done = error
         yield key, done

@@ -16,6 +16,7 @@ from db.selection.draws import (
     list_coming_samples,
     list_drawn_samples,
     list_wanted_samples,
+    store_undrawn_scores,
     take_draw,
 )
 from db.server.conflicts import retry_conflicts
@@ -72,6 +73,16 @@ def extend_stored_draws(engine: Engine, dataset: Dataset, scorer: Scorer) -> int
     scorer_id = store_scorer(engine, scorer)
     with engine.begin() as connection:
         return extend_draws(connection, dataset, scorer.metric, scorer_id)
+
+
+def settle_undrawn_samples(engine: Engine, dataset: Dataset, scorer: Scorer, shard: int, run_id: str) -> int:
+    """Store the status of the samples of a shard that no draw has reached and that the scorer has still to score, all
+    at once; return their number, 0 for a scorer that is asked about all samples. The other ones are left to score.
+    """
+    if not is_drawable(scorer):
+        return 0
+    scorer_id = store_scorer(engine, scorer)
+    return store_undrawn_scores(engine, scorer_id, dataset, shard, run_id, metric=scorer.metric, inputs=scorer.inputs)
 
 
 def forecast_draw(engine: Engine, dataset: Dataset, scorer: Scorer, draw: Draw) -> tuple[int, list[Forecast]]:

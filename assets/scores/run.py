@@ -11,14 +11,12 @@ from sqlalchemy.engine import Engine
 from threadpoolctl import ThreadpoolController
 
 from assets.scores.base import Outcome, Scorer
-from assets.scores.draws import is_drawable
 from assets.scores.pending import list_samples_to_score, store_scorer, update_active_scorer
 from assets.sources.base import BATCH_SIZE, Evidence, ask_for_evidence, load_evidence
 from db.evidence.frames import LoadVideos
 from db.manifest.datasets import Dataset
 from db.scores.pending import PendingSample, load_samples, split_ids
 from db.scores.store import ScoreRow, store_scores
-from db.selection.draws import store_undrawn_scores
 
 CountProgress = Callable[[int, int], None]
 
@@ -46,15 +44,13 @@ def score_shard(
     """Score the pending samples of a shard in batches, and store the results; return the scorer's id and the numbers of
     pending samples and written rows. Every batch is one transaction. Raises MissingEvidence for a batch that lacks
     evidence, before any of its rows is written. progress: takes (samples done, all pending samples) after every batch.
-    Samples that no draw has reached come first, all at once.
 
     The scorer is stored if it is new. After every batch `update_active_scorer` decides whether it becomes its metric's
     active one; until then the numbers of the previous scorer are shown.
     """
     scorer_id = store_scorer(engine, scorer)
-    written = _store_undrawn_scores(engine, scorer, scorer_id, dataset, shard, run_id)
     pending = list_samples_to_score(engine, scorer, dataset, shard)
-    n_pending, done = len(pending) + written, written
+    done = written = 0
     for ids in split_ids(pending, BATCH_SIZE):
         with engine.connect() as connection:
             samples = load_samples(connection, ids, scorer.inputs, scorer_id)
@@ -65,23 +61,11 @@ def score_shard(
         written += counts.inserted + counts.updated
         done += len(ids)
         if progress:
-            progress(done, n_pending)
-    if not n_pending:
+            progress(done, len(pending))
+    if not pending:
         # The settings may have gone back to a scorer that was retired after it had scored everything.
         update_active_scorer(engine, scorer_id, [dataset])
-    return ShardScores(scorer_id, n_pending, written)
-
-
-def _store_undrawn_scores(
-    engine: Engine, scorer: Scorer, scorer_id: int, dataset: Dataset, shard: int, run_id: str
-) -> int:
-    """Store the status of the samples that the scorer is not asked about; return their number."""
-    if not is_drawable(scorer):
-        return 0
-    n = store_undrawn_scores(engine, scorer_id, dataset, shard, run_id, metric=scorer.metric, inputs=scorer.inputs)
-    if n:
-        update_active_scorer(engine, scorer_id, [dataset])
-    return n
+    return ShardScores(scorer_id, len(pending), written)
 
 
 def score_without_database(scorer: Scorer, samples: Sequence[PendingSample], files: LoadVideos) -> list[Outcome]:

@@ -18,7 +18,7 @@ from assets.metrics.judge.repeated import load_judge_steadiness
 from assets.metrics.judge.scorer import JudgeScorer
 from assets.metrics.simple import WordsInCommonScorer
 from assets.reports.report import create_report
-from assets.scores.draws import CannotBeDrawn, check_drawable, forecast_draw, store_draw
+from assets.scores.draws import CannotBeDrawn, check_drawable, forecast_draw, settle_undrawn_samples, store_draw
 from assets.scores.pending import forecast_shard, list_incomplete_shards
 from db import schema
 from db.scores.scorers import list_scorers
@@ -93,7 +93,8 @@ def test_drawn_texts_are_asked_again_and_scores_stay_those_of_the_first_answer(b
         scorer = judge(server.url)
         draw(bench, scorer, 3)
         counts = bench.make(scorer)["judge_answer"]
-        assert bench.score(scorer) == N
+        assert settle_undrawn_samples(bench.engine, bench.dataset, scorer, 0, "run") == N - 3
+        assert bench.score(scorer) == 3
         assert (counts["judged"], counts["repeated"], counts["calls"]) == (3, 3 * (K - 1), 3 * K)
         asked = [(body["temperature"], body["seed"]) for body in server.asked]
         assert sorted(asked) == sorted([(0.0, 0), (1.0, 100), (1.0, 200), (1.0, 300)] * 3)
