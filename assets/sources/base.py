@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -264,12 +264,8 @@ class Source(ABC, Generic[T]):
         The samples may be of several shards; the order then names the first of these. Models are loaded only when
         evidence is missing. Results are stored in small transactions, so that a crash costs little.
         """
-        tally, reasons = ChatTally(), list[str]()
-        counts: Counter[str] = Counter({self.wanted: 0} if self.wanted else {})
-        counts.update(self.count({}))
-        for batch, keys in self._list_keys(order, sample_ids, tally, counts):
-            if self.wanted:
-                counts[self.wanted] += len(keys)
+        reasons: list[str] = []
+        for batch, keys in self._list_keys(order, sample_ids):
             reasons += self._fill(batch, keys)
             if self.progress and batch.samples:
                 done = batch.n_done + len(batch.samples)
@@ -277,7 +273,8 @@ class Source(ABC, Generic[T]):
         if reasons:
             has = f"{self.noun} has" if len(reasons) == 1 else f"{self.noun}s have"
             order.tell(f"{len(reasons)} {has} no {self.product}; reason of the first: {reasons[0]}")
-        return {**counts, **self.name_models(tally)}
+        # There is a batch without samples too, and all share their counts.
+        return {**batch.counts, **self.name_models(batch.tally)}
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> T:
         """Load the evidence about these samples from the database, where `make` stored it. scorer_id: the scorer that
@@ -363,32 +360,25 @@ class Source(ABC, Generic[T]):
         """Return what these keys lack, such as "no vector of MODEL"."""
         return f"no {self.product} of {self.model.model_id}"
 
-    def _list_keys(
-        self, order: Order, sample_ids: list[int], tally: ChatTally | None = None, counts: Counter[str] | None = None
-    ) -> Iterator[tuple[Batch, list[Any]]]:
+    def _list_keys(self, order: Order, sample_ids: list[int]) -> Iterator[tuple[Batch, list[Any]]]:
         """Yield every batch of samples with the different keys that it needs; one batch without samples, with all keys,
-        if `at_a_time` is None or there are no samples. The batches share tally and counts, if these are given.
+        if `at_a_time` is None or there are no samples.
         """
-        shared: dict[Any, None] = {}
-        build = partial(
-            Batch,
-            files=make_video_loader(order.engine),
-            store=self.open_store(order.engine, order.scorer_id, order.run_id),
-            order=order,
-            tally=ChatTally() if tally is None else tally,
-            counts=Counter() if counts is None else counts,
-        )
+        store = self.open_store(order.engine, order.scorer_id, order.run_id)
+        shared = Batch((), make_video_loader(order.engine), Evidence({}), store, order)
+        all_keys: dict[Any, None] = {}
         n_done = 0
         for samples in order.samples(sample_ids, self.inputs, self.at_a_time or BATCH_SIZE):
-            batch = build(samples, below=load_evidence(order.engine, order.scorer_id, (), samples), n_done=n_done)
+            below = load_evidence(order.engine, order.scorer_id, (), samples)
+            batch = replace(shared, samples=samples, below=below, n_done=n_done)
             keys = dict.fromkeys(self.keys(batch))
             if self.at_a_time is None:
-                shared |= keys
+                all_keys |= keys
             else:
                 yield batch, list(keys)
             n_done += len(samples)
         if self.at_a_time is None or not n_done:
-            yield build((), below=Evidence({})), list(shared)
+            yield shared, list(all_keys)
 
     def _fill(self, batch: Batch, keys: list[Any]) -> list[str]:
         """Compute the values that are missing, store and count them; return the reasons of those that are no use."""
@@ -397,6 +387,9 @@ class Source(ABC, Generic[T]):
             if batch.order is not None and self.at_a_time is None and self.progress:
                 batch.order.tell(self.progress.format(done=done, total=total))
 
+        if self.wanted:
+            batch.counts[self.wanted] += len(keys)
+        batch.counts.update(self.count({}))
         reasons: list[str] = []
         missing = batch.store.list_missing(keys, self.is_final)
         for values in save_computed(batch.store, missing, lambda keys: self.compute(keys, batch), tell):
@@ -447,11 +440,10 @@ def ask_for_evidence(sources: Sequence[Source[Any]], samples: Sequence[PendingSa
     need. files: returns the video files for a set of video ids. Reads and stores nothing in a database. Raises
     NeedsDatabase if a source works only with one.
     """
-    by_source: dict[Source[Any], Any] = {}
+    evidence = Evidence({}, lambda source: source.ask(samples, files, evidence))
     for source in walk_sources(sources):
-        if source not in by_source:
-            by_source[source] = source.ask(samples, files, Evidence(by_source))
-    return Evidence(by_source)
+        evidence[source]  # asks now, while models may use all threads
+    return evidence
 
 
 def walk_sources(sources: Sequence[Source[Any]]) -> Iterator[Source[Any]]:

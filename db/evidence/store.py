@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy.engine import Engine
 
@@ -14,43 +15,44 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Store(Protocol[K, V]):
+class Store(ABC, Generic[K, V]):
     """Values by key, kept for one owner: a model, or a scorer. A key has the digest of what its value was made from, if
     that can change, so that an outdated value is not found.
     """
 
+    @abstractmethod
     def load(self, keys: Collection[K]) -> Mapping[K, V]:
         """Return the values that are stored, by key; keys without one are left out."""
-        ...
 
+    @abstractmethod
     def save(self, values: Mapping[K, V]) -> None:
         """Store these values at once, all or none. A stored value that is as good may stay."""
-        ...
 
     def list_missing(self, keys: Collection[K], is_final: Callable[[V], bool]) -> list[K]:
         """List those of the keys, in their order, that have no value, or one that is not final."""
-        ...
+        stored = self.load(keys)
+        return [key for key in keys if key not in stored or not is_final(stored[key])]
 
 
-class DictStore(dict[K, V]):
+class DictStore(Store[K, V]):
     """A store in memory.
 
-    >>> store = DictStore({"a": 1, "b": 2})
+    >>> store = DictStore[str, int]()
+    >>> store.save({"a": 1, "b": 2})
     >>> store.load(["a", "c"]), store.list_missing(["a", "b", "c"], lambda value: value > 1)
     ({'a': 1}, ['a', 'c'])
     """
 
+    def __init__(self) -> None:
+        self._values: dict[K, V] = {}
+
     def load(self, keys: Collection[K]) -> Mapping[K, V]:
         """Return the values that are stored, by key; keys without one are left out."""
-        return {key: self[key] for key in keys if key in self}
+        return {key: self._values[key] for key in keys if key in self._values}
 
     def save(self, values: Mapping[K, V]) -> None:
         """Store these values, in place of others with their keys."""
-        self.update(values)
-
-    def list_missing(self, keys: Collection[K], is_final: Callable[[V], bool]) -> list[K]:
-        """List those of the keys, in their order, that have no value, or one that is not final."""
-        return [key for key in keys if key not in self or not is_final(self[key])]
+        self._values |= values
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Table(Generic[K, V]):
     list_missing: Callable[[Engine, int, Collection[K]], list[K]] | None = None
 
 
-class PostgresStore(Generic[K, V]):
+class PostgresStore(Store[K, V]):
     """A store in tables of Postgres. owner: the identity of the model that gives the values, which is registered when
     the first ones are saved; or the id of a scorer. run_id: the run that values are stored under.
     """
@@ -91,12 +93,10 @@ class PostgresStore(Generic[K, V]):
 
     def list_missing(self, keys: Collection[K], is_final: Callable[[V], bool]) -> list[K]:
         """List those of the keys, in their order, that have no value, or one that is not final."""
-        owner_id = self._find_owner() if keys else None
-        if owner_id is None:
-            return list(keys)
-        if self._table.list_missing is not None:
-            return self._table.list_missing(self._engine, owner_id, keys)
-        return DictStore(self._table.load(self._engine, owner_id, keys)).list_missing(keys, is_final)
+        if self._table.list_missing is None or not keys:
+            return super().list_missing(keys, is_final)
+        owner_id = self._find_owner()
+        return list(keys) if owner_id is None else self._table.list_missing(self._engine, owner_id, keys)
 
     def _find_owner(self) -> int | None:
         if self._owner_id is None:
