@@ -18,7 +18,6 @@ from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest
 from metrics_core.models.served_encoder import ServedTextEncoder
 from metrics_core.models.server.endpoint import Endpoint
 from metrics_core.models.server.ledger import CacheMode, Ledger
-from metrics_core.models.server.retries import RetryPolicy
 from metrics_core.models.server.spending import Prices, SpendingLimit, Usage, add_usage
 from metrics_core.protocols import ModelIdentity, TextEncoder
 
@@ -97,7 +96,7 @@ class ChatSettings(BaseModel):
             build_server(model, PRESETS[url].url if url in PRESETS else url, key_variable or None),
             revision,
             concurrency=self.chat_concurrency,
-            policy=RetryPolicy(deadline_s=self.chat_deadline_s),
+            deadline_s=self.chat_deadline_s,
             prices=prices,
             spending=limit,
             mode=self.chat_mode,

@@ -15,16 +15,13 @@ from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.models.server.address import Server
 from metrics_core.models.server.endpoint import Endpoint
-from metrics_core.models.server.retries import RetryPolicy
 from metrics_core.models.server.spending import Prices, SpendingLimit
 from metrics_core.qeva.by_chat.requests import CATEGORY_MEANINGS, CLOSED_BOOK
 from tests.assets.verifying import HashEncoder, ToldVerifier
 from tests.metrics_core.chat_server import Answer, Script, completion
 
 STORY = ["A man opens a red door.", "A small dog runs outside.", "The man closes the door again."]
-QUICK = RetryPolicy(
-    transport_retries=1, base_s=0.001, cap_s=0.001, retry_after_cap_s=0.001, timeout_s=5.0, deadline_s=20.0
-)
+QUICK = {"transport_retries": 1, "timeout_s": 5.0, "deadline_s": 20.0}
 Data = Mapping[str, Any]
 FACTS = {"entities": "dog", "scene": "door", "actions": "man"}
 
@@ -83,7 +80,7 @@ def chat(
 ) -> HttpChatModel:
     """A chat model that gives up soon."""
     server = Server(url, key_variable)
-    return HttpChatModel(Endpoint(name, server, policy=QUICK, prices=Prices(10.0, 10.0), spending=spending))
+    return HttpChatModel(Endpoint(name, server, **QUICK, prices=Prices(10.0, 10.0), spending=spending))
 
 
 def qeva(

@@ -13,6 +13,7 @@ import re
 import time
 import traceback
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -33,15 +34,13 @@ from metrics_core.models.chat.json_answers import iterate_texts
 from metrics_core.models.chat.protocol import ChatReply
 from metrics_core.models.server.address import Server
 from metrics_core.models.server.endpoint import Endpoint
-from metrics_core.models.server.retries import RetryPolicy
 from metrics_core.models.server.spending import Prices
-from metrics_core.models.server.threads import run_in_threads
 from tests.assets.examiner import STORY, examiner, qeva
 from tests.assets.manifests import candidate, reference, spans
 from tests.assets.verifying import Bench, ToldVerifier
 from tests.attack.campaign import Campaign, Seed, empty_database
 from tests.attack.chat_kinds import DATA, KINDS, answered
-from tests.metrics_core.chat_fakes import MemoryCache, MemoryLedger, ask
+from tests.metrics_core.chat_fakes import MemoryCache, MemoryLedger, ask, no_waits
 from tests.metrics_core.key_escapes import shows_key
 from tests.metrics_core.raw_server import Behaviour, Line, raw_server
 
@@ -67,9 +66,9 @@ def attack(engine: Engine, folder: Path, cases: int, rounds: int, campaign: Camp
     names = [list(KINDS)[number % len(KINDS)] for number in range(cases)]
     campaign.counts["kinds"] = len(set(names))
     drawn = [(name, campaign.random.randrange(2**32)) for name in names]
-    with patch.dict(os.environ, {VARIABLE: KEY}):
-        with _heard(campaign, "cases"):
-            done = run_in_threads(lambda of: Case(*of).asked(), drawn, AT_ONCE)
+    with patch.dict(os.environ, {VARIABLE: KEY}), no_waits():
+        with _heard(campaign, "cases"), ThreadPoolExecutor(AT_ONCE) as pool:
+            done = list(pool.map(lambda of: Case(*of).asked(), drawn))
         for case in done:
             case.judge(campaign)
         for number in range(rounds):
@@ -158,9 +157,10 @@ class Case:
 
 
 def _model(url: str, deadline_s: float, cache: ReplyCache | None = None, **more: Any) -> HttpChatModel:
-    """A model that gives up soon, and waits for nothing before it tries again."""
-    policy = RetryPolicy(1, 1, deadline_s, deadline_s, deadline_s, base_s=0.001, cap_s=0.001, retry_after_cap_s=0.001)
-    endpoint = Endpoint("tiny", Server(url, VARIABLE), policy=policy, prices=Prices(1.0, 1.0), **more)
+    """A model that gives up soon."""
+    limits = {"deadline_s": deadline_s, "timeout_s": deadline_s, "connect_s": deadline_s}
+    limits |= {"transport_retries": 1, "content_retries": 1}
+    endpoint = Endpoint("tiny", Server(url, VARIABLE), **limits, prices=Prices(1.0, 1.0), **more)
     return HttpChatModel(endpoint, cache=cache)
 
 

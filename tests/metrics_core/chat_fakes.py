@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import io
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from PIL import Image
 
 from metrics_core.models.chat.client import HttpChatModel
 from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ChatRequest, ImagePart, MessagePart, TextPart
-from metrics_core.models.server.endpoint import TimeSource
 
 SCHEMA = {
     "type": "object",
@@ -35,22 +35,16 @@ def ask(question: str = "Who runs?", *images: bytes, **changes: Any) -> ChatRequ
     return ChatRequest(parts=parts, **{**given, **changes})
 
 
-class FakeTime:
-    """A clock that only sleeping moves. Chance always draws the same number."""
+@contextmanager
+def no_waits() -> Iterator[list[float]]:
+    """Let the waits between attempts take no time in the block, and list their seconds."""
+    waits: list[float] = []
 
-    def __init__(self, drawn: float = 0.5) -> None:
-        self.now = 0.0
-        self.slept: list[float] = []
-        self._drawn = drawn
-        self._lock = threading.Lock()
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
 
-    def sleep(self, seconds: float) -> None:
-        with self._lock:
-            self.slept.append(seconds)
-            self.now += seconds
-
-    def as_time(self) -> TimeSource:
-        return TimeSource(lambda: self.now, self.sleep, lambda: self._drawn)
+    with patch("anyio.sleep", wait):
+        yield waits
 
 
 class MemoryCache:
@@ -80,7 +74,6 @@ class MemoryLedger:
         return [call["outcome"] for call in self.calls]
 
 
-def model_at(url: str, time: FakeTime | None = None, **changes: Any) -> HttpChatModel:
+def model_at(url: str, **changes: Any) -> HttpChatModel:
     """A model named tiny at this address, which asks one request at a time."""
-    given = {"concurrency": 1, "time": (time or FakeTime()).as_time()}
-    return make_chat_model("tiny", url=url, **{**given, **changes})
+    return make_chat_model("tiny", url=url, **{"concurrency": 1, **changes})

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -17,10 +16,8 @@ import pytest
 
 from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ChatReply
-from metrics_core.models.server.endpoint import TimeSource
-from metrics_core.models.server.exchange import ServerUnreachable, send_request
 from tests.conftest import PROJECT
-from tests.metrics_core.chat_fakes import MemoryLedger, ask
+from tests.metrics_core.chat_fakes import MemoryLedger, ask, no_waits
 from tests.metrics_core.raw_server import WHOLE_TEST_S, Behaviour, Line, chunked, head, raw_server
 
 DEADLINE_S = 0.3
@@ -33,7 +30,7 @@ HANDSHAKE = b"\x16\x03\x03\x40\x00"
 
 def reply_within_bound(url: str, question: str = "Who runs?", **changes: Any) -> ChatReply:
     """The reply of the server at this address, whose time is real."""
-    given = {"deadline_s": DEADLINE_S, "time": TimeSource(), "concurrency": 1}
+    given = {"deadline_s": DEADLINE_S, "concurrency": 1}
     began = time.monotonic()
     (reply,) = make_chat_model("tiny", url=url, **{**given, **changes}).chat([ask(question)])
     assert time.monotonic() - began < BOUND_S
@@ -155,21 +152,6 @@ def test_it_holds_while_nobody_accepts_the_connection() -> None:
         assert "deadline" in str(reply_within_bound(url).reason)
 
 
-def test_it_holds_in_what_no_connection_can_end() -> None:
-    """Such as the look-up of a name."""
-    over = threading.Event()
-
-    @contextmanager
-    def stream(**_: Any) -> Generator[Any, None, None]:
-        yield over.wait(BOUND_S)
-
-    began = time.monotonic()
-    with pytest.raises(ServerUnreachable, match="deadline"):
-        send_request(stream, {}, DEADLINE_S, lambda response, body: None)
-    over.set()
-    assert time.monotonic() - began < BOUND_S
-
-
 def test_several_dawdlers_at_once_take_no_longer() -> None:
     with raw_server(endless_early_hints) as server:
         model = make_chat_model("tiny", url=server.url(), deadline_s=DEADLINE_S, concurrency=4)
@@ -182,8 +164,8 @@ def test_several_dawdlers_at_once_take_no_longer() -> None:
 
 
 def test_a_deadline_without_end_is_none() -> None:
-    with raw_server(lambda line: (line.request(), line.reset())[1]) as server:
-        reply = reply_within_bound(server.url(), deadline_s=float("inf"), time=TimeSource(sleep=lambda seconds: None))
+    with raw_server(lambda line: (line.request(), line.reset())[1]) as server, no_waits():
+        reply = reply_within_bound(server.url(), deadline_s=float("inf"))
     assert reply.status == "error"
 
 

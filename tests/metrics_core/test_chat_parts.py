@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -13,18 +12,16 @@ from hypothesis import strategies as st
 
 from metrics_core.models.chat.bookkeeping import compute_request_keys
 from metrics_core.models.chat.json_answers import MalformedAnswer, dump_ordered_json, parse_json_answer
-from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ImagePart, TextPart
 from metrics_core.models.chat.token_estimates import estimate_tokens
-from metrics_core.models.chat.wire import Dialect, DialectMemory, parse_completion
+from metrics_core.models.chat.wire import Dialect, parse_completion
+from metrics_core.models.server.address import Server
 from metrics_core.models.server.answers import is_same_model, parse_complaint
-from metrics_core.models.server.concurrency import ConcurrencyLimit
-from metrics_core.models.server.endpoint import TimeSource
-from metrics_core.models.server.retries import RetryPolicy, parse_retry_delay
+from metrics_core.models.server.endpoint import Endpoint
+from metrics_core.models.server.exchange import ask_all
 from metrics_core.models.server.spending import Prices, SpendingLimit, Usage, add_usage, compute_call_usage
-from metrics_core.models.server.threads import run_in_threads
 from metrics_core.protocols import ModelIdentity
-from tests.metrics_core.chat_fakes import SCHEMA, FakeTime, MemoryCache, ask, jpeg, model_at
+from tests.metrics_core.chat_fakes import SCHEMA, MemoryCache, ask, jpeg, model_at
 from tests.metrics_core.chat_server import Answer, complaint, loopback, said
 
 IDENTITY = ModelIdentity("tiny", "0")
@@ -133,13 +130,13 @@ def test_the_rung_is_remembered_for_the_server(status: int) -> None:
 
 
 def test_a_late_complaint_does_not_lead_up_again() -> None:
-    memory, complaint_of_server = DialectMemory(Dialect()), "response_format is unknown"
-    assert memory.learn_from_complaint(Dialect(), complaint_of_server)
-    assert memory.learn_from_complaint(Dialect("json_object_schema"), complaint_of_server)
-    assert memory.learn_from_complaint(Dialect(), complaint_of_server)
-    assert memory.dialect.json_mode == "json_object"
-    assert not memory.learn_from_complaint(memory.dialect, "the prompt is too long")
-    assert memory.dialect.json_mode == "json_object"
+    model, complaint_of_server = model_at("http://127.0.0.1:1/v1"), "response_format is unknown"
+    assert model.learn_dialect(Dialect(), complaint_of_server)
+    assert model.learn_dialect(Dialect("json_object_schema"), complaint_of_server)
+    assert model.learn_dialect(Dialect(), complaint_of_server)
+    assert model.dialect.json_mode == "json_object"
+    assert not model.learn_dialect(model.dialect, "the prompt is too long")
+    assert model.dialect.json_mode == "json_object"
 
 
 def test_a_server_that_knows_no_form_is_asked_by_the_prompt_alone() -> None:
@@ -232,119 +229,53 @@ def test_usage_that_means_nothing_is_unknown(usage: Any) -> None:
     assert (read.text, read.tokens) == ("x", None)
 
 
-def test_a_date_to_wait_for_counts_from_the_servers_clock() -> None:
-    date, later = "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:09 GMT"
-    assert parse_retry_delay({"retry-after": later, "date": date}) == 9.0
-    assert parse_retry_delay({"retry-after": date, "date": later}) == 0.0
-    for headers in (
-        {},
-        {"retry-after": later},
-        {"retry-after": "soon"},
-        {"retry-after": "nan"},
-        {"retry-after": "inf"},
-        {"retry-after": "Wed, 21 Oct 99999999999 07:28:00 GMT", "date": date},
-        {"retry-after": "Wed, 21 Oct 2015 07:28:00 +99999999999999999999", "date": date},
-    ):
-        assert parse_retry_delay(headers) is None
+def endpoint(concurrency: int) -> Endpoint:
+    return Endpoint("tiny", Server("http://127.0.0.1:1/v1"), concurrency=concurrency)
 
 
-@given(st.integers(0, 40), st.floats(0, 1, exclude_max=True))
-def test_waits_grow_to_their_cap(retry: int, drawn: float) -> None:
-    assert 0 <= RetryPolicy().compute_wait_s(retry, drawn, None) <= min(30.0, 0.5 * 2**retry)
+def test_results_keep_the_order_of_the_items_and_no_more_run_at_once() -> None:
+    running, most = 0, 0
 
-
-def test_concurrency_halves_once_for_calls_under_way_together_and_recovers() -> None:
-    limit = ConcurrencyLimit(8)
-    with limit.hold_slot() as first, limit.hold_slot() as second:
-        limit.halve_limit(first)
-        assert limit.limit == 4
-        limit.halve_limit(second)
-        assert limit.limit == 4
-    for expected in (2, 1, 1):
-        with limit.hold_slot() as mark:
-            limit.halve_limit(mark)
-        assert limit.limit == expected
-    steps = []
-    for _ in range(1 + 2 + 3 + 4 + 5 + 6 + 7 + 20):
-        limit.count_success()
-        steps.append(limit.limit)
-    assert steps[:6] == [2, 2, 3, 3, 3, 4]
-    assert steps[-1] == 8
-
-
-def test_no_more_calls_run_at_once_than_the_limit() -> None:
-    limit, running, most, lock = ConcurrencyLimit(3), 0, 0, threading.Lock()
-
-    def call(_: int) -> None:
+    async def call(client: Any, x: int) -> int:
         nonlocal running, most
-        with limit.hold_slot():
-            with lock:
-                running += 1
-                most = max(most, running)
-            with lock:
-                running -= 1
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.001 * (x % 3))
+        running -= 1
+        return x * x
 
-    with ThreadPoolExecutor(12) as pool:
-        list(pool.map(call, range(500)))
-    assert 1 <= most <= 3
-
-
-def test_waiting_for_a_turn_does_not_count_against_the_deadline() -> None:
-    time, queued = FakeTime(), threading.Event()
-    reads = iter(range(1000))
-
-    def clock() -> float:
-        # The first read sets the deadline, the second one comes before the queue.
-        if next(reads) == 1:
-            queued.set()
-        return time.now
-
-    with loopback(lambda number, body: said("yes")) as server, ThreadPoolExecutor(1) as pool:
-        chosen = TimeSource(clock, time.sleep, lambda: 0.5)
-        model = make_chat_model("tiny", url=server.url, concurrency=1, deadline_s=60.0, time=chosen)
-        with model.limit.hold_slot():
-            replies = pool.submit(model.chat, [ask()])
-            assert queued.wait(30)
-            time.now += 1000.0
-        assert replies.result()[0].status == "ok"
-
-
-def test_too_many_requests_lower_the_concurrency_of_the_model() -> None:
-    with loopback(lambda number, body: complaint(429, "slow") if number < 2 else said("yes")) as server:
-        model = model_at(server.url, concurrency=8)
-        replies = model.chat([ask(str(i)) for i in range(3)])
-    assert {reply.status for reply in replies} == {"ok"}
-    assert model.limit.limit in {2, 3, 4, 5}
-
-
-def test_threads_keep_the_order_and_raise_the_first_error() -> None:
-    assert run_in_threads(lambda x: x * x, list(range(100)), 7) == [x * x for x in range(100)]
-    assert run_in_threads(lambda x: x, [], 7) == []
-
-    def fail(x: int) -> int:
-        if x == 3:
-            raise ZeroDivisionError("three")
-        return x
-
-    with pytest.raises(ZeroDivisionError, match="three"):
-        run_in_threads(fail, list(range(10)), 2)
+    assert ask_all(endpoint(7), call, list(range(40))) == [x * x for x in range(40)]
+    assert most == 7
 
 
 def test_an_error_does_not_wait_for_calls_under_way_and_begins_no_more() -> None:
-    over, begun = threading.Event(), []
+    begun, cancelled = [], []
 
-    def call(x: int) -> None:
+    async def call(client: Any, x: int) -> None:
         begun.append(x)
-        if x == 0:
-            over.wait(30)
-        else:
-            raise ZeroDivisionError
+        if x:
+            raise ZeroDivisionError("one")
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            cancelled.append(x)
+            raise
 
-    with pytest.raises(ZeroDivisionError):
-        run_in_threads(call, list(range(10)), 2)
-    assert not over.is_set()
-    over.set()
-    assert set(begun) <= {0, 1}
+    with pytest.raises(ZeroDivisionError, match="one"):
+        ask_all(endpoint(2), call, list(range(10)))
+    assert (begun, cancelled) == ([0, 1], [0])
+
+
+def test_asking_works_in_a_thread_that_runs_an_event_loop() -> None:
+    """As a notebook does."""
+
+    async def cell() -> list[int]:
+        async def call(client: Any, x: int) -> int:
+            return x
+
+        return ask_all(endpoint(2), call, [1, 2])
+
+    assert asyncio.run(cell()) == [1, 2]
 
 
 def test_what_a_cache_raises_comes_through() -> None:

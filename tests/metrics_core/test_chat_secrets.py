@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -17,15 +17,20 @@ from metrics_core.models.chat.client import HttpChatModel
 from metrics_core.models.chat.json_answers import iterate_texts
 from metrics_core.models.chat.presets import PRESETS, make_chat_model
 from metrics_core.models.server.address import Server, ServerUnusable
+from metrics_core.models.server.answers import hide_key
 from metrics_core.models.server.endpoint import Endpoint
-from metrics_core.models.server.post import hide_key
-from metrics_core.models.server.retries import RetryPolicy
-from tests.metrics_core.chat_fakes import MemoryCache, MemoryLedger, ask, model_at
+from tests.metrics_core.chat_fakes import MemoryCache, MemoryLedger, ask, model_at, no_waits
 from tests.metrics_core.chat_server import Answer, completion, loopback, said
 from tests.metrics_core.key_escapes import escape_key, shows_key
 
 KEY = "sk-very/secret+0123456789"
 VARIABLE = "REELSIEVE_TEST_CHAT_KEY"
+
+
+@pytest.fixture(autouse=True)
+def _no_waits() -> Iterator[None]:
+    with no_waits():
+        yield
 
 
 @pytest.fixture
@@ -104,8 +109,8 @@ def expect_no_key(answer: Answer, key: str, caplog: pytest.LogCaptureFixture) ->
     caplog.set_level(logging.DEBUG)
     cache, ledger = MemoryCache(), MemoryLedger()
     with loopback(lambda number, body: answer) as server:
-        policy = RetryPolicy(transport_retries=0, content_retries=0)
-        endpoint = Endpoint("tiny", Server(server.url, VARIABLE), policy=policy, ledger=ledger)
+        server_with_key = Server(server.url, VARIABLE)
+        endpoint = Endpoint("tiny", server_with_key, transport_retries=0, content_retries=0, ledger=ledger)
         (reply,) = HttpChatModel(endpoint, cache=cache).chat([ask()])
     assert len(server.asked) == len(ledger.calls) == 1
     stored: list[Any] = [reply.reason, reply.data, ledger.calls[0]["error"]]
@@ -194,6 +199,20 @@ def test_a_server_without_a_key_gets_none() -> None:
     with loopback(lambda number, body: said("yes")) as server:
         model_at(server.url).chat([ask()])
     assert "authorization" not in {name.lower() for name in server.headers[0]}
+
+
+def test_no_other_header_of_the_library_is_sent(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """Not what this machine runs, nor a key or an organisation that the library finds in the environment."""
+    for name in ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID", "BASE_URL", "CUSTOM_HEADERS"):
+        monkeypatch.setenv(f"OPENAI_{name}", "https://other.example: 1")
+    with loopback(lambda number, body: said("yes")) as server:
+        model_at(server.url).chat([ask()])
+        model_at(server.url, key_variable=VARIABLE).chat([ask()])
+    plain, keyed = ({name.lower(): value for name, value in headers.items()} for headers in server.headers)
+    assert keyed.pop("authorization") == f"Bearer {key}"
+    assert {name for name in plain if name.startswith(("x-", "openai", "auth"))} == set()
+    assert "other.example" not in repr(server.headers)
+    assert plain == keyed
 
 
 @pytest.mark.parametrize(

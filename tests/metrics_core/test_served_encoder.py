@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -16,8 +17,14 @@ from metrics_core.models.served_encoder import ServedTextEncoder, parse_unit_vec
 from metrics_core.models.server.address import Server
 from metrics_core.models.server.endpoint import Endpoint
 from metrics_core.models.server.spending import Prices, SpendingLimit
-from tests.metrics_core.chat_fakes import FakeTime, MemoryLedger
+from tests.metrics_core.chat_fakes import MemoryLedger, no_waits
 from tests.metrics_core.chat_server import Answer, Loopback, Script, complaint, loopback
+
+
+@pytest.fixture(autouse=True)
+def _no_waits() -> Iterator[None]:
+    with no_waits():
+        yield
 
 
 def vector(text: str) -> list[float]:
@@ -36,7 +43,7 @@ def ask(
     script: Script, texts: list[str], batch_size: int = 64, **changes: Any
 ) -> tuple[np.ndarray[Any, Any], Loopback]:
     with loopback(script) as served:
-        endpoint = Endpoint("tiny", Server(served.url), time=FakeTime().as_time(), **changes)
+        endpoint = Endpoint("tiny", Server(served.url), **changes)
         encoder = ServedTextEncoder(endpoint, batch_size)
         return encoder.encode(texts), served
 
@@ -125,7 +132,7 @@ def test_batches_of_different_lengths_are_two_models() -> None:
 def test_a_server_that_is_gone_is_said_after_all_retries() -> None:
     with loopback(lambda number, body: embedded(body["input"])) as served:
         url = served.url
-    encoder = ServedTextEncoder(Endpoint("tiny", Server(url), time=FakeTime().as_time()))
+    encoder = ServedTextEncoder(Endpoint("tiny", Server(url)))
     with pytest.raises(ModelUnusable, match="gave no vectors: no answer"):
         encoder.encode(["a"])
 
@@ -150,9 +157,7 @@ def test_every_call_is_in_the_ledger_with_its_price() -> None:
         [complaint(503, "loading"), embedded(["a"], data=[]), embedded(["a"], model="other"), embedded(["a"])]
     )
     with loopback(lambda number, body: next(answers, complaint(400, "no"))) as served:
-        encoder = ServedTextEncoder(
-            Endpoint("tiny", Server(served.url), time=FakeTime().as_time(), prices=Prices(2.0, 0.0), ledger=ledger)
-        )
+        encoder = ServedTextEncoder(Endpoint("tiny", Server(served.url), prices=Prices(2.0, 0.0), ledger=ledger))
         for _ in range(4):
             with suppress(ModelUnusable):
                 encoder.encode(["a"])
@@ -163,7 +168,7 @@ def test_every_call_is_in_the_ledger_with_its_price() -> None:
         ("ok", 0, 200, 10),
         ("rejected", 0, 400, 0),
     ]
-    assert [call["money"] for call in ledger.calls] == [None, 2e-5, 2e-5, 2e-5, None]
+    assert [call["money"] for call in ledger.calls] == [0.0, 2e-5, 2e-5, 2e-5, 0.0]
     assert [call["error"] is None for call in ledger.calls] == [False, False, False, True, False]
     assert len({call["request_sha256"] for call in ledger.calls}) == 1
 

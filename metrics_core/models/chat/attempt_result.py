@@ -11,10 +11,16 @@ from metrics_core.models.chat.expected_number import compute_expected_number
 from metrics_core.models.chat.json_answers import MalformedAnswer, iterate_texts, parse_json_answer
 from metrics_core.models.chat.protocol import ChatRequest, build_expected_name
 from metrics_core.models.chat.wire import Completion, is_about_json_mode, is_about_logprobs, parse_completion
-from metrics_core.models.server.answers import REMEDIES, explain_error, is_same_model, parse_complaint
+from metrics_core.models.server.answers import (
+    REMEDIES,
+    Exchange,
+    explain_error,
+    hide_key,
+    is_same_model,
+    parse_complaint,
+    shorten_text,
+)
 from metrics_core.models.server.ledger import AttemptOutcome
-from metrics_core.models.server.post import HttpAnswer, hide_key, shorten_text
-from metrics_core.models.server.retries import is_retried_status
 
 # The most characters of a reason, with the server's words and ours.
 _MAX_REASON_CHARACTERS = 1000
@@ -48,8 +54,8 @@ class AttemptResult:
     is_request_fault: bool = False
 
 
-def classify_answer(answer: HttpAnswer, request: ChatRequest, model: str) -> AttemptResult:
-    """Return how an attempt at a request ended, judged by the server's HTTP answer: valid data, or a failure with its
+def classify_answer(answer: Exchange, request: ChatRequest, model: str) -> AttemptResult:
+    """Return how an attempt at a request ended, judged by the server's answer: valid data, or a failure with its
     reason. model: the name that was asked for; the answer of another model is a failure. No text of the result holds
     the server's key: data with the key in it is "malformed". A reason is cut at 1,000 characters.
 
@@ -63,7 +69,7 @@ def classify_answer(answer: HttpAnswer, request: ChatRequest, model: str) -> Att
     return replace(result, reason=reason)
 
 
-def _classify_answer(answer: HttpAnswer, request: ChatRequest, model: str) -> AttemptResult:
+def _classify_answer(answer: Exchange, request: ChatRequest, model: str) -> AttemptResult:
     if answer.status != 200:
         return _classify_error(answer)
     completion = parse_completion(answer.body)
@@ -104,7 +110,7 @@ def _compute_expectation(completion: Completion, request: ChatRequest, data: Map
     return {} if expected is None else {build_expected_name(name): expected}
 
 
-def _classify_error(answer: HttpAnswer) -> AttemptResult:
+def _classify_error(answer: Exchange) -> AttemptResult:
     complaint, code = parse_complaint(answer.body)
     reason = explain_error(answer)
     if code == "content_filter":
@@ -116,18 +122,16 @@ def _classify_error(answer: HttpAnswer) -> AttemptResult:
         or (answer.status == 500 and is_about_json_mode(complaint))
         or (answer.status in {403, 500} and is_about_logprobs(complaint))
     )
-    if is_retried_status(answer.status) and not is_not_understood:
+    if answer.may_pass and not is_not_understood:
         return AttemptResult("unreachable", reason)
-    remedy = _REMEDIES.get(answer.status, "")
-    affects_all = answer.status in _AFFECTS_ALL
     # A form of answer that a server does not know is the same for every request.
     is_request_fault = (
         answer.status in _REQUEST_FAULT and not is_about_json_mode(complaint) and not _SETTINGS_FAULT.search(complaint)
     )
     return AttemptResult(
         "rejected",
-        reason + remedy,
+        reason + _REMEDIES.get(answer.status or 0, ""),
         is_not_understood=is_not_understood,
-        affects_all_requests=affects_all,
+        affects_all_requests=answer.status in _AFFECTS_ALL,
         is_request_fault=is_request_fault,
     )

@@ -2,57 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from metrics_core.models.chat.attempt_result import AttemptResult, classify_answer
-from metrics_core.models.chat.bookkeeping import Bookkeeping, PendingRequest, ReplyCache
-from metrics_core.models.chat.protocol import ChatReply, ChatRequest
-from metrics_core.models.chat.stop_signals import SilenceCounter, StopSignal
+from metrics_core.models.chat.bookkeeping import ReplyCache, check_request, compute_request_keys
+from metrics_core.models.chat.protocol import ChatReply, ChatRequest, ImagePart
 from metrics_core.models.chat.token_estimates import estimate_tokens
-from metrics_core.models.chat.wire import Dialect, DialectMemory, build_request_body
+from metrics_core.models.chat.wire import Dialect, build_request_body
 from metrics_core.models.server.address import ServerUnusable
-from metrics_core.models.server.concurrency import ConcurrencyLimit
+from metrics_core.models.server.answers import Exchange
 from metrics_core.models.server.endpoint import Endpoint
-from metrics_core.models.server.exchange import ServerUnreachable
 from metrics_core.models.server.ledger import CacheMode, Ledger
-from metrics_core.models.server.post import HttpAnswer
-from metrics_core.models.server.retries import parse_retry_delay
 from metrics_core.models.server.spending import Usage, add_usage
-from metrics_core.models.server.threads import run_in_threads
 from metrics_core.models.server.tokens import estimate_byte_tokens
 from metrics_core.protocols import ModelIdentity
 
 if TYPE_CHECKING:
-    import httpx2
+    import openai
 
 # Requests in a row without an answer after which the rest is not asked; more where more run at once.
 _MIN_SILENT = 4
 
 
-@dataclass(frozen=True)
+@dataclass
+class _Stop:
+    """Why no more requests are sent; None while asking goes on. n_silent: requests in a row that got no answer."""
+
+    reason: str | None = None
+    n_silent: int = 0
+
+
+@dataclass(eq=False)
 class HttpChatModel:
     """A ChatModel behind an HTTP server, which sends several requests at once. takes_images: whether the model takes
-    images. dialect: the request format to try first; the one that the server understands is remembered for the life of
-    this object. cache: where answers are looked up and stored, None for nowhere. Raises ValueError for an offline
-    endpoint without a cache.
+    images. dialect: the request format to send; one that the server understands replaces it. cache: where answers are
+    looked up and stored, None for nowhere. Raises ValueError for an offline endpoint without a cache.
     """
 
     endpoint: Endpoint
     takes_images: bool = True
     dialect: Dialect = field(default_factory=Dialect)
     cache: ReplyCache | None = None
-    memory: DialectMemory = field(init=False, repr=False, compare=False)
-    limit: ConcurrencyLimit = field(init=False, repr=False, compare=False)
-    _silence: SilenceCounter | None = field(default=None, init=False, repr=False, compare=False)
+    _silence: _Stop | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.endpoint.mode == "offline" and self.cache is None:
             raise ValueError("offline answers come from a cache: give a cache")
-        object.__setattr__(self, "memory", DialectMemory(self.dialect))
-        object.__setattr__(self, "limit", ConcurrencyLimit(self.endpoint.concurrency))
 
     @property
     def identity(self) -> ModelIdentity:
@@ -64,165 +62,163 @@ class HttpChatModel:
         `ledger`. mode: whether stored answers count, see `CacheMode`. After several requests in a row without an
         answer, the copy asks nothing more: a run of many calls waits for a dead server only once.
         """
-        model = replace(self, endpoint=replace(self.endpoint, mode=mode, ledger=ledger), cache=cache)
-        object.__setattr__(model, "_silence", model._new_silence())
-        return model
+        return replace(self, endpoint=replace(self.endpoint, mode=mode, ledger=ledger), cache=cache, _silence=_Stop())
 
     def chat(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
         """Return one reply per request, in their order, from the cache or the server. Equal requests are asked once. A
         failure of server, model or network is a reply's status. Raises ValueError for a request whose schema is not a
         JSON schema or whose max_tokens is below 1, and any error of cache and ledger.
         """
-        attempts, mode = self.endpoint.policy.content_retries + 1, self.endpoint.mode
-        book = Bookkeeping(self.identity, attempts, self.takes_images, self.cache, mode, self.endpoint.ledger)
-        return book.collect_replies(requests, partial(self._ask_pending, book))
+        for request in requests:
+            check_request(request)
+        n_attempts = self.endpoint.content_retries + 1
+        keys = [compute_request_keys(self.identity, request, n_attempts) for request in requests]
+        known = self._load_stored(keys)
+        replies: dict[bytes, ChatReply] = {}
+        pending: dict[bytes, _Asker] = {}
+        call, silence = _Stop(), self._silence or _Stop()
+        for request, request_keys in zip(requests, keys, strict=True):
+            reply = self._find_reply(request, request_keys, known)
+            if reply is None:
+                pending[request_keys[0]] = _Asker(self, request, request_keys, call, silence)
+            else:
+                replies[request_keys[0]] = reply
+        if pending:
+            # It imports the libraries of servers, which take seconds.
+            from metrics_core.models.server.exchange import ask_all
 
-    def _ask_pending(self, book: Bookkeeping, pending: list[PendingRequest]) -> list[ChatReply]:
-        stop_signal, silence = StopSignal(), self._silence or self._new_silence()
-        with self.endpoint.open_client() as client:
-            askers = [RequestAsker(self, client, book, stop_signal, silence, request) for request in pending]
-            try:
-                return run_in_threads(RequestAsker.ask_model, askers, self.endpoint.concurrency)
-            finally:
-                # After an error or an interrupt, requests under way send nothing more.
-                stop_signal.stop("interrupted")
+            asked = ask_all(self.endpoint, lambda client, asker: asker.ask(client), list(pending.values()))
+            replies |= zip(pending, asked, strict=True)
+        return _sort_replies(replies, [request_keys[0] for request_keys in keys])
 
-    def _new_silence(self) -> SilenceCounter:
-        return SilenceCounter(max(_MIN_SILENT, self.endpoint.concurrency))
+    def learn_dialect(self, used: Dialect, complaint: str) -> bool:
+        """Change `dialect` after a server's complaint about the one used; return whether to send the request again.
+        False means that no other format would help. It is also True where another request has changed it meanwhile.
+        """
+        if self.dialect == used:
+            learned = used.find_next_dialect(complaint)
+            self.dialect = learned or used
+            return learned is not None
+        return True
+
+    def _load_stored(self, keys: Sequence[Sequence[bytes]]) -> Mapping[bytes, Mapping[str, Any]]:
+        if self.cache is None or self.endpoint.mode == "refresh":
+            return {}
+        return self.cache.load(list(dict.fromkeys(key for request_keys in keys for key in request_keys)))
+
+    def _find_reply(
+        self, request: ChatRequest, keys: Sequence[bytes], known: Mapping[bytes, Mapping[str, Any]]
+    ) -> ChatReply | None:
+        for key in keys:
+            if key in known:
+                return ChatReply("ok", known[key], is_cached=True)
+        name = self.endpoint.model
+        if self.endpoint.mode == "offline":
+            remedy = "run once without offline"
+            return ChatReply("error", reason=f"{request.purpose}: {name} has no stored answer: {remedy}")
+        if not self.takes_images and any(isinstance(part, ImagePart) for part in request.parts):
+            return ChatReply("error", reason=f"{request.purpose}: {name} takes no images: name a video model")
+        return None
 
 
 @dataclass(slots=True)
-class RequestAsker:
-    """One request to a server, from its first attempt to its reply: retries, budgets, deadline and spending. client:
-    the HTTP client of this call of `chat`. stop_signal: ends all requests of the call. silence: counts requests in a
-    row without an answer. pending: the request with its cache keys. The counts are of its attempts so far.
+class _Asker:
+    """One request to a server, from its first attempt to its reply. keys: its cache keys, one per content attempt.
+    call: ends all requests of the call of `chat`. silence: ends those of the run, where no answer comes. The counts and
+    `result` are of its attempts so far.
     """
 
     model: HttpChatModel
-    client: httpx2.Client
-    book: Bookkeeping
-    stop_signal: StopSignal
-    silence: SilenceCounter
-    pending: PendingRequest
+    request: ChatRequest
+    keys: list[bytes]
+    call: _Stop
+    silence: _Stop
     usage: Usage = field(default_factory=Usage)
     attempts: int = 0
     content_retries: int = 0
-    transport_retries: int = 0
-    deadline: float = 0.0
+    result: AttemptResult | None = None
 
-    @property
-    def request(self) -> ChatRequest:
-        """Return the request that is asked, taken from `pending`."""
-        return self.pending.request
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """Return the model's endpoint: server, policy, prices and clock."""
-        return self.model.endpoint
-
-    def ask_model(self) -> ChatReply:
+    async def ask(self, client: openai.AsyncOpenAI) -> ChatReply:
         """Ask the server until there is a valid answer, a final failure, or no retry, money or time left, and return
         the reply. A valid answer is stored in the cache at once, and every attempt in the ledger. A failure that
-        concerns all requests sets the stop signal.
+        concerns all requests ends the call.
         """
-        self.deadline = self.endpoint.time.clock() + self.endpoint.policy.deadline_s
+        from metrics_core.models.server.exchange import SpendingStopped, post
+
+        model, endpoint = self.model, self.model.endpoint
+        deadline = time.monotonic() + endpoint.deadline_s
         while True:
-            attempt = self._try_once()
-            if isinstance(attempt, ChatReply):
-                return attempt
-            result, wait_s = attempt
-            if result.outcome == "ok":
-                return self._store_answer(result)
-            if not self._can_retry(result, wait_s):
-                return self._build_failed_reply(result)
-            if result.outcome == "unreachable":
-                self.endpoint.time.sleep(wait_s)
-
-    def _try_once(self) -> ChatReply | tuple[AttemptResult, float]:
-        """Make one call, unless asking has ended; returns its result, and the seconds to wait before the next call."""
-        model, clock = self.model, self.endpoint.time.clock
-        queued = clock()
-        with model.limit.hold_slot() as mark:
-            # A request that waits in the queue does not use up its own time.
-            started = clock()
-            self.deadline += started - queued
-            if stopped := self._find_stop():
-                return stopped
-            dialect, answer = model.memory.dialect, None
+            if reason := self.call.reason or self.silence.reason:
+                return ChatReply("error", reason=reason, usage=self.usage)
+            dialect = model.dialect
+            body = build_request_body(self.request, endpoint.model, dialect, self.request.seed + self.content_retries)
             try:
-                answer = self._post(dialect)
-                result = classify_answer(answer, self.request, self.endpoint.model)
-            except ServerUnreachable as error:
-                result = AttemptResult("unreachable", f"no answer ({error})")
+                await post(client, endpoint, "chat/completions", body, deadline, self._judge)
             except ServerUnusable as error:
-                self.stop_signal.stop(str(error))
-                return ChatReply("error", reason=str(error), usage=self.usage)
-            if answer is not None and answer.status == 429:
-                model.limit.halve_limit(mark)
-            elif result.outcome != "unreachable":
-                model.limit.count_success()
-            self._record_attempt(result, answer, clock() - started)
-        if result.is_not_understood:
-            result = replace(result, is_not_understood=model.memory.learn_from_complaint(dialect, result.reason or ""))
-        retry_after = None if answer is None else parse_retry_delay(answer.headers)
-        return result, self.endpoint.policy.compute_wait_s(
-            self.transport_retries, self.endpoint.time.random(), retry_after
-        )
+                self.call.reason = str(error)
+                continue
+            except SpendingStopped:
+                reason = f"the request was given up: {endpoint.stop_reason}"
+                return ChatReply("stopped", reason=reason, usage=self.usage)
+            assert self.result is not None
+            if self.result.outcome == "ok":
+                return self._store_answer(self.result)
+            if not (self._can_retry(self.result, dialect) and time.monotonic() < deadline):
+                return self._build_failed_reply(self.result)
 
-    def _find_stop(self) -> ChatReply | None:
-        if why := self.endpoint.stop_reason:
-            return ChatReply("stopped", reason=f"the request was given up: {why}", usage=self.usage)
-        reason = self.stop_signal.reason or self.silence.reason
-        return ChatReply("error", reason=reason, usage=self.usage) if reason else None
-
-    def _post(self, dialect: Dialect) -> HttpAnswer:
-        body = build_request_body(self.request, self.endpoint.model, dialect, self.request.seed + self.content_retries)
-        return self.endpoint.post_json(self.client, "chat/completions", body, self.deadline)
-
-    def _compute_remaining_s(self) -> float:
-        return self.deadline - self.endpoint.time.clock()
-
-    def _record_attempt(self, result: AttemptResult, answer: HttpAnswer | None, duration_s: float) -> None:
+    def _judge(self, exchange: Exchange) -> bool:
+        endpoint = self.model.endpoint
+        self.result = result = classify_answer(exchange, self.request, endpoint.model)
         tokens = result.tokens
-        if tokens is None and answer is not None and answer.status == 200:
+        if tokens is None and exchange.status == 200:
             # The server does not report them. A spending limit that counted nothing would never be reached.
-            tokens = estimate_tokens(self.request), min(estimate_byte_tokens(answer.n_bytes), self.request.max_tokens)
-        usage = self.endpoint.count_usage(*(tokens or (0, 0)))
+            tokens = estimate_tokens(self.request), min(estimate_byte_tokens(exchange.n_bytes), self.request.max_tokens)
+        described = {**self._describe(), "attempt": self.attempts}
+        usage = endpoint.count_attempt(described, exchange, result.outcome, result.reason, tokens or (0, 0))
         self.usage = add_usage(self.usage, usage)
-        status = None if answer is None else answer.status
-        self.book.record_attempt(
-            *(self.pending, self.content_retries, result.outcome, result.reason, usage, duration_s),
-            attempt=self.attempts,
-            http_status=status,
-        )
         self.attempts += 1
+        return result.outcome == "unreachable"
 
-    def _can_retry(self, result: AttemptResult, wait_s: float) -> bool:
-        policy = self.endpoint.policy
-        if result.outcome in {"malformed", "truncated"}:
-            self.content_retries += 1
-            return self.content_retries <= policy.content_retries and self._compute_remaining_s() > 0
-        if result.outcome == "unreachable":
-            self.transport_retries += 1
-            return self.transport_retries <= policy.transport_retries and self._compute_remaining_s() > wait_s
-        return result.is_not_understood and self._compute_remaining_s() > 0
+    def _describe(self) -> dict[str, Any]:
+        model, key = self.model.identity.as_dict(), self.keys[self.content_retries]
+        return {"request_sha256": key, "model": model, "purpose": self.request.purpose}
+
+    def _can_retry(self, result: AttemptResult, dialect: Dialect) -> bool:
+        if result.outcome not in {"malformed", "truncated"}:
+            return result.is_not_understood and self.model.learn_dialect(dialect, result.reason or "")
+        is_left = self.content_retries < self.model.endpoint.content_retries
+        self.content_retries += is_left
+        return is_left
 
     def _store_answer(self, result: AttemptResult) -> ChatReply:
-        self.silence.reset()
-        assert result.data is not None
-        self.book.store_answer(self.pending, self.content_retries, result.data, self.usage)
+        self.silence.n_silent = 0
+        if self.model.cache is not None:
+            self.model.cache.store([{**self._describe(), "data": result.data, **asdict(self.usage)}])
         return ChatReply("ok", result.data, usage=self.usage)
 
     def _build_failed_reply(self, result: AttemptResult) -> ChatReply:
         calls = f"{self.attempts} calls" if self.attempts > 1 else "1 call"
-        reason = f"{self.request.purpose}: {result.reason} ({calls} to {self.endpoint.server.url})"
+        reason = f"{self.request.purpose}: {result.reason} ({calls} to {self.model.endpoint.server.url})"
         if result.affects_all_requests:
-            self.stop_signal.stop(reason)
-        if result.outcome == "unreachable":
-            self.silence.count_silence(reason)
-        else:
-            self.silence.reset()
+            self.call.reason = self.call.reason or reason
+        self._count_silence(result, reason)
         if result.outcome in {"malformed", "truncated"}:
             return ChatReply("malformed", reason=reason, usage=self.usage, is_cut=result.outcome == "truncated")
         is_refused = result.outcome == "refused" or result.is_request_fault
         return ChatReply("refused" if is_refused else "error", reason=reason, usage=self.usage)
+
+    def _count_silence(self, result: AttemptResult, reason: str) -> None:
+        silence = self.silence
+        silence.n_silent = silence.n_silent + 1 if result.outcome == "unreachable" else 0
+        if silence.n_silent >= max(_MIN_SILENT, self.model.endpoint.concurrency) and not silence.reason:
+            silence.reason = f"not sent, since the {silence.n_silent} requests before it got no answer: {reason}"
+
+
+def _sort_replies(replies: Mapping[bytes, ChatReply], keys: Sequence[bytes]) -> list[ChatReply]:
+    """Return the reply to every key, in order. A repeated request's reply has no usage, since it cost nothing more."""
+    ordered, seen = [], set()
+    for key in keys:
+        reply = replies[key]
+        ordered.append(replace(reply, usage=Usage(), is_cached=reply.status == "ok") if key in seen else reply)
+        seen.add(key)
+    return ordered

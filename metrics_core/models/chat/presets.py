@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from metrics_core.models.chat.bookkeeping import ReplyCache
 from metrics_core.models.chat.client import HttpChatModel
 from metrics_core.models.chat.wire import Dialect
 from metrics_core.models.server.address import Server, ServerUnusable
-from metrics_core.models.server.endpoint import Endpoint, TimeSource
+from metrics_core.models.server.endpoint import Endpoint
 from metrics_core.models.server.ledger import CacheMode, Ledger
-from metrics_core.models.server.retries import RetryPolicy
 from metrics_core.models.server.spending import Prices, SpendingLimit
 
 
@@ -67,7 +66,6 @@ def make_chat_model(
     cache: ReplyCache | None = None,
     mode: CacheMode = "normal",
     ledger: Ledger | None = None,
-    time: TimeSource | None = None,
 ) -> HttpChatModel:
     """Make a chat model from plain values: an address, a name in `PRESETS`, or a preset at another address. Asks no
     server yet. model: the name that the server knows. key_variable: the environment variable that holds the key; it is
@@ -85,11 +83,11 @@ def make_chat_model(
         server=build_server(model, url or known.url, key_variable),
         revision=revision,
         concurrency=concurrency,
-        policy=replace(RetryPolicy(), timeout_s=timeout_s, deadline_s=deadline_s),
+        deadline_s=deadline_s,
+        timeout_s=timeout_s,
         prices=prices,
         spending=spending,
         mode=mode,
         ledger=ledger,
-        time=time or TimeSource(),
     )
     return HttpChatModel(endpoint, takes_images, known.dialect, cache)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
@@ -55,29 +54,6 @@ class Dialect:
         if self.sends_logprobs and is_about_logprobs(complaint):
             return replace(self, sends_logprobs=False)
         return None
-
-
-class DialectMemory:
-    """The request format `dialect` that one server is known to understand so far, changed by its complaints. It begins
-    as `first`. Threads share it.
-    """
-
-    def __init__(self, first: Dialect) -> None:
-        self.dialect = first
-        self._lock = threading.Lock()
-
-    def learn_from_complaint(self, used: Dialect, complaint: str) -> bool:
-        """Change `dialect` after a server's complaint about the one used; return whether to send the request again.
-        False means that no other format would help. It is also True where another thread has changed `dialect`
-        meanwhile.
-        """
-        with self._lock:
-            if self.dialect != used:
-                # Another thread has changed it meanwhile.
-                return True
-            learned = used.find_next_dialect(complaint)
-            self.dialect = learned or used
-            return learned is not None
 
 
 def is_about_json_mode(complaint: str) -> bool:

@@ -4,14 +4,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard
-
-from metrics_core.models.server.post import HttpAnswer, shorten_text
 
 # The most tokens of one call: no model takes or writes nearly as many.
 MAX_CREDIBLE_TOKENS = 1_000_000_000
 # The remedy for an error of this HTTP status, as the end of its sentence.
 REMEDIES = {401: ". Check the key", 404: ". Check the model's name and the address, which ends in /v1"}
+KEY_PLACEHOLDER = "[key]"
+# JSON that is nested deeper fits no schema of ours, and recursion through it would fail.
+_MAX_LEVELS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One attempt at a request, and what the server answered: HTTP status, body as parsed JSON (None for one that is
+    not JSON), and its size in bytes. key: the server's key, which the body has as "[key]"; to remove it from texts that
+    are joined from the body's pieces. error: why no whole answer came; `status` is None then. seconds: it took.
+    """
+
+    status: int | None = None
+    body: Any = field(default=None, repr=False)
+    n_bytes: int = 0
+    key: str | None = field(default=None, repr=False)
+    error: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may succeed later: after no answer, and the statuses 408, 409, 429 and from 500."""
+        return self.status is None or self.status in {408, 409, 429} or self.status >= 500
 
 
 def is_credible_count(count: Any) -> TypeGuard[int]:
@@ -33,10 +55,10 @@ def parse_complaint(body: Any) -> tuple[str, str | None]:
     return shorten_text(error) if isinstance(error, str) else "", None
 
 
-def explain_error(answer: HttpAnswer) -> str:
-    """Return the start of a sentence with the HTTP status and the complaint of an error answer, without a remedy."""
-    complaint, _ = parse_complaint(answer.body)
-    return f"the server answered {answer.status}: {complaint or 'no reason given'}"
+def explain_error(exchange: Exchange) -> str:
+    """Return the start of a sentence, without a remedy: why no answer came, or its HTTP status and complaint."""
+    complaint, _ = parse_complaint(exchange.body)
+    return exchange.error or f"the server answered {exchange.status}: {complaint or 'no reason given'}"
 
 
 def is_same_model(asked: str, answered: str) -> bool:
@@ -50,6 +72,29 @@ def is_same_model(asked: str, answered: str) -> bool:
     """
     first, second = _shorten_model_name(asked), _shorten_model_name(answered)
     return second == first or bool(re.fullmatch(re.escape(first) + r"(-\d{3,}(-\d\d){0,2}|@[^@]+)", second))
+
+
+def hide_key(value: Any, key: str | None, levels: int = _MAX_LEVELS) -> Any:
+    """Return parsed JSON with "[key]" in place of the key in all its texts and names. Without a key, nothing changes.
+    Raises ValueError where the JSON is nested deeper than 100 levels.
+
+    >>> hide_key({"message": "wrong key: sk-12345678"}, "sk-12345678")
+    {'message': 'wrong key: [key]'}
+    """
+    if not levels:
+        raise ValueError(f"it is nested deeper than {_MAX_LEVELS} levels")
+    if isinstance(value, str):
+        return value.replace(key, KEY_PLACEHOLDER) if key else value
+    if isinstance(value, Mapping):
+        return {hide_key(name, key): hide_key(member, key, levels - 1) for name, member in value.items()}
+    return [hide_key(member, key, levels - 1) for member in value] if isinstance(value, list) else value
+
+
+def shorten_text(text: str, max_characters: int = 500) -> str:
+    """Return the first `max_characters` of a server's text, on one line; characters that cannot be printed become
+    spaces.
+    """
+    return "".join(letter if letter.isprintable() else " " for letter in text.strip()[:max_characters]).strip()
 
 
 def _shorten_model_name(name: str) -> str:

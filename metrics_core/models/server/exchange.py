@@ -1,91 +1,219 @@
-"""Send one HTTP request under one time limit, from looking up the server's address to the last byte of its answer."""
+"""Send requests to model servers with the openai client: many at once, within bounds, with every attempt judged."""
 
 from __future__ import annotations
 
-import socket
-import threading
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+import asyncio
+import json
+import logging
+import ssl
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import lru_cache
+from http.cookiejar import CookieJar
+from typing import Any, TypeVar
 
-from metrics_core.models.server.threads import run_in_threads
+import anyio
+import anyio.from_thread
+import httpx2
+import openai
 
-if TYPE_CHECKING:
-    import httpx2
+from metrics_core.models.server.answers import Exchange, hide_key
+from metrics_core.models.server.endpoint import Endpoint
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 # No answer that fits one of our schemas is nearly as long.
 MAX_ANSWER_BYTES = 1 << 20
+# The library would also send what this machine runs, and the organisation that its own environment variables name.
+_SENT_HEADERS = {"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "user-agent"}
+# They log headers and status lines, and a server may echo the key there.
+_LOGGERS = ("openai", "httpx2", "httpcore2")
+# The openai client takes the last two for errors of the transport as well.
+_TRANSPORT_ERRORS = (httpx2.RequestError, ssl.SSLError, anyio.EndOfStream)
 
 
-class ServerUnreachable(Exception):
-    """Raised when no whole answer came: no connection, silence, an end in the middle, or an answer that is too long."""
+class SpendingStopped(Exception):
+    """Raised in place of sending a request where the spending limit is reached."""
 
 
-def send_request(
-    stream: Callable[..., AbstractContextManager[httpx2.Response]],
-    request: Mapping[str, Any],
-    timeout_s: float,
-    read: Callable[[httpx2.Response, bytes], Result],
-    max_bytes: int = MAX_ANSWER_BYTES,
-) -> Result:
-    """Send a request, and return the result of `read` for the response and its whole body. stream: method of a client
-    that keeps no connection. request: the arguments of `stream`. Raises ServerUnreachable where the body is not whole
-    after `timeout_s` seconds or longer than `max_bytes`, and the client's own errors.
+class _AnswerTooLong(httpx2.RequestError):
+    """Raised while an answer is read that is longer than it may be."""
 
-    When time runs out, this returns in every state of server and exchange, and the connection is closed. The client
-    limits the time between two pieces of an answer.
+
+def ask_all(
+    endpoint: Endpoint, ask: Callable[[openai.AsyncOpenAI, Item], Awaitable[Result]], items: Sequence[Item]
+) -> list[Result]:
+    """Await a coroutine function for a client of the endpoint's server and each item, at most `endpoint.concurrency` at
+    a time, and return the results in the order of the items. At the first error, which is raised, and at Ctrl-C, calls
+    under way are cancelled, and no others begin.
+
+    They run in an event loop of their own, in another thread, since the caller's thread may run one already.
     """
-    connection = _Connection()
+    todo, results = deque(enumerate(items)), dict[int, Result]()
 
-    def send(_: None) -> Result:
-        with stream(**request, extensions={"trace": connection.keep_socket}) as response:
-            return read(response, _read_body(response, max_bytes))
+    async def work(client: openai.AsyncOpenAI) -> None:
+        while todo:
+            index, item = todo.popleft()
+            try:
+                results[index] = await ask(client, item)
+            except BaseException:
+                todo.clear()
+                raise
 
+    async def run() -> None:
+        for name in _LOGGERS:
+            logging.getLogger(name).setLevel(logging.WARNING)
+        async with openai.AsyncOpenAI(
+            # Never its own environment variables: the key of another server would be sent. `_Client` adds the key.
+            api_key="none",
+            base_url=endpoint.server.url,
+            max_retries=endpoint.transport_retries,
+            timeout=httpx2.Timeout(endpoint.timeout_s, connect=endpoint.connect_s),
+            http_client=_Client(is_local=endpoint.server.is_local),
+        ) as client:
+            await asyncio.gather(*(work(client) for _ in range(min(endpoint.concurrency, len(items)))))
+
+    with anyio.from_thread.start_blocking_portal() as portal:
+        portal.call(run)
+    return [results[index] for index in range(len(items))]
+
+
+async def post(
+    client: openai.AsyncOpenAI,
+    endpoint: Endpoint,
+    path: str,
+    body: Mapping[str, Any],
+    deadline: float,
+    judge: Callable[[Exchange], bool],
+    max_bytes: int = MAX_ANSWER_BYTES,
+) -> None:
+    """Send a request with a JSON body to `path` under the server's address, and again after failures that may pass.
+    client: of `ask_all`. judge: takes each attempt as it ends, and returns whether to try again. deadline: a time of
+    `time.monotonic` for all attempts. An answer longer than `max_bytes` counts as none.
+
+    The openai client decides how long to wait and when to give up; an attempt without an answer is always tried again.
+    Reads the key from the environment. Raises ServerUnusable where it is missing, and SpendingStopped.
+    """
+    call = _Call(endpoint, judge, max_bytes, endpoint.server.read_key())
+    _CALL.set(call)
+    # ASCII only: a lone surrogate in a text is then no error.
+    content = json.dumps(body, allow_nan=False).encode()
+    sent = client.post(path, content=content, cast_to=httpx2.Response)
     try:
-        # When time runs out its thread is left behind, even while the name of a host is looked up.
-        return run_in_threads(send, [None], 1, timeout_s=timeout_s)[0]
-    except TimeoutError:
-        raise ServerUnreachable("the server's answer was not complete at the deadline") from None
-    finally:
-        connection.close()
+        # What the library raises has been judged already.
+        with suppress(openai.APIError):
+            await asyncio.wait_for(sent, deadline - time.monotonic())
+    except asyncio.TimeoutError:
+        if call.connection is not None:
+            # The library leaves it open where it is stopped during a handshake.
+            await call.connection.aclose()
+        if call.began is not None:
+            call.note_failure("the server's answer was not complete at the deadline")
 
 
-def _read_body(response: httpx2.Response, max_bytes: int) -> bytes:
-    pieces, size = [], 0
-    for piece in response.iter_bytes():
-        pieces.append(piece)
-        size += len(piece)
-        if size > max_bytes:
-            raise ServerUnreachable(f"the answer is longer than {max_bytes} bytes")
-    return b"".join(pieces)
+@dataclass(slots=True)
+class _Call:
+    """A call of `post`. began: when the attempt under way began; None between two attempts.
+    connection: of the last attempt."""
 
+    endpoint: Endpoint
+    judge: Callable[[Exchange], bool]
+    max_bytes: int
+    key: str | None
+    began: float | None = field(default_factory=time.monotonic)
+    connection: Any = None
 
-class _Connection:
-    """The connection of an exchange, which another thread can close while one waits for it."""
-
-    def __init__(self) -> None:
-        self._sockets: list[socket.socket] = []
-        self._is_closed = False
-        self._lock = threading.Lock()
-
-    def keep_socket(self, event: str, info: Mapping[str, Any]) -> None:
-        """Keep the connection's socket once it is made. The HTTP library calls this at every step."""
+    async def keep_connection(self, event: str, info: Mapping[str, Any]) -> None:
+        """Keep the connection once it is made. The HTTP library calls this at every step."""
         if event.endswith("connect_tcp.complete"):
-            with self._lock:
-                # A duplicate stays the same connection when the library wraps its own socket in TLS.
-                self._sockets.append(info["return_value"].get_extra_info("socket").dup())
-                is_late = self._is_closed
-            if is_late:
-                self.close()
+            self.connection = info["return_value"]
 
-    def close(self) -> None:
-        """Close the connection, and any that is made later. A thread that reads or writes it wakes up."""
-        with self._lock:
-            self._is_closed = True
-            sockets, self._sockets = self._sockets, []
-        for duplicate in sockets:
-            # Either side may have closed it, which is as good.
-            with suppress(OSError):
-                duplicate.shutdown(socket.SHUT_RDWR)
-            duplicate.close()
+    def note_failure(self, error: str) -> None:
+        """Have the attempt under way judged, which got no whole answer."""
+        self.note(None, error=f"no answer ({error})")
+
+    def note(self, status: int | None, **answer: Any) -> bool:
+        """Have the attempt under way judged; returns whether to try again."""
+        seconds, self.began = time.monotonic() - (self.began or 0.0), None
+        return self.judge(Exchange(status, key=self.key, seconds=seconds, **answer))
+
+
+# The call of the task that sends: the library hands nothing of ours on to its HTTP client.
+_CALL: ContextVar[_Call] = ContextVar("call")
+
+
+class _Client(httpx2.AsyncClient):
+    """The HTTP client below the library. It follows no redirect, which could carry the key elsewhere, and keeps no
+    cookie and no connection.
+    """
+
+    def __init__(self, *, is_local: bool) -> None:
+        super().__init__(
+            verify=_make_ssl_context(),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
+            cookies=_NoCookies(),
+            # A proxy from the environment would be used even for a server on this machine.
+            trust_env=not is_local,
+        )
+
+    async def send(self, request: httpx2.Request, **_: Any) -> httpx2.Response:
+        """Send one attempt, have it judged, and return what the library needs to know of its answer: the status,
+        whether to try again, and after how long.
+        """
+        call = _CALL.get()
+        if call.endpoint.stop_reason:
+            raise SpendingStopped
+        for name in set(request.headers) - _SENT_HEADERS:
+            del request.headers[name]
+        if call.key:
+            request.headers["authorization"] = f"Bearer {call.key}"
+        call.began = time.monotonic()
+        request.extensions["trace"] = call.keep_connection
+        try:
+            response = await super().send(request, stream=True)
+            content = await _read_body(response, call.max_bytes)
+        except _TRANSPORT_ERRORS as error:
+            # Other errors may quote text that the server sent.
+            is_quoted = isinstance(error, httpx2.ConnectError | _AnswerTooLong)
+            call.note_failure(f"{type(error).__name__.strip('_')}: {error}" if is_quoted else type(error).__name__)
+            raise
+        is_again = call.note(response.status_code, body=_parse_body(content, call.key), n_bytes=len(content))
+        wait = response.headers.get("retry-after")
+        headers = {"x-should-retry": "true" if is_again else "false"} | ({"retry-after": wait} if wait else {})
+        return httpx2.Response(response.status_code, headers=headers, request=request)
+
+
+async def _read_body(response: httpx2.Response, max_bytes: int) -> bytes:
+    content = bytearray()
+    try:
+        async for piece in response.aiter_bytes():
+            content += piece
+            if len(content) > max_bytes:
+                raise _AnswerTooLong(f"more than {max_bytes} bytes")
+    finally:
+        await response.aclose()
+    return bytes(content)
+
+
+class _NoCookies(CookieJar):
+    """A cookie jar that reads no cookie: none is wanted, and reading prints a traceback for a bad one."""
+
+    def extract_cookies(self, response: object, request: object) -> None:
+        """Do nothing."""
+
+
+@lru_cache(maxsize=1)
+def _make_ssl_context() -> ssl.SSLContext:
+    """Return the context of all connections: reading the certificates takes longer than the rest of a client."""
+    return httpx2.create_ssl_context()
+
+
+def _parse_body(content: bytes, key: str | None) -> Any:
+    try:
+        return hide_key(json.loads(content.decode("utf-8", "replace")), key)
+    except (ValueError, RecursionError):
+        return None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, TypeAlias
 
-from metrics_core.models.server.spending import Usage
-
 CacheMode: TypeAlias = Literal["normal", "refresh", "offline"]
 """normal: stored answers first. refresh: ask again and replace them. offline: stored answers only, nothing is sent."""
 
@@ -23,21 +21,3 @@ class Ledger(Protocol):
         `error` and `http_status` (None where there is none), `tokens_in`, `tokens_out`, `money` and `duration_s`.
         """
         ...
-
-
-def build_attempt_record(
-    attempt: int, outcome: AttemptOutcome, error: str | None, usage: Usage, duration_s: float, http_status: int | None
-) -> dict[str, Any]:
-    """Return outcome, error, HTTP status, tokens, money and duration of an attempt by the names that `Ledger.record`
-    takes.
-    """
-    return {
-        "attempt": attempt,
-        "outcome": outcome,
-        "error": error,
-        "http_status": http_status,
-        "tokens_in": usage.tokens_in,
-        "tokens_out": usage.tokens_out,
-        "money": usage.money,
-        "duration_s": duration_s,
-    }
