@@ -17,8 +17,7 @@ from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest, P
 from assets.new_manifest.folder import drop_suffix
 from assets.new_manifest.json_rows import parse_list_cells
 from assets.new_manifest.rows import parse_id, parse_row
-from assets.new_manifest.tool_fields import collect_tool_fields
-from assets.new_manifest.tool_vectors import build_vector_row
+from assets.new_manifest.tool_fields import build_vector_row, collect_tool_fields
 from assets.new_manifest.videos import VideoRegistry
 
 if TYPE_CHECKING:

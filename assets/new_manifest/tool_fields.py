@@ -1,4 +1,4 @@
-"""Values that another tool gave to a clip or caption, as own fields of a manifest."""
+"""Values that another tool gave to a clip or caption: own fields of a manifest, and rows of table `vectors`."""
 
 from __future__ import annotations
 
@@ -45,6 +45,19 @@ def collect_tool_fields(
         else:
             kept[name] = value
     return kept
+
+
+def build_vector_row(
+    video_id: str, encoder: str, vector: object, findings: Findings, where: str
+) -> dict[str, object] | None:
+    """Build the row of table `vectors` for a video, with no more digits than single precision has. Where ingest would
+    refuse it by itself, return None and count it as left out with the reason. vector: what the tool wrote, of any type.
+    where: how people find it.
+    """
+    if isinstance(vector, list):
+        vector = [float(f"{number:.9g}") if isinstance(number, float) else number for number in vector]
+    row = {"video_id": video_id, "encoder": encoder, "vector": vector}
+    return row if findings.accept_row("vector", row, where) else None
 
 
 def _flatten(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
