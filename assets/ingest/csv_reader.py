@@ -23,18 +23,6 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,300}(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 _NO_TYPES: Mapping[str, type] = {}
 
 
-def read_csv_rows(
-    file: ByteReader, name: str, field_types: Mapping[str, type]
-) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
-    """Yield for every record of a CSV file that is not blank its line, its fields or a Reject, and its first 2,000
-    characters as text that Postgres can store. Empty cells are left out. field_types: by field that is not text, its
-    type: int, float, bool, or list for JSON. name: of the file, for messages.
-
-    Raises ManifestError if the header cannot be used.
-    """
-    yield from start_csv(file, name, field_types=field_types)[1]
-
-
 def start_csv(
     file: ByteReader,
     name: str,
@@ -43,9 +31,13 @@ def start_csv(
     *,
     may_be_unnamed: bool = False,
 ) -> tuple[list[str], Iterator[tuple[int, dict[str, Any] | Reject, str]]]:
-    """Read the header of a CSV file, and return the names of its columns in order with an iterator over its records, as
-    `read_csv_rows` yields them. may_be_unnamed: whether a column may have no name; its name is "" then, and its cells
-    are skipped. Raises ManifestError if the header is missing or cannot be used.
+    """Read the header of a CSV file, and return the names of its columns in order with an iterator. For every record
+    that is not blank it gives its line, its fields or a Reject, and its first 2,000 characters as text that Postgres
+    can store. Empty cells are left out.
+
+    name: of the file, for messages. field_types: by field that is not text, its type: int, float, bool, or list for
+    JSON. may_be_unnamed: whether a column may have no name; its name is "" then, and its cells are skipped. Raises
+    ManifestError if the header is missing or cannot be used.
     """
     records = _read_records(file, separator)
     header = _read_header(name, records, may_be_unnamed=may_be_unnamed)

@@ -12,8 +12,7 @@ from assets.ingest.declarations import read_declarations
 from assets.ingest.encodings import UTF_8
 from assets.ingest.files import check_regular_file, find_manifest_file, open_text_file
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.named_columns import NO_COLUMNS
-from assets.ingest.readers import SUFFIXES
+from assets.ingest.readers import NO_COLUMNS, SUFFIXES
 from assets.ingest.rejects import ManifestError
 from assets.ingest.scales import Scale
 

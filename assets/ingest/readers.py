@@ -7,19 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from assets.ingest.csv_reader import read_csv_rows
+from assets.ingest.csv_reader import start_csv
 from assets.ingest.files import OpenFile, open_table
-from assets.ingest.json_lines import JSON_LINES, read_json_lines, read_nonblank_lines
+from assets.ingest.hygiene import format_raw_row, format_value, has_safe_text
+from assets.ingest.json_lines import JSON_LINES, read_nonblank_lines, read_objects
 from assets.ingest.label_studio import SUFFIX as LABEL_STUDIO
 from assets.ingest.label_studio import read_rating_rows
+from assets.ingest.lines import ByteReader
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.named_columns import NO_COLUMNS, name_fields
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
 
 _CSV, _PARQUET, _PART = ".csv", ".parquet", 2**20
 SUFFIXES = (JSON_LINES, _CSV, _PARQUET)
+# The kind of a row whose table is unknown.
+_UNKNOWN_KIND = "unknown"
+# The names of columns by field, for the fields whose columns have other names.
+NO_COLUMNS: Mapping[str, str] = {}
 
 
 def read_table(
@@ -43,25 +49,57 @@ def read_table(
         raise ManifestError(f"{path.name}: unknown format: use {', '.join(SUFFIXES)}")
     with open_table(path) as file:
         text = _NotedText(file, note_content)
-        if kind is None or path.suffix == JSON_LINES:
-            yield from read_json_lines(text, path.name, kind, columns)
-            return
-        types = MANIFEST_TABLES[kind].field_types
+        types = MANIFEST_TABLES[kind].field_types if kind else {}
         types = {**types, **{column: types[field] for field, column in columns.items() if field in types}}
-        if path.suffix == _CSV:
-            rows = read_csv_rows(text, path.name, types)
-        else:
-            from assets.ingest.parquet_reader import read_parquet_rows  # most manifests have none, and it takes long
-
-            while text.read(_PART):  # its rows are read here and there
-                pass
-            rows = read_parquet_rows(file, path.name, types)
-        for line, row, raw in rows:
-            content = name_fields(row, columns)
+        for line, row, raw, is_safe in _read_rows(file, text, path.name, path.suffix if kind else JSON_LINES, types):
+            content = _name_fields(row, columns)
+            kind_of_row = kind or (None if isinstance(content, Reject) else content.pop("kind", None))
             if isinstance(content, Reject):
-                yield RawRow(path.name, line, kind, None, content, raw)
+                yield RawRow(path.name, line, kind or _UNKNOWN_KIND, None, content, raw)
+            elif isinstance(kind_of_row, str) and kind_of_row in MANIFEST_TABLES:
+                yield RawRow(path.name, line, kind_of_row, content, None, raw, is_safe)
             else:
-                yield RawRow(path.name, line, kind, content, None, raw)
+                kinds = ", ".join(MANIFEST_TABLES)
+                reject = Reject("unknown_kind", f"field 'kind' is {format_value(kind_of_row)}: use one of {kinds}")
+                yield RawRow(path.name, line, _UNKNOWN_KIND, None, reject, raw)
+
+
+def _read_rows(
+    file: OpenFile, text: ByteReader, name: str, suffix: str, types: Mapping[str, type]
+) -> Iterator[tuple[int, dict[str, Any] | Reject, str, bool]]:
+    """Yield for every row its line, its fields or a Reject, its beginning as text that Postgres can store, and whether
+    its texts need no check. text: the file's content; the rows of Parquet are read here and there in `file`.
+    """
+    if suffix == _CSV:
+        for number, row, raw in start_csv(text, name, field_types=types)[1]:
+            yield number, row, raw, False
+    elif suffix == _PARQUET:
+        from assets.ingest.parquet_reader import read_parquet_rows  # most manifests have none, and it takes long
+
+        while text.read(_PART):
+            pass
+        for number, row, raw in read_parquet_rows(file, name, types):
+            yield number, row, raw, False
+    else:
+        for line, row in read_objects(text):
+            yield line.number, row, format_raw_row(line.data), has_safe_text(line.data)
+
+
+def _name_fields(row: dict[str, Any] | Reject, columns: Mapping[str, str]) -> dict[str, Any] | Reject:
+    """Return a row with the names of fields in place of those of its columns. columns: by field, the name of its
+    column. A row with two columns of a field becomes a Reject; a Reject comes back unchanged.
+
+    >>> _name_fields({"caption_id": "a", "Satz": "A dog."}, {"text": "Satz"})
+    {'caption_id': 'a', 'text': 'A dog.'}
+    """
+    if not columns or isinstance(row, Reject):
+        return row
+    for field, column in columns.items():
+        if field in row and column in row and field != column:
+            reason = f"field {field!r} is in columns {field!r} and {column!r}: rename one of them"
+            return Reject("duplicate_key", reason)
+    fields = {column: field for field, column in columns.items()}
+    return {fields.get(name, name): value for name, value in row.items()}
 
 
 class _NotedText:
@@ -85,7 +123,7 @@ def count_table_rows(path: Path, kind: str) -> int:
         if path.suffix == JSON_LINES:
             return sum(1 for _ in read_nonblank_lines(file))
         if path.suffix == _CSV:
-            return sum(1 for _ in read_csv_rows(file, path.name, MANIFEST_TABLES[kind].field_types))
+            return sum(1 for _ in start_csv(file, path.name, field_types=MANIFEST_TABLES[kind].field_types)[1])
         from assets.ingest.parquet_reader import count_parquet_rows  # as above
 
         return count_parquet_rows(file, path.name)

@@ -18,8 +18,7 @@ from assets.ingest.declarations import SCALES_FILE
 from assets.ingest.known_tables import KnownTables
 from assets.ingest.manifest import Manifest, read_manifest_folder
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.named_columns import NO_COLUMNS
-from assets.ingest.readers import count_table_rows, read_table
+from assets.ingest.readers import NO_COLUMNS, count_table_rows, read_table
 from assets.ingest.rejects import ManifestError
 from assets.ingest.report import IngestReport
 from assets.ingest.rows import CheckedRow, RawRow, VideoRow

@@ -120,7 +120,8 @@ def hold_ingested_file(video: Any) -> Iterator[Path]:
     """
     with ExitStack() as stack:
         try:
-            settings = read_settings(MediaSettings)
+            # A plain path needs no setting, and reading them for every file would take a millisecond.
+            settings = read_settings(MediaSettings) if is_address(video.uri) else MediaSettings.model_construct()
             place = _find_ingested_place(video.uri, settings)
             is_local = place.member is None and isinstance(place.holder, Path)
             now = fetch_state(place, settings) if is_local else None

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from assets.ingest.files import open_table
 from assets.ingest.hygiene import is_blank_text
-from assets.ingest.json_lines import read_numbered_objects
+from assets.ingest.json_lines import read_objects
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.parquet_reader import read_arrow_rows
 from assets.ingest.paths import resolve_inside
@@ -95,8 +95,8 @@ def _read_metas(folder: SourceFolder, findings: Findings, file: str) -> Iterator
     if file.endswith(".jsonl"):
         folder.mark_read(file)
         with open_table(resolve_inside(folder.path, file)) as opened:
-            for number, row in read_numbered_objects(opened):
-                yield f"{file}:{number}", row
+            for line, row in read_objects(opened):
+                yield f"{file}:{line.number}", row
     elif (data := folder.read_file(file, MAX_ROW_BYTES + 1)) is not None:
         meta = read_json(BytesIO(data), MAX_ROW_BYTES)
         if isinstance(meta, Reject) and meta.code == "too_long":

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from assets.ingest.files import open_table
-from assets.ingest.json_lines import read_numbered_objects
+from assets.ingest.json_lines import read_objects
 from assets.ingest.paths import resolve_inside
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import ORIGIN_FIELDS
@@ -63,13 +63,13 @@ def _read_rows(
     counts = dict.fromkeys((table, stats), 0)
     with ExitStack() as stack:
         files = [stack.enter_context(open_table(resolve_inside(videos.folder.path, name))) for name in counts]
-        for rows in zip_longest(*map(read_numbered_objects, files)):
+        for rows in zip_longest(*map(read_objects, files)):
             for name, row in zip(counts, rows, strict=True):
                 counts[name] += row is not None
             if None not in rows:
                 unread = [row for _, row in rows if isinstance(row, Reject)]
                 parts = (row.items() for _, row in rows if not isinstance(row, Reject))
-                yield rows[0][0], unread[0] if unread else dict(chain.from_iterable(parts))
+                yield rows[0][0].number, unread[0] if unread else dict(chain.from_iterable(parts))
     if counts[stats] != counts[table]:
         raise NoManifest(
             f"{stats}: it has {format_count(counts[stats], 'row')} and {table} has {counts[table]:,}, so it is not "

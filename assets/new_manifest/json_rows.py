@@ -15,7 +15,7 @@ from typing import Any
 
 from assets.ingest import strict_json
 from assets.ingest.files import OpenFile
-from assets.ingest.json_lines import read_numbered_objects
+from assets.ingest.json_lines import read_objects
 from assets.ingest.rejects import ManifestError, Reject
 from assets.new_manifest.columns import ColumnMap, guess_columns, normalise_header
 from assets.new_manifest.findings import Place, Reason
@@ -62,8 +62,8 @@ def read_published_rows(file: OpenFile, name: str, is_video: _IsVideo) -> list[t
         if document.code == "too_long":
             raise ManifestError(f"{name}: JSON of more than {MAX_JSON_BYTES >> 20} MiB: {_REMEDY}")
         file.rewind()
-        objects = read_numbered_objects(file)
-        lines = [(number, row if isinstance(row, Reject) else tidy_row(row)) for number, row in objects]
+        objects = read_objects(file)
+        lines = [(line.number, row if isinstance(row, Reject) else tidy_row(row)) for line, row in objects]
         if document.code != "json_invalid" or not lines or isinstance(lines[0][1], Reject):
             raise ManifestError(f"{name}: {document.reason}")
         return lines

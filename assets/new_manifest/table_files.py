@@ -18,7 +18,7 @@ from assets.ingest import strict_json
 from assets.ingest.csv_reader import guess_separator, start_csv
 from assets.ingest.encodings import UTF_8
 from assets.ingest.files import OpenFile, open_table
-from assets.ingest.json_lines import read_numbered_objects
+from assets.ingest.json_lines import read_objects
 from assets.ingest.lines import BLOCK_BYTES
 from assets.ingest.parquet_reader import read_arrow_cells, read_arrow_column_names, read_arrow_rows
 from assets.ingest.rejects import Reject
@@ -135,8 +135,8 @@ class TableFile:
 
 
 def _read_objects(file: OpenFile) -> Rows:
-    for number, row in read_numbered_objects(file):
-        yield number, row if isinstance(row, Reject) else tidy_row(row)
+    for line, row in read_objects(file):
+        yield line.number, row if isinstance(row, Reject) else tidy_row(row)
 
 
 class _CsvText:
