@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, Engine
 
+from db.manifest.draws import build_draw_order
 from db.schema import keypoint, keypoint_label, sample
 from db.server.conflicts import retry_conflicts
 from db.server.locking import lock_ids
@@ -48,14 +49,14 @@ def format_judge_source(model: str) -> str:
 
 
 def list_captions_with_keypoints(connection: Connection, dataset_id: int) -> list[int]:
-    """List the ids of a dataset's captions whose video has keypoints. The order is by a hash of the caption's key: it
-    looks random and is the same every time.
+    """List the ids of a dataset's captions whose video has keypoints, in the order of their random numbers by seed
+    0.
     """
     has_keypoints = sa.exists().where(keypoint.c.video_id == sample.c.video_id)
     query = (
         sa.select(sample.c.sample_id)
         .where(sample.c.dataset_id == dataset_id, sample.c.kind == "caption", has_keypoints)
-        .order_by(sa.func.md5(sample.c.key), sample.c.sample_id)
+        .order_by(*build_draw_order(0))
     )
     return list(connection.scalars(query))
 

@@ -14,12 +14,13 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 
+from db.manifest.draws import build_draw_number
 from db.manifest.rating import (
     CaptionIds,
     CaptionToRate,
     Rater,
     build_timed_json,
-    draw_number,
+    draw_from_values,
     list_new_captions,
     load_answer_count,
 )
@@ -49,7 +50,7 @@ def find_due_check(
     answered.
     """
     block, place = divmod(count_questions(connection, rater), every)
-    number = draw_number([rater.name, rater.aspect, rater.pairs, rater.seed, block, "check"])
+    number = draw_from_values([rater.name, rater.aspect, rater.pairs, rater.seed, block, "check"])
     if place != number % every:
         return None
     # In an order of its own, so that the right caption of the video does not follow directly.
@@ -57,7 +58,7 @@ def find_due_check(
     items = list_new_captions(connection, rater._replace(seed=seed))
     if not items or tuple(sorted(item.sample_id for item in items)) in set(skipped):
         return None
-    place = draw_number([seed, "place"]) % len(items)
+    place = draw_from_values([seed, "place"]) % len(items)
     planted = _find_planted_caption(connection, rater, items[place].video_id, seed)
     if planted is None or _has_check(connection, rater, items[place].sample_id, planted.sample_id):
         return None
@@ -88,8 +89,7 @@ def _find_planted_caption(connection: Connection, rater: Rater, video_id: int, s
         sa.or_(content.is_(None), content.not_in(copies)),
         sa.func.lower(sa.func.btrim(sample.c.text)).not_in(sa.union_all(*own)),
     )
-    order = sa.func.hashtextextended(sample.c.key, sa.literal(seed, sa.BigInteger))
-    row = connection.execute(others.order_by(order, sample.c.sample_id).limit(1)).one_or_none()
+    row = connection.execute(others.order_by(build_draw_number(seed), sample.c.sample_id).limit(1)).one_or_none()
     return None if row is None else CaptionToRate(row[0], row[1], bytes(row[2]), row[3])
 
 

@@ -29,11 +29,13 @@ class DrawableCaptions(NamedTuple):
     numbers: npt.NDArray[np.float64]
 
 
-def build_draw_number(seed: int) -> sa.ColumnElement[float]:
-    """Build the SQL expression for the random number of the row's sample, in [0, 1), for queries of table sample. It
-    calls the function `draw_number(kind, key, seed)` of the database, which views and SQL may call too.
+def build_draw_number(seed: int, key: sa.ColumnElement[str] | None = None) -> sa.ColumnElement[float]:
+    """Build the SQL expression for the random number of the row's sample, in [0, 1), for queries of table sample. With
+    `key`, it is the number of a caption with this key. It calls the function `draw_number(kind, key, seed)` of the
+    database, which views and SQL may call too.
     """
-    return sa.func.draw_number(sample.c.kind, sample.c.key, sa.literal(seed, sa.BigInteger), type_=sa.Double)
+    kind, key = (sample.c.kind, sample.c.key) if key is None else (sa.literal("caption", sa.Text), key)
+    return sa.func.draw_number(kind, key, sa.literal(seed, sa.BigInteger), type_=sa.Double)
 
 
 def build_draw_order(seed: int) -> tuple[sa.ColumnElement[Any], ...]:

@@ -17,6 +17,7 @@ from sqlalchemy.engine import Connection
 
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
 from db.manifest.datasets import Dataset
+from db.manifest.draws import build_draw_number
 from db.manifest.rating import build_timed_json, build_video_queries
 from db.schema import keypoint, keypoint_label, sample
 
@@ -86,7 +87,7 @@ def _find_next_keypoint(
     conditions = [rater.caption_condition, _SAME_VIDEO, sample.c.video_id.in_(videos), ~is_labelled.exists()]
     if skipped:
         conditions.append(sa.tuple_(keypoint.c.keypoint_id, sample.c.sample_id).not_in(list(skipped)))
-    order = sa.func.hashtextextended(sample.c.key, sa.literal(rater.seed, sa.BigInteger))
+    order = build_draw_number(rater.seed)
     query = sa.select(*_FACT).where(*conditions).order_by(order, sample.c.sample_id, keypoint.c.keypoint_id).limit(1)
     row = connection.execute(query).one_or_none()
     return None if row is None else KeypointQuestion(*row)

@@ -17,6 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
+from db.manifest.draws import build_draw_number
 from db.schema import preference, rating, sample, video
 
 CHOSEN_FIELD = "to_settle"
@@ -119,14 +120,14 @@ def _load_captions(connection: Connection, rater: Rater, key: CaptionIds) -> lis
     items = sorted(CaptionToRate(row[0], row[1], bytes(row[2]), row[3]) for row in rows)
     if len(items) < len(key):
         return []  # one was dropped in this moment
-    return items[::-1] if rater.pairs and draw_number([*key, rater.name, rater.seed]) % 2 == 1 else items
+    return items[::-1] if rater.pairs and draw_from_values([*key, rater.name, rater.seed]) % 2 == 1 else items
 
 
 def find_next_caption(
     connection: Connection, rater: Rater, skipped: Collection[int] = (), drawn: Iterable[int] | None = None
 ) -> CaptionToRate | None:
     """Find the first caption in a random order whose present text the rater has neither rated nor skipped; None at the
-    end. The order is by a hash of the rater's seed and the caption's key. drawn: ids of captions to go through in this
+    end. The order is of the rater's seed. drawn: ids of captions to go through in this
     order instead; no other caption is returned then.
 
     All raters with one seed get one order.
@@ -140,10 +141,8 @@ def find_next_caption(
     is_same_text = (rating.c.sample_id == sample.c.sample_id, rating.c.text_sha256 == sample.c.text_sha256)
     is_rated = sa.select(sa.literal(1)).where(*is_same_text, rater.answer_condition).exists()
     conditions = [rater.caption_condition, ~is_rated, sample.c.sample_id.not_in(list(skipped))]
-    order = sa.func.hashtextextended(sample.c.key, sa.literal(rater.seed, sa.BigInteger))
-    row = connection.execute(
-        sa.select(*_ITEM).where(*conditions).order_by(order, sample.c.sample_id).limit(1)
-    ).one_or_none()
+    query = sa.select(*_ITEM).where(*conditions).order_by(build_draw_number(rater.seed), sample.c.sample_id)
+    row = connection.execute(query.limit(1)).one_or_none()
     return None if row is None else CaptionToRate(row[0], row[1], bytes(row[2]), row[3])
 
 
@@ -170,8 +169,7 @@ def build_video_queries(dataset: Dataset, seed: int) -> tuple[sa.Select[tuple[in
     of all videos. Runs neither.
     """
     some = sa.select(video.c.video_id).where(video.c.dataset_id == dataset.dataset_id)
-    order = sa.func.hashtextextended(video.c.key, sa.literal(seed, sa.BigInteger))
-    return some.order_by(order, video.c.video_id).limit(MAX_FIRST_VIDEOS), some
+    return some.order_by(build_draw_number(seed, video.c.key), video.c.video_id).limit(MAX_FIRST_VIDEOS), some
 
 
 def _find_next_pair(
@@ -193,8 +191,7 @@ def _find_next_pair(
     ]
     if skipped:
         conditions.append(sa.tuple_(sample.c.sample_id, other.c.sample_id).not_in(list(skipped)))
-    seed = sa.func.hashtextextended(other.c.key, sa.literal(rater.seed, sa.BigInteger))
-    order = sa.func.hashtextextended(sample.c.key, seed)
+    order = build_draw_number(rater.seed, sample.c.key + "\n" + other.c.key)
     query = sa.select(sample.c.sample_id, other.c.sample_id).where(*conditions).order_by(order, sample.c.sample_id)
     row = connection.execute(query.limit(1)).one_or_none()
     return None if row is None else (row[0], row[1])
@@ -213,7 +210,7 @@ def find_due_repeat(connection: Connection, rater: Rater, skipped: Collection[Ca
     table, given_at, again_at = rater.table, _read_answer_time(rater.table), _read_repeat_time(rater.table)
     n, _ = load_answer_count(connection, rater)
     block, place = divmod(n, REPEAT_EVERY)
-    if place != MIN_REPEAT_DISTANCE + 1 + draw_number([rater.name, rater.aspect, rater.seed, block]) % (
+    if place != MIN_REPEAT_DISTANCE + 1 + draw_from_values([rater.name, rater.aspect, rater.seed, block]) % (
         REPEAT_EVERY - MIN_REPEAT_DISTANCE - 1
     ):
         return None
@@ -225,7 +222,7 @@ def find_due_repeat(connection: Connection, rater: Rater, skipped: Collection[Ca
     )
     last_at = sa.func.coalesce(again_at, given_at)
     before = answers.order_by(last_at.desc()).offset(MIN_REPEAT_DISTANCE).subquery()
-    order = sa.func.hashtextextended(before.c.key, sa.literal(rater.seed ^ 1, sa.BigInteger))
+    order = build_draw_number(rater.seed ^ 1, before.c.key)
     key = [before.c[column.name] for column in rater.key_columns]
     query = sa.select(*key).where(before.c.again_at.is_(None), before.c.is_same).order_by(order, *key)
     rows = (tuple(row) for row in connection.execute(query))
@@ -408,6 +405,6 @@ def _read_repeat_time(table: sa.Table) -> sa.ColumnElement[str]:
     return time
 
 
-def draw_number(values: Sequence[object]) -> int:
+def draw_from_values(values: Sequence[object]) -> int:
     """Return a random number below 2**64 that depends only on these values."""
     return int.from_bytes(hashlib.sha256(json.dumps(values).encode("utf-8")).digest()[:8], "big")

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
+from db.manifest.draws import build_draw_number
 from db.schema import sample
 from db.scores.sample_scores import prepare_for_joins
 from db.server.arrays import pack_column, read_arrays, unpack_column
@@ -25,8 +26,8 @@ _GAP = 8
 
 class ScoreArrays(NamedTuple):
     """All samples of one kind of a dataset as arrays (n,), ordered by sample id. systems: names of the systems, the one
-    with the most samples first; system_places: index of the sample's system in this list. chances: random numbers that
-    depend on the samples' keys only. values: by scorer, NaN for a sample without a value.
+    with the most samples first; system_places: index of the sample's system in this list. chances: the random numbers
+    of the samples by seed 0. values: by scorer, NaN for a sample without a value.
     """
 
     sample_ids: npt.NDArray[np.int64]
@@ -34,7 +35,7 @@ class ScoreArrays(NamedTuple):
     shards: npt.NDArray[np.int16]
     systems: tuple[str, ...]
     system_places: npt.NDArray[np.int64]
-    chances: npt.NDArray[np.int64]
+    chances: npt.NDArray[np.float64]
     values: Mapping[str, npt.NDArray[np.float64]]
 
 
@@ -46,7 +47,7 @@ def load_score_arrays(connection: Connection, dataset: Dataset, scorers: Mapping
     It also changes settings of Postgres's planner until the transaction ends, see `prepare_for_joins`.
     """
     prepare_for_joins(connection)
-    columns = (sample.c.sample_id, sample.c.video_id, sa.func.hashtextextended(sample.c.key, sa.literal_column("0")))
+    columns = (sample.c.sample_id, sample.c.video_id, build_draw_number(0))
     groups = (sample.c.kind, sample.c.system, sample.c.shard)
     query = (
         sa.select(*groups, *map(pack_column, columns))
@@ -93,7 +94,8 @@ def load_values(
 def _build_arrays(rows: Sequence[sa.Row[Any]]) -> ScoreArrays:
     """Build the arrays of one kind of samples, without values, from rows (kind, system, shard, packed columns)."""
     packed = zip(*(tuple(row)[3:] for row in rows), strict=True)
-    parts = [[unpack_column(part, "i8") for part in column] for column in packed]
+    kinds = ("i8", "i8", "f8")
+    parts = [[unpack_column(part, kind) for part in column] for kind, column in zip(kinds, packed, strict=True)]
     sizes = [part.size for part in parts[0]]
     n_by_system: Counter[str] = Counter()
     for row, size in zip(rows, sizes, strict=True):
