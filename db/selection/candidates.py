@@ -156,6 +156,8 @@ def _choose_columns(eligible: EligibleSamples) -> dict[str, _PackedColumn]:
     recipe, columns = eligible.recipe, eligible.scores.columns
     chosen = {"sample_ids": _PackedColumn(columns["sample_id"], "i8", "i8")}
     if recipe.choose != "diverse":
+        # Not draw_number: promises ask in its order by the same seed, and of a set that ended by it they would ask the
+        # samples at the cut first.
         drawn = sa.func.md5(sa.func.concat_ws("\t", str(recipe.seed), columns["kind"], columns["sample"]))
         # The first 64 bits: Postgres reads them with a sign, which they do not have.
         bits = sa.cast(sa.cast(sa.literal("x", sa.Text) + sa.func.left(drawn, 16), BIT(64)), sa.BigInteger)

@@ -72,10 +72,8 @@ def test_the_arrays_are_the_rows_of_the_view(engine: Engine, clips: Clips) -> No
     set_scores(engine, {elsewhere: 0.25, ids[2]: None})
     question = add_sample(engine, dataset, 1, "q", kind="qa", question="q", answer="a")
     change_text(engine, ids[0], "another caption")
-    query = (
-        "SELECT s.sample_id, s.video_id, s.shard, s.system, hashtextextended(s.key, 0), vcs, evqa, ecs FROM sample s "
-    )
-    query += "JOIN sample_scores v ON v.sample_id = s.sample_id WHERE v.dataset = 'clips' ORDER BY 1"
+    query = "SELECT s.sample_id, s.video_id, s.shard, s.system, draw_number(s.kind, s.key, 0), vcs, evqa, ecs "
+    query += "FROM sample s JOIN sample_scores v ON v.sample_id = s.sample_id WHERE v.dataset = 'clips' ORDER BY 1"
     with engine.begin() as connection:
         rows = [tuple(row) for row in connection.exec_driver_sql(query)]
         by_kind = load_score_arrays(connection, dataset, scorers)
