@@ -100,7 +100,7 @@ def loops(settings: Any) -> dict[str, Loop]:
     pairs = [(text.split(". ")[0], keypoint) for text, of_video in captions for keypoint in of_video][::3]
     encoder = settings.make_text_encoder()
     images = settings.make_image_text_encoder()
-    verifier: Any = make_verifier(settings.ecs_verifier, settings.ecs_verifier_precision)
+    verifier: Any = make_verifier(settings.ecs_verifier.model, settings.ecs_verifier.precision)
     pictures = [picture for clip in clips.values() for picture in frames_at(clip, range(0, clip.n_frames, 30))]
     prepared = [images.preprocess(picture) for picture in pictures]
     for model in (lambda: encoder.encode(texts[:2]), lambda: verifier.entailment(pairs[:2])):

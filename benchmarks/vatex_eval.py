@@ -115,7 +115,7 @@ def score_and_judge(engine: Engine, dataset: Dataset, lct: float, clock: Clock) 
 def scorer_at(lct: float) -> VCSShortScorer:
     """VCS_short at one tolerance."""
     # As in the paper's tables, a caption whose shape forces a 0 counts with that 0.
-    settings = VCSShortSettings(text_encoder=TEXT_ENCODER, vcs_short_lct=lct, vcs_shape_zeros=True)
+    settings = VCSShortSettings(text_encoder={"model": TEXT_ENCODER}, vcs_short_lct=lct, vcs_shape_zeros=True)
     return VCSShortScorer.from_settings(settings)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from assets.models.profiles import LAPTOP, build_url_setting, find_profile_model
-from assets.models.settings import DEMO
+from assets.home.settings import MODELS, NamedModel
+from assets.models.chat import ServedModel
+from assets.models.profiles import LAPTOP, find_profile_model
+from assets.models.settings import DEMO, ImageTextModel, TextEncoderModel
 from assets.models.verifiers import LEXICAL
 from metrics_core.models.chat.presets import PRESETS
 from metrics_core.models.files import ModelFiles, find_checkpoint_files, find_folder_files, find_model_files
@@ -19,19 +20,19 @@ from orchestration.settings import get_settings
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredModel:
-    """One model that the settings name. setting: the setting that names it. state: of its files, "complete", "missing"
-    or "at a server". place: folder or address. gb: size of the local files. gb_in_all: size of the whole model, or None
-    if no profile knows it. missing: names of the missing files. remedy: how to get them.
+    """One model that the settings name. setting: the table of its role. state: of its files, "complete", "missing" or
+    "at a server". place: folder or address. gb: size of the local files. gb_in_all: size of the whole model, or None if
+    no profile knows it. missing: names of the missing files. remedy: how to get them.
     """
 
     setting: str
     model: str
-    revision: str | None
-    state: str
-    place: str
+    gb_in_all: float | None
+    licence: str | None
+    revision: str | None = None
+    state: str = "missing"
+    place: str = ""
     gb: float | None = None
-    gb_in_all: float | None = None
-    licence: str | None = None
     missing: tuple[str, ...] = ()
     remedy: str | None = None
 
@@ -54,41 +55,34 @@ def list_configured_models() -> tuple[str, list[ConfiguredModel]]:
     """Return the name of the profile in force (laptop if none is set), and every model that the settings name, in the
     order of the settings. Reads only local files: asks no hub and no server, and loads nothing.
     """
-    values = {name: str(value) for name, value in get_settings()}
-    return values["profile"] or LAPTOP, [
-        _inspect_model(name, values) for name in values if _is_model_setting(name, values)
-    ]
+    settings = get_settings()
+    chosen = {role: named for role, named in settings if isinstance(named, NamedModel)}
+    # Rules are no model.
+    used = {role: named for role, named in chosen.items() if named.model not in {"", "rules"}}
+    return settings.profile or LAPTOP, [_inspect_model(role, named) for role, named in used.items()]
 
 
-def _is_model_setting(name: str, values: Mapping[str, str]) -> bool:
-    if name == "sentence_splitter":
-        return values[name].startswith("sat:")
-    is_chat = name.endswith("_model") and build_url_setting(name) in values
-    return name in {"text_encoder", "image_text_encoder", "ecs_verifier"} or bool(is_chat and values[name])
-
-
-def _inspect_model(setting: str, values: Mapping[str, str]) -> ConfiguredModel:
-    """Return a setting's model with the state of its files."""
-    value, known = values[setting], find_profile_model(setting, values[setting])
-    checkpoint = values["image_text_checkpoint"] if setting == "image_text_encoder" else ""
-    facts: dict[str, Any] = {
-        "gb_in_all": known.size_gb if known else None,
-        "licence": known.licence if known else None,
-        "setting": setting,
-        "model": f"{value} / {checkpoint}" if checkpoint else split_model_name(value)[0],
-    }
-    url = values.get(build_url_setting(setting), "")
-    if url:
-        revision = values.get(f"{setting}_revision")
-        preset = PRESETS.get(url)
-        return ConfiguredModel(**facts, revision=revision, state="at a server", place=(preset and preset.url) or url)
+def _inspect_model(role: str, named: NamedModel) -> ConfiguredModel:
+    """Return a role's model with the state of its files."""
+    known = find_profile_model(role, named.model)
+    checkpoint = named.checkpoint if isinstance(named, ImageTextModel) else ""
+    model = ConfiguredModel(
+        setting=f"{MODELS}.{role}",
+        model=f"{named.model} / {checkpoint}" if checkpoint else split_model_name(named.model)[0],
+        gb_in_all=known.size_gb if known else None,
+        licence=known.licence if known else None,
+    )
+    if isinstance(named, ServedModel) and named.url:
+        revision = named.revision if isinstance(named, TextEncoderModel) else None
+        preset = PRESETS.get(named.url)
+        return replace(model, revision=revision, state="at a server", place=(preset and preset.url) or named.url)
     try:
-        files = _find_model_files(setting, value, checkpoint)
+        files = _find_model_files(role, named.model, checkpoint)
     except (ModelNotFound, ImportError, ValueError, OSError) as error:
         # ValueError: broken JSON, and an architecture that open_clip does not know.
-        return ConfiguredModel(**facts, revision=None, state="missing", place="", missing=(value,), remedy=str(error))
-    return ConfiguredModel(
-        **facts,
+        return replace(model, missing=(named.model,), remedy=str(error))
+    return replace(
+        model,
         revision=files.revision,
         state="missing" if files.missing else "complete",
         place=str(files.folder),
@@ -98,17 +92,17 @@ def _inspect_model(setting: str, values: Mapping[str, str]) -> ConfiguredModel:
     )
 
 
-def _find_model_files(setting: str, value: str, checkpoint: str) -> ModelFiles:
-    if setting == "image_text_encoder":
+def _find_model_files(role: str, value: str, checkpoint: str) -> ModelFiles:
+    if role == "image_text_encoder":
         from demo import encoder
 
         return find_folder_files(encoder.FOLDER) if value == DEMO else find_checkpoint_files(value, checkpoint)
-    if setting == "ecs_verifier" and value in {OFFLINE, LEXICAL}:
+    if role == "ecs_verifier" and value in {OFFLINE, LEXICAL}:
         from metrics_core.ecs import verifier
 
         return find_folder_files(verifier.FOLDER)
-    if setting == "sentence_splitter":
+    if role == "sentence_splitter":
         return find_model_files(find_sat_source(value.removeprefix("sat:")))
     return find_model_files(
-        find_bundled_minilm() if value == OFFLINE else value, is_sentence_model=setting == "text_encoder"
+        find_bundled_minilm() if value == OFFLINE else value, is_sentence_model=role == "text_encoder"
     )

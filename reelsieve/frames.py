@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from reelsieve.errors import ReelsieveError, raise_reelsieve_errors
 from reelsieve.functions import FunctionMetric
-from reelsieve.samples import build_sample, make_scorer, read_video, score_samples
+from reelsieve.samples import build_sample, list_keywords, make_scorer, read_video, score_samples
 
 if TYPE_CHECKING:
     from assets.scores.base import Outcome
@@ -98,7 +98,7 @@ def _make_scorers(metrics: Sequence[str | FunctionMetric], settings: Mapping[str
     for name in names:
         if name not in SCORERS:
             raise ReelsieveError(f"there is no metric {name!r}{suggest_name(name, SCORERS)}")
-    fields = {name: SCORERS[name].settings.model_fields for name in names}
+    fields = {name: list_keywords(SCORERS[name]) for name in names}
     known = {setting for model_fields in fields.values() for setting in model_fields}
     if unknown := [setting for setting in settings if setting not in known]:
         hint = suggest_name(unknown[0], sorted(known))

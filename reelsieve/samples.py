@@ -65,18 +65,27 @@ def make_scorer(metric: str, settings: Mapping[str, Any]) -> Scorer:
 def _make_scorer(metric: str, settings: str) -> Scorer:
     from pydantic import ValidationError
 
-    from assets.home.settings import parse_first_fault
+    from assets.home.settings import format_keyword, nest_settings, parse_first_fault
     from assets.metrics.registry import SCORERS
     from db.spelling import suggest_name
 
     scorer, chosen = SCORERS[metric], json.loads(settings)
-    known = scorer.settings.model_fields
+    known = list_keywords(scorer)
     if unknown := [name for name in chosen if name not in known]:
         raise ReelsieveError(f"{metric} has no setting {unknown[0]!r}{suggest_name(unknown[0], known)}")
     try:
-        return scorer.from_settings(scorer.settings(**chosen))
+        values = nest_settings({known[name]: value for name, value in chosen.items()})
+        return scorer.from_settings(scorer.settings(**values))
     except ValidationError as error:
-        raise ReelsieveError(": ".join(parse_first_fault(error))) from None
+        setting, why = parse_first_fault(scorer.settings, error)
+        raise ReelsieveError(f"{format_keyword(setting)}: {why}") from None
+
+
+def list_keywords(scorer: type[Scorer]) -> dict[str, str]:
+    """Return the names of a scorer's settings by the keywords of Python that set them."""
+    from assets.home.settings import format_keyword, list_settings
+
+    return {format_keyword(name): name for name in list_settings(scorer.settings)}
 
 
 def score_samples(scorer: Scorer, samples: Sequence[PendingSample], files: LoadVideos) -> list[Outcome]:
@@ -97,7 +106,7 @@ def name_keywords(text: str) -> str:
     """
     from assets.metrics.registry import SCORERS
 
-    known = {name for scorer in SCORERS.values() for name in scorer.settings.model_fields}
+    known = {name for scorer in SCORERS.values() for name in list_keywords(scorer)}
 
     def name(match: re.Match[str]) -> str:
         keyword, value = match[1].lower(), match[2] or ""

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import TypeVar
+import re
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 from pydantic_settings.exceptions import SettingsError as UnreadableSetting
 
 PREFIX = "REELSIEVE_"
+# The table of all models in a settings file, and the first word of the names of their settings.
+MODELS = "models"
 S = TypeVar("S", bound=BaseSettings)
 # By variable, the text that a settings file gave it, and the place in that file for an error to name.
 _applied: dict[str, tuple[str, str]] = {}
@@ -21,15 +27,73 @@ class SettingsError(ValueError):
     plain = True
 
 
-def format_variable_name(field: str) -> str:
-    """Return the name of the environment variable of a settings field: REELSIEVE_ and the field in capitals, except for
-    CURATION_DB_URL.
-
-    >>> format_variable_name("frames_cap"), format_variable_name("curation_db_url")
-    ('REELSIEVE_FRAMES_CAP', 'CURATION_DB_URL')
+class NamedModel(BaseModel):
+    """A model that the settings name for one purpose, its role. A field X of this type in a class of settings is the
+    table [models.X] of a settings file, and the model's own fields are the keys of that table.
     """
-    name = field.upper()
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    model: str
+
+
+def list_settings(group: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return pydantic's description of every setting of a class by the setting's name: that of its field, or
+    models.ROLE.KEY for a key of a model's table.
+    """
+    found: dict[str, FieldInfo] = {}
+    for name, field in group.model_fields.items():
+        if kind := find_model_kind(field):
+            found |= {f"{MODELS}.{name}.{key}": inner for key, inner in kind.model_fields.items()}
+            found[f"{MODELS}.{name}.model"] = copy(kind.model_fields["model"])
+            found[f"{MODELS}.{name}.model"].description = field.description
+        else:
+            found[name] = field
+    return found
+
+
+def find_model_kind(field: FieldInfo | None) -> type[NamedModel] | None:
+    """Return the type of a field that is the role of a model; None for any other field."""
+    kind = field.annotation if field else None
+    return kind if isinstance(kind, type) and issubclass(kind, NamedModel) else None
+
+
+def nest_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by the name of their setting in the form that a class of settings takes.
+
+    >>> nest_settings({"frames_cap": 8, "models.judge.model": "tiny", "models.judge.url": "ollama"})
+    {'frames_cap': 8, 'judge': {'model': 'tiny', 'url': 'ollama'}}
+    """
+    nested: dict[str, Any] = {}
+    for name, value in values.items():
+        field, _, key = name.removeprefix(f"{MODELS}.").partition(".")
+        if key:
+            nested.setdefault(field, {})[key] = value
+        else:
+            nested[field] = value
+    return nested
+
+
+def format_variable_name(setting: str) -> str:
+    """Return the name of the environment variable of a setting: REELSIEVE_ and the setting in capitals, except for
+    CURATION_DB_URL. The variable of a model is ROLE_MODEL, or the role where that says already what the model is.
+
+    >>> [format_variable_name(name) for name in ("frames_cap", "curation_db_url", "models.judge.model")]
+    ['REELSIEVE_FRAMES_CAP', 'CURATION_DB_URL', 'REELSIEVE_JUDGE_MODEL']
+    >>> [format_variable_name(f"models.image_text_encoder.{key}") for key in ("model", "precision")]
+    ['REELSIEVE_IMAGE_TEXT_ENCODER', 'REELSIEVE_IMAGE_TEXT_PRECISION']
+    """
+    name = setting.removeprefix(f"{MODELS}.").replace(".", "_").upper()
+    name = re.sub(r"(ENCODER|SPLITTER|VERIFIER)_MODEL$", r"\1", name).replace("IMAGE_TEXT_ENCODER_", "IMAGE_TEXT_")
     return name if name == "CURATION_DB_URL" else f"{PREFIX}{name}"
+
+
+def format_keyword(setting: str) -> str:
+    """Return the keyword of Python for a setting: its variable in small letters, without REELSIEVE_.
+
+    >>> format_keyword("models.qeva_text.key_variable"), format_keyword("models.text_encoder.model")
+    ('qeva_text_key_variable', 'text_encoder')
+    """
+    return format_variable_name(setting).removeprefix(PREFIX).lower()
 
 
 def apply_settings_file(values: dict[str, tuple[str, str]]) -> None:
@@ -64,25 +128,27 @@ def read_settings(group: type[S]) -> S:
     try:
         return group()
     except ValidationError as error:
-        field, why = parse_first_fault(error)
-        raise SettingsError(_explain_fault(group, field.lower(), why)) from None
+        setting, why = parse_first_fault(group, error)
+        raise SettingsError(_explain_fault(group, setting, why)) from None
     except UnreadableSetting as error:
         # It names the field in quotes. The value is not quoted: it may hold what it should not.
         raise SettingsError(_explain_fault(group, str(error).split('"')[1], "it is not valid JSON")) from None
 
 
-def parse_first_fault(error: ValidationError) -> tuple[str, str]:
-    """Return the name of the first field with a wrong value in a pydantic error, and what is wrong with it, without the
-    value.
+def parse_first_fault(group: type[BaseModel], error: ValidationError) -> tuple[str, str]:
+    """Return the name of the first setting with a wrong value in a pydantic error of this class, and what is wrong with
+    it, without the value.
     """
     first = error.errors(include_url=False)[0]
     why = first["msg"].removeprefix("Value error, ")
-    return str(first["loc"][0]), f"{why[0].lower()}{why[1:]}"
+    field, *rest = map(str, first["loc"])
+    setting = f"{MODELS}.{field}.{rest[0]}" if find_model_kind(group.model_fields.get(field)) else field.lower()
+    return setting, f"{why[0].lower()}{why[1:]}"
 
 
-def _explain_fault(group: type[BaseSettings], field: str, why: str) -> str:
-    variable = format_variable_name(field)
-    known = group.model_fields.get(field)
+def _explain_fault(group: type[BaseSettings], setting: str, why: str) -> str:
+    variable = format_variable_name(setting)
+    known = list_settings(group).get(setting)
     meaning = known.description if known else None
     remedy = f"; give {meaning}" if meaning and "as JSON" in meaning else ""
     return f"{find_setting_place(variable) or f'environment variable {variable}'} is not usable: {why}{remedy}"

@@ -6,25 +6,24 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
-from pydantic import BaseModel, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, Field, field_validator
+from pydantic_core import from_json
 from sqlalchemy.engine import Engine
 
+from assets.home.settings import NamedModel, format_variable_name
 from db.evidence.chat_replies import PostgresLedger, PostgresReplies
 from metrics_core.models.chat.bookkeeping import ReplyCache
-from metrics_core.models.chat.presets import PRESETS, build_server, make_chat_model
+from metrics_core.models.chat.presets import PRESETS, make_chat_model
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest
 from metrics_core.models.served_encoder import ServedTextEncoder
-from metrics_core.models.server.endpoint import Endpoint
 from metrics_core.models.server.ledger import CacheMode, Ledger
 from metrics_core.models.server.spending import Prices, SpendingLimit, Usage, add_usage
 from metrics_core.protocols import ModelIdentity, TextEncoder
 
-# The descriptions that the settings of all chat models share. A preset without an address is no value of these.
+# A preset without an address is no value of a setting.
 _PRESETS = ", ".join(name for name, preset in PRESETS.items() if preset.url)
-URL_DESCRIPTION = f"preset ({_PRESETS}), or address of a server"
-KEY_VARIABLE_DESCRIPTION = "name of the environment variable that holds the key; empty for a server without one"
 # The precision of the numbers that a model in this process computes with.
 Precision = Literal["fp32", "bf16", "fp16"]
 PRECISION_DESCRIPTION = "precision of the model's numbers on a GPU; without one always fp32"
@@ -41,8 +40,31 @@ class CachingChatModel(Protocol):
         ...
 
 
+class ServedModel(NamedModel):
+    """A model behind a server. model: its name there; empty for none. price: money for a million tokens in and out."""
+
+    model: str = ""
+    url: str = Field(default="vllm", description=f"preset ({_PRESETS}), or address of a server")
+    key_variable: str = Field(
+        default="", description="name of the environment variable that holds the key; empty for a server without one"
+    )
+    price: tuple[float, float] | None = Field(
+        default=None, description="price per million input and output tokens, as JSON: [2.5, 10]; one role is enough"
+    )
+
+    @field_validator("price", mode="before")
+    @classmethod
+    def _read_price(cls, price: Any) -> Any:
+        if not isinstance(price, str):
+            return price
+        try:
+            return from_json(price)
+        except ValueError:
+            raise ValueError("it is not valid JSON") from None
+
+
 class ChatSettings(BaseModel):
-    """Settings for asking servers of models. They are cache mode, requests at a time, deadline, prices and budget.
+    """Settings for asking servers of models. They are cache mode, requests at a time, deadline and budget.
 
     None of them changes an answer.
     """
@@ -53,68 +75,48 @@ class ChatSettings(BaseModel):
     )
     chat_concurrency: int = Field(default=8, ge=1, description="requests sent at a time, per model")
     chat_deadline_s: float = Field(default=600.0, gt=0, description="seconds for one request with all its attempts")
-    chat_prices: dict[str, tuple[float, float]] = Field(
-        default={}, description='prices per million input and output tokens, by model, as JSON: {"model": [2.5, 10]}'
-    )
     chat_budget: float | None = Field(
         default=None, ge=0, description="money that a process may spend, by the prices; then it sends no more requests"
     )
 
-    @field_validator("chat_budget")
-    @classmethod
-    def _has_prices(cls, budget: float | None, info: ValidationInfo) -> float | None:
-        if budget is not None and not info.data.get("chat_prices"):
-            raise ValueError("a budget needs REELSIEVE_CHAT_PRICES, the prices of the models")
-        return budget
-
-    def make_chat_model(self, model: str, url: str, key_variable: str) -> ChatModel:
-        """Make the chat model at a preset or address, with the settings' limits and prices. Asks nothing yet.
-        key_variable: names the environment variable with the key; empty for none. All models of the process share the
-        budget. Raises ServerUnusable for an address or key variable that cannot be used, and BudgetWithoutPrice where
-        there is a budget but no price of the model.
+    def make_chat_model(self, role: str) -> ChatModel | None:
+        """Make the chat model of a role of these settings, with their limits; None if they name none. Asks nothing yet.
+        All models of the process share the budget. Raises ServerUnusable for an address or key variable that cannot be
+        used, and BudgetWithoutPrice where there is a budget but no price of the model.
         """
-        prices, limit = self._find_money(model)
+        served: ServedModel = getattr(self, role)
+        if not served.model:
+            return None
+        is_preset = served.url in PRESETS
         return make_chat_model(
-            model,
-            url=None if url in PRESETS else url,
-            preset=url if url in PRESETS else None,
-            key_variable=key_variable or None,
+            served.model,
+            url=None if is_preset else served.url,
+            preset=served.url if is_preset else None,
+            key_variable=served.key_variable or None,
             concurrency=self.chat_concurrency,
             deadline_s=self.chat_deadline_s,
-            prices=prices,
-            spending=limit,
+            prices=self.find_prices(served.model),
+            spending=self.find_spending_limit(role, served.model),
         )
 
-    def make_served_encoder(self, model: str, url: str, key_variable: str, revision: str) -> ServedTextEncoder:
-        """Make the text encoder at a server, named by a preset or address. Asks nothing yet. key_variable: names the
-        environment variable with the key; empty for none. revision: part of the encoder's identity. Raises
-        ServerUnusable and BudgetWithoutPrice as `make_chat_model` does.
+    def find_spending_limit(self, role: str, model: str) -> SpendingLimit | None:
+        """Return the limit of spending that all models of this process share; None without a budget. Raises
+        BudgetWithoutPrice if there is a budget but no price of the model.
         """
-        prices, limit = self._find_money(model)
-        endpoint = Endpoint(
-            model,
-            build_server(model, PRESETS[url].url if url in PRESETS else url, key_variable or None),
-            revision,
-            concurrency=self.chat_concurrency,
-            deadline_s=self.chat_deadline_s,
-            prices=prices,
-            spending=limit,
-            mode=self.chat_mode,
-        )
-        return ServedTextEncoder(endpoint)
-
-    def _find_money(self, model: str) -> tuple[Prices | None, SpendingLimit | None]:
-        prices = self.find_prices(model)
         if self.chat_budget is None:
-            return prices, None
-        if prices is None:
-            raise BudgetWithoutPrice(f"REELSIEVE_CHAT_BUDGET is set, but REELSIEVE_CHAT_PRICES has no price of {model}")
-        return prices, _make_spending(self.chat_budget)
+            return None
+        if self.find_prices(model) is None:
+            variable = format_variable_name(f"models.{role}.price")
+            raise BudgetWithoutPrice(f"REELSIEVE_CHAT_BUDGET is set, but there is no price of {model}: set {variable}")
+        return _make_spending(self.chat_budget)
 
     def find_prices(self, model: str) -> Prices | None:
-        """Return the prices of a model per million tokens, from the settings; None if they have none."""
-        prices = self.chat_prices.get(model)
-        return Prices(*prices) if prices else None
+        """Return the prices of a model per million tokens, which hold for all roles that name it; None if none of them
+        has a price, the highest if they differ.
+        """
+        served = [each for _, each in self if isinstance(each, ServedModel) and each.model == model]
+        prices = [each.price for each in served if each.price]
+        return Prices(*max(prices)) if prices else None
 
     def add_cache(self, chat: ChatModel, engine: Engine, run_id: str) -> ChatModel:
         """Return a copy of the chat model with its cache in table chat_reply and its record in table chat_call. A model

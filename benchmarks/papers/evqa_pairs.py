@@ -52,13 +52,11 @@ def is_demo() -> bool:
 
 def encoder() -> OpenClipEncoder:
     """The configured image-text encoder."""
-    from assets.models.settings import ImageTextSettings
+    from assets.home.settings import read_settings
+    from orchestration.settings.groups import list_settings_groups
 
-    names = ("image_text_encoder", "image_text_checkpoint", "image_text_precision")
-    given = {
-        name: os.environ[f"REELSIEVE_{name.upper()}"] for name in names if f"REELSIEVE_{name.upper()}" in os.environ
-    }
-    return ImageTextSettings(**given).make_image_text_encoder()
+    settings: Any = read_settings(list_settings_groups()[0])
+    return settings.make_image_text_encoder()
 
 
 def models() -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -62,14 +63,11 @@ class ChatBench(Bench):
 
     def answerer(self, r: int = DEFAULT_R) -> ChatAnswerer:
         """The answerer that asks the model; r does not matter, since a model reads the whole text."""
-        from assets.metrics.qeva.settings import QEVASettings
+        from assets.home.settings import read_settings
+        from orchestration.settings.groups import list_settings_groups
 
-        names = ("qeva_text_model", "qeva_text_url", "qeva_text_key_variable")
-        variables = {name: f"REELSIEVE_{name.upper()}" for name in names}
-        given = {name: os.environ[variable] for name, variable in variables.items() if variable in os.environ}
-        settings = QEVASettings(**given)
-        role = settings.find_model_name("text"), settings.find_url("text"), settings.find_key_variable("text")
-        return ChatAnswerer(settings.make_chat_model(*role))
+        settings: Any = read_settings(list_settings_groups()[0])
+        return ChatAnswerer(settings.make_chat_model("qeva_text"))
 
 
 @dataclass(frozen=True)

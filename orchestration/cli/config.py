@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from orchestration.cli.refusals import RequestRefused
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
-    from pydantic_settings import BaseSettings
 
 config = typer.Typer(help="Settings: those in force, and a file for them.", no_args_is_help=False)
 
@@ -81,9 +81,9 @@ def format_default_settings() -> str:
     ]
     for name, profile in PROFILES.items():
         lines += ["", f"# {name}: {profile.meaning}", f"# [{PROFILE}.{name}]"]
-        for model in profile.models:
+        for role, model in profile.models.items():
             lines += [f"# {model.purpose}; licence {model.licence}, GB: {model.size_text}"]
-            lines += [f"# {setting} = {json.dumps(value)}" for setting, value in model.settings.items()]
+            lines += [f"# {setting} = {json.dumps(value)}" for setting, value in model.list_settings(role).items()]
     return "\n".join(lines) + "\n"
 
 
@@ -94,34 +94,34 @@ def _format_toml_default(field: FieldInfo) -> str:
 
 
 def _list_settings() -> list[dict[str, Any]]:
-    from assets.home.settings import read_settings
+    from assets.home.settings import MODELS, list_settings, read_settings
     from orchestration.settings import get_settings
     from orchestration.settings.groups import list_settings_groups
 
     _, *others = list_settings_groups()
-    groups_by_name: dict[str, BaseSettings] = {}
     # The installation's own group last: it gives the value of a field that several groups have.
-    for read in reversed([get_settings(), *map(read_settings, others)]):
-        groups_by_name |= dict.fromkeys(type(read).model_fields, read)
+    groups = reversed([get_settings(), *map(read_settings, others)])
+    groups_by_name = {name: group for group in groups for name in list_settings(type(group))}
     return [
         {
             "setting": name,
-            "value": _format_value(getattr(group, name)),
-            "from": _explain_origin(name, group),
+            "value": _format_value(attrgetter(name.removeprefix(f"{MODELS}."))(group)),
+            "from": _explain_origin(name),
         }
         for name, group in groups_by_name.items()
     ]
 
 
-def _explain_origin(name: str, group: BaseSettings) -> str:
+def _explain_origin(name: str) -> str:
     """Return the origin of a value: "default", "environment", or the key with the name of its file, whose folder is
     printed below the table.
     """
     from assets.home.settings import find_setting_place, format_variable_name
 
-    if file_place := find_setting_place(format_variable_name(name)):
+    variable = format_variable_name(name)
+    if file_place := find_setting_place(variable):
         return file_place.removeprefix(f"{Path(file_place.partition(': ')[0]).parent}/")
-    return "environment" if name in group.model_fields_set else "default"
+    return "environment" if variable in map(str.upper, os.environ) else "default"
 
 
 def _format_value(value: Any) -> Any:

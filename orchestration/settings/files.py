@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ import tomli
 from platformdirs import user_config_path
 from pydantic.fields import FieldInfo
 
-from assets.home.settings import SettingsError, format_variable_name
+from assets.home.settings import MODELS, SettingsError, format_keyword, format_variable_name
 from assets.ingest.files import open_regular
 from assets.metrics.registry import BROKEN_METRICS
 from assets.models.profiles import PROFILE_SETTINGS, PROFILES
-from db.spelling import suggest_name
+from db.spelling import find_similar_name, suggest_name
 from metrics_core.child_processes import locate_path
 from orchestration.settings.groups import (
     ENVIRONMENT_ONLY,
@@ -33,7 +33,6 @@ CONFIG_VARIABLE = "REELSIEVE_CONFIG"
 # Python's reader takes minutes for a key of a megabyte.
 LONGEST_FILE = 64 * 1024
 _LONGEST_SHOWN = 60
-_DEEPEST = 8
 
 Values = dict[str, tuple[str, str]]
 
@@ -74,12 +73,18 @@ def read_settings_values() -> Values:
 def _read_file(path: Path) -> tuple[Values, dict[str, Values]]:
     """Return the values of a file, and those of its profiles by name."""
     values = _parse(path, _read_content(path))
-    profiles = values.pop(PROFILE, {})
-    if not isinstance(profiles, dict) or not all(isinstance(table, dict) for table in profiles.values()):
-        raise SettingsError(f"{path}: write profiles as tables, such as [profile.gpu]")
+    profiles = _pop_tables(path, values, PROFILE, "gpu")
     return _format_values(path, "", values), {
         name: _format_values(path, name, table) for name, table in profiles.items()
     }
+
+
+def _pop_tables(path: Path, values: dict[str, Any], name: str, example: str) -> dict[str, dict[str, Any]]:
+    """Take the tables [NAME.X] out of the values, and return them by X."""
+    tables = values.pop(name, {})
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise SettingsError(f"{path}: write {name} as tables, such as [{name}.{example}]")
+    return tables
 
 
 def _read_content(path: Path) -> bytes:
@@ -128,17 +133,19 @@ def _format_table_prefix(table: str) -> str:
     return f"[{PROFILE}.{_shorten(table)}] " if table else ""
 
 
-def _format_values(path: Path, table: str, values: Mapping[str, Any]) -> Values:
-    """Return (text, place) of every key by variable. Raises SettingsError for an unknown key."""
+def _format_values(path: Path, table: str, values: dict[str, Any]) -> Values:
+    """Return (text, place) of every setting by variable. Raises SettingsError for an unknown one."""
     known = list_setting_fields()
+    models = _pop_tables(path, values, MODELS, "judge")
+    by_role = {f"{MODELS}.{role}.{key}": value for role, keys in models.items() for key, value in keys.items()}
     texts = {}
-    for key, value in values.items():
+    for key, value in (values | by_role).items():
         place = f"{path}: {_format_table_prefix(table)}{_shorten(key)}"
         if key not in known and BROKEN_METRICS:
             # It may be a setting of a broken metric, whose settings are unknown.
             continue
         if key not in known:
-            raise SettingsError(f"{place} is not a setting{suggest_name(key, known, '')}")
+            raise SettingsError(f"{place} is not a setting{_suggest_setting(key, known)}")
         if key in ENVIRONMENT_ONLY:
             raise SettingsError(
                 f"{place} {ENVIRONMENT_ONLY[key]}: set the variable {format_variable_name(key)} instead"
@@ -147,6 +154,14 @@ def _format_values(path: Path, table: str, values: Mapping[str, Any]) -> Values:
             _refuse_password(place, str(value))
         texts[format_variable_name(key)] = (_format_value(path.parent, known[key], value, place), place)
     return texts
+
+
+def _suggest_setting(key: str, known: Collection[str]) -> str:
+    """Return the end of a sentence about an unknown setting, which may be named as its variable, or cut off."""
+    by_keyword = {format_keyword(name): name for name in known}
+    longer = (name for name in known if name.startswith(f"{key}_"))
+    meant = by_keyword.get(key) or next(longer, None) or find_similar_name(key, known)
+    return f", did you mean {meant!r}?" if meant else ""
 
 
 def _shorten(key: str) -> str:
@@ -176,27 +191,14 @@ def _format_value(folder: Path, field: FieldInfo, value: Any, place: str) -> str
             raise SettingsError(f"{place} begins with the name of no account: correct it") from None
     elif isinstance(value, str):
         text = value
-    elif _is_deep(value):
-        raise SettingsError(f"{place} is nested too deep: shorten it")
     else:
         try:
             text = json.dumps(value, default=str)
         except ValueError:
             # A number of many hexadecimal digits can be read, but not written with decimal digits.
             raise SettingsError(f"{place} has too many digits: shorten it") from None
+        except RecursionError:
+            raise SettingsError(f"{place} is nested too deep: shorten it") from None
     if "\0" in text:
         raise SettingsError(f"{place} contains a NUL character: remove it")
     return text
-
-
-def _is_deep(value: Any) -> bool:
-    """Whether lists and tables are nested deeper than any setting needs."""
-    level = [value]
-    for _ in range(_DEEPEST):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, list | dict)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-    return bool(level)

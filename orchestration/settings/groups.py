@@ -8,11 +8,11 @@ from typing import Annotated, Any, cast
 
 from pydantic import Field, SecretStr, create_model
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from assets.agreement.scales import RatingSettings
 from assets.home.folder import find_home, locate_home
-from assets.home.settings import PREFIX
+from assets.home.settings import MODELS, PREFIX, find_model_kind, format_variable_name, list_settings
 from assets.ingest.licences import OriginSettings
 from assets.media.settings import MediaSettings
 from assets.metrics.registry import SCORERS
@@ -24,10 +24,19 @@ PROFILE = "profile"
 ENVIRONMENT_ONLY = {"failure_url": "is a secret", PROFILE: "chooses in the file"}
 
 
+class _Variables(EnvSettingsSource):
+    """The environment, with a variable for every key of a model's table."""
+
+    def prepare_field_value(self, field_name: str, field: FieldInfo, value: Any, value_is_complex: bool) -> Any:
+        kind = find_model_kind(field)
+        if kind is None:
+            return super().prepare_field_value(field_name, field, value, value_is_complex)
+        variables = {key: format_variable_name(f"{MODELS}.{field_name}.{key}").lower() for key in kind.model_fields}
+        return {key: self.env_vars[name] for key, name in variables.items() if name in self.env_vars}
+
+
 class Settings(BaseSettings):
-    """The settings of this installation. A field X is the environment variable REELSIEVE_X, except curation_db_url,
-    which is CURATION_DB_URL.
-    """
+    """The settings of this installation. Their variables have the names of `format_variable_name`."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore")
 
@@ -54,6 +63,13 @@ class Settings(BaseSettings):
     ray_cpus: float = Field(default=1.0, gt=0, description="cores of each actor")
     ray_gpu_actors: int | None = Field(default=None, ge=0, description="actors with a GPU; default: as many as fit")
     ray_gpus: float = Field(default=1.0, gt=0, description="GPUs of each actor that has one")
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return the two sources of values: arguments, then the environment."""
+        return init_settings, _Variables(settings_cls)
 
     @property
     def home_folder(self) -> Path:
@@ -86,4 +102,4 @@ def list_setting_fields() -> dict[str, FieldInfo]:
     """Return pydantic's description of every setting (default, type, meaning) by the setting's name, which is its key
     in the settings file.
     """
-    return {name: field for group in reversed(list_settings_groups()) for name, field in group.model_fields.items()}
+    return {name: field for group in reversed(list_settings_groups()) for name, field in list_settings(group).items()}

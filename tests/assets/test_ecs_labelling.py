@@ -149,7 +149,7 @@ def test_people_and_judge_do_not_mix(bench: Bench) -> None:
 
 
 def test_the_judge_has_no_part_in_a_score() -> None:
-    without, with_judge = scorer_of(None), scorer_of(RuleChat(told), ecs_judge_model="rule")
+    without, with_judge = scorer_of(None), scorer_of(RuleChat(told), ecs_judge={"model": "rule"})
     assert (with_judge.models(), with_judge.params()) == (without.models(), without.params())
 
 
@@ -310,7 +310,7 @@ def test_a_judge_behind_a_server_is_asked_once_and_every_call_is_kept(bench: Ben
         return completion(json.dumps(answer))
 
     with loopback(script) as server:
-        settings = ECSSettings(ecs_threshold=0.5, ecs_judge_model="tiny", ecs_judge_url=server.url)
+        settings = ECSSettings(ecs_threshold=0.5, ecs_judge={"model": "tiny", "url": server.url})
         labeller = ECSScorer.from_settings(settings).labeller
         assert labeller.source == "judge:tiny"
 

@@ -208,7 +208,7 @@ def test_a_servers_answers_are_kept_by_text_prompt_and_model(bench: Bench) -> No
         return completion(json.dumps({"keywords": [k for t, ks in KEYWORDS.items() if said.startswith(t) for k in ks]}))
 
     with loopback(script) as server:
-        settings = EVQASettings(frames_every=5, evqa_keywords_model="tiny", evqa_keywords_url=server.url)
+        settings = EVQASettings(frames_every=5, evqa_keywords={"model": "tiny", "url": server.url})
         scorer = EVQAScorer.from_settings(settings)
         rows = bench.run(scorer)
         assert rows["other"].components["keywords"] == ["blue square", "left side"]
@@ -235,7 +235,7 @@ def test_doctor_has_one_sentence_read(bench: Bench) -> None:
 
 def test_a_forecast_counts_the_texts_that_are_still_to_be_asked_about(bench: Bench) -> None:
     chat = RuleChat(told)
-    scorer = scorer_of(chat, chat_prices={"rule": (1.0, 1.0)})
+    scorer = scorer_of(chat, evqa_keywords={"model": "rule", "price": (1.0, 1.0)})
     _, (part,) = forecast_shard(bench.engine, scorer, bench.dataset, 0)
     assert (chat.batches, part.role) == ([], "keywords")
     assert part.n_requests > 0

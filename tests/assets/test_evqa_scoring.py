@@ -559,7 +559,7 @@ def test_the_default_is_the_demo_encoder_and_says_so() -> None:
     assert scorer.models()["image_text_encoder"]["model_id"] == "demo encoder"
     assert scorer.models()["image_text_encoder"]["revision"].startswith("sha256:")
     settings = ImageTextSettings(
-        image_text_encoder="ViT-B-32", image_text_checkpoint="laion2b_s34b_b79k", image_text_precision="bf16"
+        image_text_encoder={"model": "ViT-B-32", "checkpoint": "laion2b_s34b_b79k", "precision": "bf16"}
     )
     named = settings.make_image_text_encoder().identity
     assert (named.model_id, named.revision) == ("ViT-B-32/laion2b_s34b_b79k", "open_clip:laion2b_s34b_b79k")

@@ -141,7 +141,7 @@ def test_a_scored_part_is_asked_again_without_another_score(bench: Bench) -> Non
 
 def test_a_forecast_counts_all_answers_and_what_they_cost(bench: Bench) -> None:
     with loopback(noisy) as server:
-        scorer = judge(server.url, chat_prices={"tiny": (10.0, 10.0)})
+        scorer = judge(server.url, judge={"model": "tiny", "price": (10.0, 10.0)})
         n_pending, (part,) = forecast_draw(bench.engine, bench.dataset, scorer, Draw(5, n_answers=K))
         assert (n_pending, part.n_requests) == (5, 5 * K)
         (_, (once,)) = forecast_draw(bench.engine, bench.dataset, scorer, Draw(5))

@@ -178,7 +178,7 @@ def test_changed_texts_are_judged_again_and_old_answers_do_not_count(bench: Benc
 
 def test_a_forecast_counts_what_is_asked_and_asks_nothing(bench: Bench) -> None:
     with loopback(answering()) as server:
-        scorer = judge(server.url, chat_prices={"tiny": (10.0, 10.0)})
+        scorer = judge(server.url, judge={"model": "tiny", "price": (10.0, 10.0)})
         n_pending, (part,) = forecast_shard(bench.engine, scorer, bench.dataset, 0)
         assert server.asked == []
         assert (n_pending, part.n_requests, part.model, part.role) == (7, 5, "tiny", "judgements")

@@ -236,7 +236,7 @@ def test_a_forecast_is_the_bound_of_the_spec_and_asks_nothing(engine: Engine, tm
     with loopback(examiner) as server:
         model = chat(server.url)
         roles = {"video": model, "text": model, "filter_video": model, "filter_text": model}
-        scorer = qeva(roles, chat_prices={"tiny": (10.0, 10.0)})
+        scorer = qeva(roles, qeva_text={"model": "tiny", "price": (10.0, 10.0)})
         n_pending, parts = forecast_shard(bench.engine, scorer, bench.dataset, 0)
         assert server.asked == []
         assert (n_pending, sum(part.n_requests for part in parts)) == (12, 3 * 72 + 12 * 61)

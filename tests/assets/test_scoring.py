@@ -143,10 +143,7 @@ def test_a_server_of_embeddings_gives_the_scores_of_its_model(shard: Shard) -> N
     embed_and_score(shard, here)
     with loopback(script) as served:
         settings = VCSSettings(
-            text_encoder="words",
-            text_encoder_url=served.url,
-            text_encoder_revision="1",
-            chat_prices={"words": (2.0, 0.0)},
+            text_encoder={"model": "words", "url": served.url, "revision": "1", "price": (2.0, 0.0)},
         )
         there = VCSScorer.from_settings(settings)
         _, (expected,) = forecast_shard(engine, there, shard[1], 0)
@@ -171,7 +168,7 @@ def test_a_server_of_embeddings_gives_the_scores_of_its_model(shard: Shard) -> N
 
 def test_a_server_without_a_name_of_its_model_is_refused() -> None:
     with pytest.raises(ValueError, match="it needs the name that the server gives the model: set text_encoder too"):
-        VCSSettings(text_encoder_url="vllm")
+        VCSSettings(text_encoder={"url": "vllm"})
 
 
 def by_hand(chunks: Mapping[str, list[str]], reference: str, generated: str, **parameters: Any) -> VCSResult:

@@ -95,8 +95,8 @@ NOBODY = "http://127.0.0.1:9/v1"
 
 
 def test_a_server_is_not_asked_for_an_estimate(engine: Engine, tmp_path: Path) -> None:
-    served = VCSShortScorer.from_settings(VCSShortSettings(text_encoder="none", text_encoder_url=NOBODY))
-    chat = QEVAScorer.from_settings(QEVASettings(qeva_text_model="none", qeva_text_url=NOBODY))
+    served = VCSShortScorer.from_settings(VCSShortSettings(text_encoder={"model": "none", "url": NOBODY}))
+    chat = QEVAScorer.from_settings(QEVASettings(qeva_text={"model": "none", "url": NOBODY}))
     line = estimate(Bench(engine, tmp_path), [served, chat], 1)
     assert line.endswith(
         " for facts and scores but vcs_short and qeva, whose servers were not asked, measured on 2 videos"

@@ -109,7 +109,10 @@ def _keys(random: Random) -> bytes:
     known = sorted(list_setting_fields())
     lines = [f"{random.choice(known)} = {_value(random)}" for _ in range(random.randint(1, 3))]
     if random.random() < 0.3:
-        lines.insert(random.randint(0, len(lines)), random.choice(["[profile.gpu]", "[profile.x]", "[media_roots]"]))
+        lines.insert(
+            random.randint(0, len(lines)),
+            random.choice(["[profile.gpu]", "[profile.x]", "[media_roots]", "[models.judge]"]),
+        )
     return "\n".join(lines).encode()
 
 
@@ -122,11 +125,13 @@ def _usable(random: Random) -> bytes:
     }
     values |= {
         "home": '"h"',
-        "text_encoder": random.choice(['"./model"', '"model"', '"BAAI/bge-m3"', '"/models/x"', '"a/b@abc1234"']),
-        "ecs_verifier": random.choice(['"model"', '"lexical"', '"a/b"', '"a/b/c"']),
-        "text_encoder_url": '"http://127.0.0.1:1/v1"',
-        "text_encoder_key_variable": '"AWS_SECRET_ACCESS_KEY"',
-        "qeva_text_model": random.choice(['"some-model"', '"./model"', '"model"']),
+        "models.text_encoder.model": random.choice(
+            ['"./model"', '"model"', '"BAAI/bge-m3"', '"/models/x"', '"a/b@abc1234"']
+        ),
+        "models.ecs_verifier.model": random.choice(['"model"', '"lexical"', '"a/b"', '"a/b/c"']),
+        "models.text_encoder.url": '"http://127.0.0.1:1/v1"',
+        "models.text_encoder.key_variable": '"AWS_SECRET_ACCESS_KEY"',
+        "models.qeva_text.model": random.choice(['"some-model"', '"./model"', '"model"']),
         "curation_db_url": '"postgresql://127.0.0.1:1/films"',
         "failure_command": '"touch trace"',
         "media_roots": '{clips = "s3://bucket"}',
@@ -174,7 +179,7 @@ def _long(random: Random) -> bytes:
         f'"{"é" * (length // 2)}" = 1',
         f"frames_cap = {'1' * length}",
         f"vcs_lct = 0.{'1' * length}",
-        f'text_encoder = "{"a" * length}"',
+        f'models.text_encoder.model = "{"a" * length}"',
         "#" * length,
         "\n" * length,
         "frames_cap = 1\n" * (length // 15),

@@ -185,10 +185,10 @@ def _strange_file(random: Random, folder: Path, trace: Path, port: int) -> str:
     """Add to the settings file of the folder what would harm, and say what."""
     lines = {
         "a server of a database": f'curation_db_url = "postgresql://127.0.0.1:{port}/films"',
-        "a server of vectors with a key": f'text_encoder_url = "http://127.0.0.1:{port}/v1"\n'
-        'text_encoder_key_variable = "AWS_SECRET_ACCESS_KEY"',
+        "a server of vectors with a key": f'models.text_encoder.url = "http://127.0.0.1:{port}/v1"\n'
+        'models.text_encoder.key_variable = "AWS_SECRET_ACCESS_KEY"',
         "a command": f'failure_command = "touch {trace}"',
-        "a model from a folder": 'text_encoder = "./theirs"',
+        "a model from a folder": 'models.text_encoder.model = "./theirs"',
         "a folder of copies": f'media_cache = "{trace.parent}"',
         "places of media": f'media_roots = {{clips = "http://127.0.0.1:{port}"}}',
         "a number": "frames_cap = 1",

@@ -43,7 +43,7 @@ def server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
     with loopback(answering()) as served:
         monkeypatch.setenv("REELSIEVE_JUDGE_MODEL", "tiny")
         monkeypatch.setenv("REELSIEVE_JUDGE_URL", served.url)
-        monkeypatch.setenv("REELSIEVE_CHAT_PRICES", '{"tiny": [10, 10]}')
+        monkeypatch.setenv("REELSIEVE_JUDGE_PRICE", "[10, 10]")
         forget_installation()
         yield served
     forget_installation()

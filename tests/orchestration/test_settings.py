@@ -89,12 +89,18 @@ def test_every_variable_of_the_documentation_is_read() -> None:
 
 
 @pytest.mark.parametrize("value", ["abc", f'{{"{SECRET}'])
-def test_a_value_that_is_no_json_is_one_sentence(value: str) -> None:
-    done = run_command("doctor", REELSIEVE_CHAT_PRICES=value)
+@pytest.mark.parametrize(
+    ("variable", "remedy"),
+    [
+        ("GOOD_RATINGS", 'least mean rating of a good sample by aspect, as JSON: {"consistency": 4}'),
+        ("JUDGE_PRICE", "price per million input and output tokens, as JSON: [2.5, 10]; one role is enough"),
+    ],
+)
+def test_a_value_that_is_no_json_is_one_sentence(variable: str, remedy: str, value: str) -> None:
+    done = run_command("doctor", **{f"REELSIEVE_{variable}": value})
     assert (done.returncode, done.stderr) == (
         1,
-        "error: environment variable REELSIEVE_CHAT_PRICES is not usable: it is not valid JSON; give prices per "
-        'million input and output tokens, by model, as JSON: {"model": [2.5, 10]}\n',
+        f"error: environment variable REELSIEVE_{variable} is not usable: it is not valid JSON; give {remedy}\n",
     )
 
 
@@ -134,29 +140,35 @@ def in_force() -> dict[str, tuple[Any, str]]:
 FULL = """
 frames_cap = 64
 vcs_short_text = true
-text_encoder = "somebody/encoder"
+models.text_encoder.model = "somebody/encoder"
 media_cache = "copies"
 [media_roots]
 clips = "/mnt/clips"
-[chat_prices]
-model = [2.5, 10]
+[models.judge]
+model = "tiny"
+url = "ollama"
+price = [2.5, 10]
 [profile.gpu]
 frames_cap = 32
-image_text_precision = "bf16"
+[profile.gpu.models.image_text_encoder]
+precision = "bf16"
 """
 
 
 def test_a_file_behind_the_environment(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own.write_text("\ufeff" + FULL)  # as editors of Windows begin a file
     monkeypatch.setenv("REELSIEVE_TEXT_ENCODER", "mine")
+    monkeypatch.setenv("REELSIEVE_JUDGE_URL", "vllm")
     found = in_force()
     assert found["frames_cap"] == (64, "reelsieve.toml: frames_cap")
     assert found["vcs_short_text"] == (True, "reelsieve.toml: vcs_short_text")
-    assert found["text_encoder"] == ("mine", "environment")
+    assert found["models.text_encoder.model"] == ("mine", "environment")
     assert found["media_cache"] == (str(own.parent / "copies"), "reelsieve.toml: media_cache")
     assert found["media_roots"][0] == {"clips": "/mnt/clips"}
-    assert found["chat_prices"][0] == {"model": [2.5, 10.0]}
-    assert found["image_text_precision"] == ("fp32", "default")
+    assert found["models.judge.price"] == ([2.5, 10.0], "reelsieve.toml: models.judge.price")
+    assert found["models.judge.url"] == ("vllm", "environment")
+    assert found["models.judge.key_variable"] == ("", "default")
+    assert found["models.image_text_encoder.precision"] == ("fp32", "default")
 
 
 def test_a_profile_comes_before_the_others(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,23 +176,26 @@ def test_a_profile_comes_before_the_others(own: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("REELSIEVE_PROFILE", "gpu")
     found = in_force()
     assert found["frames_cap"] == (32, "reelsieve.toml: [profile.gpu] frames_cap")
-    assert found["image_text_precision"][0] == "bf16"
+    assert found["models.image_text_encoder.precision"][0] == "bf16"
     assert found["vcs_short_text"][0] is True
 
 
 def test_a_profile_of_reelsieve_names_all_models_and_a_file_changes_single_values(own: Path) -> None:
-    text = 'text_encoder_url = "vllm"\nframes_cap = 64\n[profile.gpu]\nimage_text_precision = "fp16"'
+    text = (
+        'models.text_encoder.url = "vllm"\nframes_cap = 64\n[profile.gpu.models]\nimage_text_encoder.precision = "fp16"'
+    )
     own.write_text(text)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("REELSIEVE_PROFILE", "gpu")
         patched.setenv("REELSIEVE_ECS_VERIFIER", "mine")
         found = in_force()
-    assert found["text_encoder"][0].startswith("Qwen/Qwen3-Embedding-0.6B@")
-    assert found["text_encoder"][1] == "profile gpu: text_encoder"
+    assert found["models.text_encoder.model"][0].startswith("Qwen/Qwen3-Embedding-0.6B@")
+    assert found["models.text_encoder.model"][1] == "profile gpu: models.text_encoder.model"
     # The address of another model does not reach this one, and what no profile names is the file's.
-    assert (found["text_encoder_url"][0], found["frames_cap"][0]) == ("", 64)
-    assert found["image_text_precision"] == ("fp16", "reelsieve.toml: [profile.gpu] image_text_precision")
-    assert found["ecs_verifier"] == ("mine", "environment")
+    assert (found["models.text_encoder.url"][0], found["frames_cap"][0]) == ("", 64)
+    place = "reelsieve.toml: [profile.gpu] models.image_text_encoder.precision"
+    assert found["models.image_text_encoder.precision"] == ("fp16", place)
+    assert found["models.ecs_verifier.model"] == ("mine", "environment")
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -188,11 +203,11 @@ def test_a_profile_lists_the_files_of_its_models(tmp_path: Path, profile: str, m
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     done = run_command("doctor", "--models", "--json", REELSIEVE_PROFILE=profile)
     found = json.loads(done.stdout)
-    rows = {row["setting"]: row for row in found["models"]}
+    rows = {row["setting"].removeprefix("models."): row for row in found["models"]}
     assert found["profile"] == profile
-    assert set(rows) >= {model.setting for model in PROFILES[profile].models}
-    for model in PROFILES[profile].models:
-        row = rows[model.setting]
+    assert set(rows) >= set(PROFILES[profile].models)
+    for role, model in PROFILES[profile].models.items():
+        row = rows[role]
         assert (row["model"], row["licence"], row["gb_in_all"]) == (model.name, model.licence, model.size_gb)
         assert (row["state"] == "missing") == bool(row["missing"]) == bool(row["remedy"])
     assert done.returncode == any(row["missing"] for row in rows.values()) == (profile != "laptop")
@@ -309,6 +324,16 @@ def test_an_account_without_a_folder_for_settings(monkeypatch: pytest.MonkeyPatc
     [
         ("frame_cap = 1", "frame_cap is not a setting, did you mean 'frames_cap'?"),
         ("xyzzyx = 1", "xyzzyx is not a setting"),
+        ("[models.jugde]\nmodel = 'x'", "models.jugde.model is not a setting, did you mean 'models.judge.model'?"),
+        ("[models.judge]\nurll = 'x'", "models.judge.urll is not a setting, did you mean 'models.judge.url'?"),
+        ("[models.judge]\nkey = 'b5f1-secret'", "models.judge.key is not a setting, did you mean 'models.judge.key"),
+        (
+            "[models.judge]\nprice = 3",
+            "models.judge.price is not usable: input should be a valid tuple; give price per",
+        ),
+        ("text_encoder = 'x'", "text_encoder is not a setting, did you mean 'models.text_encoder.model'?"),
+        ("[models]\njudge = 'x'", "write models as tables, such as [models.judge]"),
+        ("[profile.a]\nmodels = 1", "write models as tables, such as [models.judge]"),
         ("frames_cap = 0", "frames_cap is not usable: input should be greater than or equal to 1"),
         (
             "[profile.gpu]\nframes_cap = 'x'\n[profile.b]\nfram_cap = 1",
@@ -320,12 +345,12 @@ def test_an_account_without_a_folder_for_settings(monkeypatch: pytest.MonkeyPatc
         ("curation_db_url = 'postgresql://h/d?%70assword=b5f1-secret'", "curation_db_url contains a password"),
         ("curation_db_url = 'postgresql://h/d?sslpassword=b5f1-secret'", "curation_db_url contains a password"),
         ("curation_db_url = 'b5f1-secret'", "curation_db_url: CURATION_DB_URL is not a URL"),
-        ('text_encoder = "a\\u0000b"', "text_encoder contains a NUL character: remove it"),
+        ('[models.judge]\nmodel = "a\\u0000b"', "models.judge.model contains a NUL character: remove it"),
         ("frames_cap = 1\n\0", "is not valid TOML: Invalid statement (at line 2, column 1); correct it"),
         ('"a\\u0000\\nb" = 1', "'a\\x00\\nb' is not a setting"),
         (f"frames_cap = 1\nmedia_roots = {'[' * 3000}{']' * 3000}", "is nested too deep: shorten it"),
         (f"media_roots.{'.'.join('a' * 3000)} = 1", "is nested too deep: shorten it"),
-        (f"media_roots = {'[' * 300}{']' * 300}", "media_roots is nested too deep: shorten it"),
+        (f"media_roots = {'[' * 300}{']' * 300}", "media_roots is not usable: input should be a valid dictionary"),
         (f"\n\nframes_cap = {'9' * 5000}", "has a number of too many digits: shorten it"),
         (f"frames_cap = [\n1,\n{'9' * 5000}\n]", "has a number of too many digits: shorten it"),
         (f"frames_cap = 0x{'f' * 5000}", "frames_cap has too many digits: shorten it"),
@@ -335,7 +360,7 @@ def test_an_account_without_a_folder_for_settings(monkeypatch: pytest.MonkeyPatc
         ("media_roots = {clips = 'mnt'}", "media_roots is not usable: the place of clips is neither an absolute path"),
         ("good_ratings = 'b5f1-secret'", "good_ratings is not usable: it is not valid JSON; give least mean rating"),
         ("home = '~no_such_account/home'", "home begins with the name of no account: correct it"),
-        ("profile = 'gpu'", "write profiles as tables, such as [profile.gpu]"),
+        ("profile = 'gpu'", "write profile as tables, such as [profile.gpu]"),
         ("frames_cap = ", "is not valid TOML"),
         ("frames_cap = 1\n# \udcff", "is not valid TOML (line 2 is not UTF-8): save it as UTF-8"),
     ],
@@ -381,7 +406,7 @@ def test_the_file_that_init_writes_holds_every_setting_with_its_default(
     assert again.stderr == f"error: {path} exists already: write into it, or remove it first\n"
     folder = run_command("config", "init", REELSIEVE_CONFIG=str(path.parent))
     assert folder.stderr == f"error: {path.parent} is a folder: name a file by --config\n"
-    lines = re.findall(r"^# (\w+) = *(.*)$", path.read_text(), flags=re.MULTILINE)
+    lines = re.findall(r"^# ([\w.]+) = *(.*)$", path.read_text(), flags=re.MULTILINE)
     assert {name for name, _ in lines} | {"profile", "failure_url"} == set(list_setting_fields())
     # What has no default is left out, and so is the precision in the example of a profile.
     given = [f"{name} = {value}" for name, value in dict(reversed(lines)).items() if value]
@@ -404,7 +429,7 @@ def test_a_secret_is_shown_by_its_name_only() -> None:
 def test_the_page_of_all_settings_is_up_to_date() -> None:
     made = runpy.run_path(str(PROJECT / "docs" / "settings.py"))
     assert made["PAGE"].read_text(encoding="utf-8") == made["page"](), "make it anew: .venv/bin/python docs/settings.py"
-    assert made["MODELS"].read_text(encoding="utf-8") == made["models_page"](), "make it anew, likewise"
+    assert made["MODELS_PAGE"].read_text(encoding="utf-8") == made["models_page"](), "make it anew, likewise"
 
 
 def test_figures_of_agreement_are_those_of_the_papers_page() -> None:

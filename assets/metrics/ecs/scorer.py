@@ -12,9 +12,9 @@ from sqlalchemy.engine import Connection
 from assets.metrics.ecs.labelling import KeypointLabeller
 from assets.metrics.ecs.verdicts import KeypointVerdicts
 from assets.metrics.ecs.verification import KeypointPremises, KeypointVerification, MissingTimes, is_verifiable
-from assets.models.chat import KEY_VARIABLE_DESCRIPTION, PRECISION_DESCRIPTION, URL_DESCRIPTION, Precision
+from assets.models.chat import ServedModel
 from assets.models.settings import SplitterSettings, TextEncoderSettings
-from assets.models.verifiers import find_default_threshold, find_pair_threshold, make_verifier
+from assets.models.verifiers import VerifierModel, find_default_threshold, find_pair_threshold, make_verifier
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
 from assets.sources.texts import TextVectors
@@ -38,8 +38,9 @@ _ANSWER = {True: "yes", False: "no", None: None}
 class ECSSettings(TextEncoderSettings, SplitterSettings):
     """Settings of ECS. They are those of text encoder and sentence splitter, verifier, mode, threshold and judge."""
 
-    ecs_verifier: str = Field(default="offline", description="folder or hub id of an NLI model, `offline` or `lexical`")
-    ecs_verifier_precision: Precision = Field(default="fp32", description=PRECISION_DESCRIPTION)
+    ecs_verifier: VerifierModel = Field(
+        default=VerifierModel(), description="folder or hub id of an NLI model, `offline` or `lexical`"
+    )
     ecs_sentences: Annotated[int, Field(ge=1)] | Literal["all"] = Field(
         default=8, description="sentences verified per keypoint, the nearest first, or `all`"
     )
@@ -52,15 +53,9 @@ class ECSSettings(TextEncoderSettings, SplitterSettings):
         le=1.0,
         description="threshold of dimensions without a calibrated one; default: the verifier's",
     )
-    ecs_judge_model: str = Field(default="", description="chat model that labels keypoints for calibration")
-    ecs_judge_url: str = Field(default="vllm", description=URL_DESCRIPTION)
-    ecs_judge_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
-
-    def make_judge(self) -> ChatModel | None:
-        """Make the chat model that the settings name as judge of keypoints; None if they name none. Asks nothing."""
-        if not self.ecs_judge_model:
-            return None
-        return self.make_chat_model(self.ecs_judge_model, self.ecs_judge_url, self.ecs_judge_key_variable)
+    ecs_judge: ServedModel = Field(
+        default=ServedModel(), description="chat model that labels keypoints for calibration"
+    )
 
 
 class ECSScorer:
@@ -92,13 +87,13 @@ class ECSScorer:
             splitter,
             None if settings.ecs_sentences == "all" else settings.ecs_sentences,
             settings.ecs_mode,
-            find_default_threshold(settings.ecs_verifier) if threshold is None else threshold,
+            find_default_threshold(settings.ecs_verifier.model) if threshold is None else threshold,
         )
         self.vectors = TextVectors(encoder, self.verification.list_texts, VERDICT_INPUTS)
         self.verdicts = KeypointVerdicts(self.verification, self.vectors)
         self.sources: tuple[Source[Any], ...] = (self.verdicts,)
         self.labeller = KeypointLabeller(judge, settings, self.verification)
-        self._proof_threshold = find_pair_threshold(settings.ecs_verifier)
+        self._proof_threshold = find_pair_threshold(settings.ecs_verifier.model)
 
     @classmethod
     def from_settings(cls, settings: ECSSettings) -> ECSScorer:
@@ -107,8 +102,8 @@ class ECSScorer:
             settings,
             settings.make_text_encoder(),
             settings.make_splitter(),
-            make_verifier(settings.ecs_verifier, settings.ecs_verifier_precision),
-            settings.make_judge(),
+            make_verifier(settings.ecs_verifier.model, settings.ecs_verifier.precision),
+            settings.make_chat_model("ecs_judge"),
         )
 
     def models(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from assets.models.chat import KEY_VARIABLE_DESCRIPTION, URL_DESCRIPTION, ChatSettings
+from assets.models.chat import ChatSettings, ServedModel
 from assets.models.settings import FrameSettings, ImageTextSettings, SplitterSettings
 from metrics_core.keywords import RuleKeywords
 from metrics_core.models.chat_keywords import ChatKeywordExtractor
@@ -24,15 +24,13 @@ class EVQASettings(ImageTextSettings, FrameSettings, ChatSettings, SplitterSetti
         default="question_and_answer", description="text that keywords of a question-answer pair are extracted from"
     )
     evqa_dedup: bool = Field(default=True, description="whether a keyword that repeats another counts once")
-    evqa_keywords_model: str = Field(default="", description="chat model that extracts keywords; empty: rules do")
-    evqa_keywords_url: str = Field(default="vllm", description=URL_DESCRIPTION)
-    evqa_keywords_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
+    evqa_keywords: ServedModel = Field(
+        default=ServedModel(), description="chat model that extracts keywords; empty: rules do"
+    )
 
     def make_extractor(self) -> KeywordExtractor:
         """Make the keyword extractor: one that asks the chat model named in the settings, or without a name one that
         uses rules. Asks nothing yet.
         """
-        if not self.evqa_keywords_model:
-            return RuleKeywords()
-        where = (self.evqa_keywords_url, self.evqa_keywords_key_variable)
-        return ChatKeywordExtractor(self.make_chat_model(self.evqa_keywords_model, *where))
+        chat = self.make_chat_model("evqa_keywords")
+        return ChatKeywordExtractor(chat) if chat else RuleKeywords()

@@ -49,7 +49,7 @@ class JudgeScorer:
     @classmethod
     def from_settings(cls, settings: JudgeSettings) -> JudgeScorer:
         """Make the scorer with the vision model of the settings, whose server is asked when it is first used."""
-        return cls(settings, settings.make_caption_judge())
+        return cls(settings, settings.make_chat_model("judge"))
 
     @property
     def missing_setting(self) -> str | None:

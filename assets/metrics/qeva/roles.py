@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from assets.metrics.qeva.settings import ROLES, QEVASettings
+from assets.metrics.qeva.settings import QEVASettings
 from assets.metrics.video_material import FramesMaterial, NotesMaterial, VideoMaterial
 from assets.models.chat import CountingChatModel, make_recording_encoder
 from assets.models.verifiers import OFFLINE, find_pair_threshold, make_verifier
@@ -186,11 +186,7 @@ class QEVAModelFactory:
         """Make the factory with the models of the settings, which load or are asked when they are first used. If the
         settings name no model for a filter, the model that writes the questions filters them.
         """
-        chats = {
-            role: settings.make_chat_model(model, settings.find_url(role), settings.find_key_variable(role))
-            for role in ROLES
-            if (model := settings.find_model_name(role))
-        }
+        chats = {role: chat for role in SUBSTITUTES if (chat := settings.make_chat_model(f"qeva_{role}"))}
         return cls(
             settings,
             chats,

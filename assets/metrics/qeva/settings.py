@@ -6,33 +6,24 @@ from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from assets.models.chat import KEY_VARIABLE_DESCRIPTION, URL_DESCRIPTION
+from assets.models.chat import ServedModel
 from assets.models.settings import SplitterSettings, TextEncoderSettings
 from metrics_core.qeva.score import MIN_QUESTIONS
 
-ROLES = ("video", "text", "filter_video", "filter_text")
 _ROLE = "name of a chat model; empty: rules and the entailment verifier are used, without a server"
 
 
 class QEVASettings(TextEncoderSettings, SplitterSettings):
     """Settings of QEVA. They name a chat model for every role, and how questions are made and answers judged."""
 
-    qeva_video_model: str = Field(default="", description=f"video model: {_ROLE}")
-    qeva_video_url: str = Field(default="vllm", description=URL_DESCRIPTION)
-    qeva_video_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
-    qeva_text_model: str = Field(default="", description=f"text model: {_ROLE}")
-    qeva_text_url: str = Field(default="vllm", description=URL_DESCRIPTION)
-    qeva_text_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
-    qeva_filter_video_model: str = Field(
-        default="", description="filters questions about videos; empty: the video model"
+    qeva_video: ServedModel = Field(default=ServedModel(), description=f"video model: {_ROLE}")
+    qeva_text: ServedModel = Field(default=ServedModel(), description=f"text model: {_ROLE}")
+    qeva_filter_video: ServedModel = Field(
+        default=ServedModel(), description="filters questions about videos; empty: the video model"
     )
-    qeva_filter_video_url: str = Field(default="vllm", description=URL_DESCRIPTION)
-    qeva_filter_video_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
-    qeva_filter_text_model: str = Field(
-        default="", description="filters questions about summaries; empty: the text model"
+    qeva_filter_text: ServedModel = Field(
+        default=ServedModel(), description="filters questions about summaries; empty: the text model"
     )
-    qeva_filter_text_url: str = Field(default="vllm", description=URL_DESCRIPTION)
-    qeva_filter_text_key_variable: str = Field(default="", description=KEY_VARIABLE_DESCRIPTION)
 
     qeva_questions: int = Field(default=10, le=50, description="questions asked for in each dimension")
     qeva_chronology: Literal["templated", "one_shot"] = Field(
@@ -64,20 +55,6 @@ class QEVASettings(TextEncoderSettings, SplitterSettings):
     @field_validator("qeva_matcher")
     @classmethod
     def _has_its_judge(cls, matcher: str, info: ValidationInfo) -> str:
-        if matcher == "judge" and not info.data.get("qeva_text_model"):
+        if matcher == "judge" and not info.data.get("qeva_text", ServedModel()).model:
             raise ValueError("a judge is a text model: set REELSIEVE_QEVA_TEXT_MODEL too")
         return matcher
-
-    def find_model_name(self, role: str) -> str:
-        """Return the name of the chat model set for a role, one of ROLES; "" if none is set."""
-        return str(getattr(self, f"qeva_{role}_model"))
-
-    def find_url(self, role: str) -> str:
-        """Return the preset or address of the server with the chat model of a role, one of ROLES."""
-        return str(getattr(self, f"qeva_{role}_url"))
-
-    def find_key_variable(self, role: str) -> str:
-        """Return the name of the environment variable that holds the key for a role's server; "" if the server needs
-        none. role: one of ROLES.
-        """
-        return str(getattr(self, f"qeva_{role}_key_variable"))
