@@ -10,7 +10,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from assets.home.settings import MODELS, PREFIX, find_model_kind, format_variable_name
+from assets.home.settings import MODELS, PREFIX, NamedModel, format_variable_name, list_settings
 from assets.models.profiles import PROFILES, ProfileModel
 from orchestration.settings.groups import Settings, list_setting_fields, list_settings_groups
 
@@ -94,7 +94,11 @@ def _sections() -> Iterator[tuple[str, str]]:
     declaring = [
         each for group in list_settings_groups() for each in reversed(group.__mro__) if issubclass(each, BaseModel)
     ]
-    roles = {name: field for name, field in list_settings_groups()[0].model_fields.items() if find_model_kind(field)}
+    roles = {
+        name: field
+        for name, field in list_settings_groups()[0].model_fields.items()
+        if isinstance(field.default, NamedModel)
+    }
     yield "The models by role: `[models.ROLE]`", _models(roles)
     for each in dict.fromkeys([Settings, *declaring]):
         names = [name for name in inspect.get_annotations(each) if name in known]
@@ -112,10 +116,10 @@ def _models(roles: Mapping[str, FieldInfo]) -> str:
         for role, field in roles.items()
     ]
     by_key: dict[str, list[str]] = {}
-    for role, field in roles.items():
-        for key, inner in type(field.default).model_fields.items():
-            if key != "model":
-                by_key.setdefault(_row(key, inner), []).append(f"`{role}`")
+    for name, field in list_settings(list_settings_groups()[0]).items():
+        _, role, key = (*name.split("."), "", "")[:3]
+        if key not in ("", "model"):
+            by_key.setdefault(_row(key, field), []).append(f"`{role}`")
     keys = [f"{row} {', '.join(of)} |" for row, of in by_key.items()]
     heads = "| role | model | meaning |\n|---|---|---|", "| key | default | meaning | roles |\n|---|---|---|---|"
     return "\n".join([heads[0], *rows, "", heads[1], *keys, ""])

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from assets.home.settings import MODELS, NamedModel
-from assets.models.chat import ServedModel
 from assets.models.profiles import LAPTOP, find_profile_model
-from assets.models.settings import DEMO, ImageTextModel, TextEncoderModel
+from assets.models.settings import DEMO
 from assets.models.verifiers import LEXICAL
 from metrics_core.models.chat.presets import PRESETS
 from metrics_core.models.files import ModelFiles, find_checkpoint_files, find_folder_files, find_model_files
@@ -65,19 +64,18 @@ def list_configured_models() -> tuple[str, list[ConfiguredModel]]:
 def _inspect_model(role: str, named: NamedModel) -> ConfiguredModel:
     """Return a role's model with the state of its files."""
     known = find_profile_model(role, named.model)
-    checkpoint = named.checkpoint if isinstance(named, ImageTextModel) else ""
     model = ConfiguredModel(
         setting=f"{MODELS}.{role}",
-        model=f"{named.model} / {checkpoint}" if checkpoint else split_model_name(named.model)[0],
+        model=f"{named.model} / {named.checkpoint}" if named.checkpoint else split_model_name(named.model)[0],
         gb_in_all=known.size_gb if known else None,
         licence=known.licence if known else None,
     )
-    if isinstance(named, ServedModel) and named.url:
-        revision = named.revision if isinstance(named, TextEncoderModel) else None
+    if named.url:
         preset = PRESETS.get(named.url)
-        return replace(model, revision=revision, state="at a server", place=(preset and preset.url) or named.url)
+        place = (preset and preset.url) or named.url
+        return replace(model, revision=named.revision or None, state="at a server", place=place)
     try:
-        files = _find_model_files(role, named.model, checkpoint)
+        files = _find_model_files(role, named.model, named.checkpoint)
     except (ModelNotFound, ImportError, ValueError, OSError) as error:
         # ValueError: broken JSON, and an architecture that open_clip does not know.
         return replace(model, missing=(named.model,), remedy=str(error))

@@ -74,7 +74,7 @@ def _make_scorer(metric: str, settings: str) -> Scorer:
     if unknown := [name for name in chosen if name not in known]:
         raise ReelsieveError(f"{metric} has no setting {unknown[0]!r}{suggest_name(unknown[0], known)}")
     try:
-        values = nest_settings({known[name]: value for name, value in chosen.items()})
+        values = nest_settings(scorer.settings, {known[name]: value for name, value in chosen.items()})
         return scorer.from_settings(scorer.settings(**values))
     except ValidationError as error:
         setting, why = parse_first_fault(scorer.settings, error)

@@ -6,10 +6,11 @@ import os
 import re
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
+from pydantic_core import from_json
 from pydantic_settings import BaseSettings
 from pydantic_settings.exceptions import SettingsError as UnreadableSetting
 
@@ -28,46 +29,64 @@ class SettingsError(ValueError):
 
 
 class NamedModel(BaseModel):
-    """A model that the settings name for one purpose, its role. A field X of this type in a class of settings is the
-    table [models.X] of a settings file, and the model's own fields are the keys of that table.
+    """A model that the settings name for a purpose, its role: a field of this type in a class of settings, and a table
+    [models.ROLE] of a settings file. Its keys are those that the field's default has.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    model: str
+    model: str = ""
+    url: str = Field(default="", description="address of a server, or a preset such as vllm or ollama; empty: none")
+    key_variable: str = Field(
+        default="", description="name of the environment variable that holds the key; empty for a server without one"
+    )
+    price: tuple[float, float] | None = Field(
+        default=None, description="price per million input and output tokens, as JSON: [2.5, 10]; one role is enough"
+    )
+    revision: str = Field(
+        default="", description="revision of a server's model, such as a commit; another revision is another model"
+    )
+    checkpoint: str = Field(default="", description="weights of the encoder: file, or a tag of open_clip")
+    precision: Literal["fp32", "bf16", "fp16"] = Field(
+        default="fp32", description="precision of the model's numbers on a GPU; without one always fp32"
+    )
+
+    @field_validator("price", mode="before")
+    @classmethod
+    def _read_price(cls, price: Any) -> Any:
+        if not isinstance(price, str):
+            return price
+        try:
+            return from_json(price)
+        except ValueError:
+            raise ValueError("it is not valid JSON") from None
 
 
 def list_settings(group: type[BaseModel]) -> dict[str, FieldInfo]:
     """Return pydantic's description of every setting of a class by the setting's name: that of its field, or
-    models.ROLE.KEY for a key of a model's table.
+    models.ROLE.KEY for a key of a model.
     """
     found: dict[str, FieldInfo] = {}
     for name, field in group.model_fields.items():
-        if kind := find_model_kind(field):
-            found |= {f"{MODELS}.{name}.{key}": inner for key, inner in kind.model_fields.items()}
-            found[f"{MODELS}.{name}.model"] = copy(kind.model_fields["model"])
-            found[f"{MODELS}.{name}.model"].description = field.description
-        else:
+        if not isinstance(field.default, NamedModel):
             found[name] = field
+            continue
+        for key, default in field.default.model_dump(exclude_unset=True).items():
+            setting = found[f"{MODELS}.{name}.{key}"] = copy(NamedModel.model_fields[key])
+            setting.default = default
+            setting.description = field.description if key == "model" else setting.description
     return found
 
 
-def find_model_kind(field: FieldInfo | None) -> type[NamedModel] | None:
-    """Return the type of a field that is the role of a model; None for any other field."""
-    kind = field.annotation if field else None
-    return kind if isinstance(kind, type) and issubclass(kind, NamedModel) else None
-
-
-def nest_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values by the name of their setting in the form that a class of settings takes.
-
-    >>> nest_settings({"frames_cap": 8, "models.judge.model": "tiny", "models.judge.url": "ollama"})
-    {'frames_cap': 8, 'judge': {'model': 'tiny', 'url': 'ollama'}}
+def nest_settings(group: type[BaseModel], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by the name of their setting in the form that their class takes. A model of which only some keys
+    are given has its defaults for the others.
     """
     nested: dict[str, Any] = {}
     for name, value in values.items():
         field, _, key = name.removeprefix(f"{MODELS}.").partition(".")
         if key:
-            nested.setdefault(field, {})[key] = value
+            default = group.model_fields[field].default.model_dump(exclude_unset=True)
+            nested[field] = nested.get(field, default) | {key: value}
         else:
             nested[field] = value
     return nested
@@ -142,7 +161,9 @@ def parse_first_fault(group: type[BaseModel], error: ValidationError) -> tuple[s
     first = error.errors(include_url=False)[0]
     why = first["msg"].removeprefix("Value error, ")
     field, *rest = map(str, first["loc"])
-    setting = f"{MODELS}.{field}.{rest[0]}" if find_model_kind(group.model_fields.get(field)) else field.lower()
+    known = group.model_fields.get(field)
+    is_model = known is not None and isinstance(known.default, NamedModel)
+    setting = f"{MODELS}.{field}.{(*rest, 'model')[0]}" if is_model else field.lower()
     return setting, f"{why[0].lower()}{why[1:]}"
 
 

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
-from pydantic import BaseModel, Field, field_validator
-from pydantic_core import from_json
+from pydantic import BaseModel, Field
 from sqlalchemy.engine import Engine
 
 from assets.home.settings import NamedModel, format_variable_name
@@ -22,11 +21,8 @@ from metrics_core.models.server.ledger import CacheMode, Ledger
 from metrics_core.models.server.spending import Prices, SpendingLimit, Usage, add_usage
 from metrics_core.protocols import ModelIdentity, TextEncoder
 
-# A preset without an address is no value of a setting.
-_PRESETS = ", ".join(name for name, preset in PRESETS.items() if preset.url)
-# The precision of the numbers that a model in this process computes with.
-Precision = Literal["fp32", "bf16", "fp16"]
-PRECISION_DESCRIPTION = "precision of the model's numbers on a GPU; without one always fp32"
+# A role without a model, and the keys that chat models have.
+CHAT_MODEL = NamedModel(model="", url="vllm", key_variable="", price=None)
 
 
 @runtime_checkable
@@ -38,29 +34,6 @@ class CachingChatModel(Protocol):
         mode: "normal" uses stored replies, "refresh" asks again and replaces them, "offline" asks nothing.
         """
         ...
-
-
-class ServedModel(NamedModel):
-    """A model behind a server. model: its name there; empty for none. price: money for a million tokens in and out."""
-
-    model: str = ""
-    url: str = Field(default="vllm", description=f"preset ({_PRESETS}), or address of a server")
-    key_variable: str = Field(
-        default="", description="name of the environment variable that holds the key; empty for a server without one"
-    )
-    price: tuple[float, float] | None = Field(
-        default=None, description="price per million input and output tokens, as JSON: [2.5, 10]; one role is enough"
-    )
-
-    @field_validator("price", mode="before")
-    @classmethod
-    def _read_price(cls, price: Any) -> Any:
-        if not isinstance(price, str):
-            return price
-        try:
-            return from_json(price)
-        except ValueError:
-            raise ValueError("it is not valid JSON") from None
 
 
 class ChatSettings(BaseModel):
@@ -84,7 +57,7 @@ class ChatSettings(BaseModel):
         All models of the process share the budget. Raises ServerUnusable for an address or key variable that cannot be
         used, and BudgetWithoutPrice where there is a budget but no price of the model.
         """
-        served: ServedModel = getattr(self, role)
+        served: NamedModel = getattr(self, role)
         if not served.model:
             return None
         is_preset = served.url in PRESETS
@@ -114,7 +87,7 @@ class ChatSettings(BaseModel):
         """Return the prices of a model per million tokens, which hold for all roles that name it; None if none of them
         has a price, the highest if they differ.
         """
-        served = [each for _, each in self if isinstance(each, ServedModel) and each.model == model]
+        served = [each for _, each in self if isinstance(each, NamedModel) and each.model == model]
         prices = [each.price for each in served if each.price]
         return Prices(*max(prices)) if prices else None
 

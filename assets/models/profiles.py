@@ -8,30 +8,22 @@ from pathlib import Path
 import tomli
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from assets.home.settings import MODELS
+from assets.home.settings import MODELS, NamedModel
 from metrics_core.models.revision import split_model_name
 
 LAPTOP = "laptop"
 
 
-class ProfileModel(BaseModel):
-    """A model that a profile chooses for a role. The fields up to precision are keys of the role's table in settings.
-    size_gb: the gigabytes to fetch or copy, None if not known.
-    """
+class ProfileModel(NamedModel):
+    """A model that a profile chooses for a role. size_gb: the gigabytes to fetch or copy, None if not known."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    model: str
-    url: str = ""
-    revision: str = ""
-    checkpoint: str = ""
-    precision: str = ""
     licence: str
     size_gb: float | None = None
     purpose: str
 
     def list_settings(self, role: str) -> dict[str, str]:
         """Return the values that the profile gives to the settings of this role, by name."""
-        chosen = self.model_dump(exclude={"licence", "size_gb", "purpose"}, exclude_defaults=True)
+        chosen = self.model_dump(exclude={"licence", "size_gb", "purpose"}, exclude_unset=True)
         return {f"{MODELS}.{role}.{key}": value for key, value in chosen.items()}
 
     @property

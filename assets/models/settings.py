@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from assets.home.settings import NamedModel
-from assets.models.chat import PRECISION_DESCRIPTION, ChatSettings, Precision, ServedModel
+from assets.models.chat import ChatSettings
 from metrics_core.models.chat.presets import PRESETS, build_server
 from metrics_core.models.clip_encoder import OpenClipEncoder
 from metrics_core.models.revision import find_model_source, split_model_name
@@ -32,34 +33,21 @@ HUMAN_NOTES = "notes"
 DEVICE_VARIABLE = "REELSIEVE_DEVICE"
 
 
-class TextEncoderModel(ServedModel):
-    """The text encoder: a model in this process or, with an address, at a server."""
-
-    model: str = OFFLINE
-    url: str = Field(
-        default="", description="address of a server with /v1/embeddings, or a preset as for chat models; empty: none"
-    )
-    revision: str = Field(
-        default="as served",
-        description="revision of a server's model, such as a commit; another revision is another model",
-    )
-    precision: Precision = Field(default="fp32", description=PRECISION_DESCRIPTION)
-
-    @field_validator("url")
-    @classmethod
-    def _names_a_model(cls, url: str, info: ValidationInfo) -> str:
-        if url and info.data.get("model") == OFFLINE:
-            raise ValueError("it needs the name that the server gives the model: set text_encoder too")
-        return url
-
-
 class TextEncoderSettings(ChatSettings):
     """Settings of the text encoder. It makes vectors of texts, in this process or at a server."""
 
-    text_encoder: TextEncoderModel = Field(
-        default=TextEncoderModel(),
-        description="local folder, hub id, hub id@commit or `offline`; with an address, the server's name of the model",
+    text_encoder: NamedModel = Field(
+        default=NamedModel(model=OFFLINE, url="", key_variable="", price=None, revision="as served", precision="fp32"),
+        description="local folder, hub id, hub id@commit or `offline`; with an address of a server of /v1/embeddings, "
+        "the server's name of the model",
     )
+
+    @field_validator("text_encoder")
+    @classmethod
+    def _names_a_model(cls, chosen: NamedModel) -> NamedModel:
+        if chosen.url and chosen.model == OFFLINE:
+            raise ValueError("with an address, it needs the name that the server gives the model")
+        return chosen
 
     def make_text_encoder(self) -> TextEncoder:
         """Make the text encoder of the settings; it loads, or its server is asked, when it is first used. Raises
@@ -83,50 +71,42 @@ class TextEncoderSettings(ChatSettings):
         return ServedTextEncoder(endpoint)
 
 
-class SplitterModel(NamedModel):
-    """The sentence splitter: rules, or a model in this process."""
-
-    model: str = Field(default="rules", pattern=r"^(rules|sat:.+)$")
-
-
 class SplitterSettings(BaseModel):
     """Setting of the sentence splitter. It splits a text into sentences."""
 
-    sentence_splitter: SplitterModel = Field(
-        default=SplitterModel(), description="`rules`, or `sat:sat-12l-sm` with the package wtpsplit"
+    sentence_splitter: NamedModel = Field(
+        default=NamedModel(model="rules"), description="`rules`, or `sat:sat-12l-sm` with the package wtpsplit"
     )
+
+    @field_validator("sentence_splitter")
+    @classmethod
+    def _is_known(cls, chosen: NamedModel) -> NamedModel:
+        if not re.fullmatch(r"rules|sat:.+", chosen.model):
+            raise ValueError("it is neither `rules` nor a model such as `sat:sat-12l-sm`")
+        return chosen
 
     def make_splitter(self) -> SentenceSplitter:
         """Make the sentence splitter of the settings, which loads when it is first used."""
         return make_sentence_splitter(self.sentence_splitter.model)
 
 
-class ImageTextModel(NamedModel):
-    """The image-text encoder. model: its architecture."""
-
-    model: str = DEMO
-    checkpoint: str = Field(
-        default="", description="weights of the encoder: file, or a tag of open_clip", validate_default=True
-    )
-    precision: Precision = Field(default="fp32", description=PRECISION_DESCRIPTION)
-
-    @field_validator("checkpoint")
-    @classmethod
-    def _complete(cls, checkpoint: str, info: ValidationInfo) -> str:
-        if bool(checkpoint) == (info.data.get("model") == DEMO):
-            raise ValueError(
-                "it belongs to an image-text encoder other than `demo`: give both or neither, the checkpoint as a file "
-                "or a tag of open_clip"
-            )
-        return checkpoint
-
-
 class ImageTextSettings(BaseModel):
     """Settings of the image-text encoder. It makes vectors of frames and of texts that are compared with them."""
 
-    image_text_encoder: ImageTextModel = Field(
-        default=ImageTextModel(), description="`demo`, an architecture of open_clip or a JSON file"
+    image_text_encoder: NamedModel = Field(
+        default=NamedModel(model=DEMO, checkpoint="", precision="fp32"),
+        description="`demo`, an architecture of open_clip or a JSON file",
     )
+
+    @field_validator("image_text_encoder")
+    @classmethod
+    def _has_its_checkpoint(cls, chosen: NamedModel) -> NamedModel:
+        if bool(chosen.checkpoint) == (chosen.model == DEMO):
+            raise ValueError(
+                "a checkpoint belongs to an encoder other than `demo`: give both or neither, the checkpoint as a file "
+                "or a tag of open_clip"
+            )
+        return chosen
 
     def make_image_text_encoder(self) -> OpenClipEncoder:
         """Return the image-text encoder of the settings, one for the whole process; it loads when it is first used."""

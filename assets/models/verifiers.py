@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from pydantic import Field
-
-from assets.home.settings import NamedModel
-from assets.models.chat import PRECISION_DESCRIPTION, Precision
 from metrics_core.models.lexical_verifier import LexicalVerifier
 from metrics_core.models.nli import NliClassifier
 from metrics_core.protocols import EntailmentModel
@@ -15,13 +11,6 @@ from metrics_core.protocols import EntailmentModel
 OFFLINE, LEXICAL = "offline", "lexical"
 # At this probability an NLI model decides "entailed". It is the threshold as long as there are no labels.
 EVEN_ODDS = 0.5
-
-
-class VerifierModel(NamedModel):
-    """The verifier of keypoints, a model in this process."""
-
-    model: str = OFFLINE
-    precision: Precision = Field(default="fp32", description=PRECISION_DESCRIPTION)
 
 
 @lru_cache(maxsize=4)

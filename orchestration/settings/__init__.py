@@ -7,9 +7,15 @@ import os
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
-from assets.home.settings import PREFIX, SettingsError, apply_settings_file, format_variable_name, read_settings
+from assets.home.settings import (
+    PREFIX,
+    NamedModel,
+    SettingsError,
+    apply_settings_file,
+    format_variable_name,
+    read_settings,
+)
 from assets.metrics.registry import BROKEN_METRICS
-from assets.models.chat import ServedModel
 from assets.models.settings import DEVICE_VARIABLE
 from db.spelling import find_similar_name
 from metrics_core.child_processes import STARTED_IN
@@ -62,7 +68,7 @@ def list_known_variables(settings: Settings) -> set[str]:
     """Return the names of the environment variables of all settings, and of the few others that begin with REELSIEVE_.
     Includes the variables that these settings name as holders of keys.
     """
-    keys = {served.key_variable.upper() for _, served in settings if isinstance(served, ServedModel)}
+    keys = {served.key_variable.upper() for _, served in settings if isinstance(served, NamedModel)}
     return {*map(format_variable_name, list_setting_fields()), *_OTHERS, *keys}
 
 

@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 
 from assets.agreement.scales import RatingSettings
 from assets.home.folder import find_home, locate_home
-from assets.home.settings import MODELS, PREFIX, find_model_kind, format_variable_name, list_settings
+from assets.home.settings import MODELS, PREFIX, NamedModel, format_variable_name, list_settings, nest_settings
 from assets.ingest.licences import OriginSettings
 from assets.media.settings import MediaSettings
 from assets.metrics.registry import SCORERS
@@ -25,14 +25,15 @@ ENVIRONMENT_ONLY = {"failure_url": "is a secret", PROFILE: "chooses in the file"
 
 
 class _Variables(EnvSettingsSource):
-    """The environment, with a variable for every key of a model's table."""
+    """The environment, with a variable for every key of a model."""
 
     def prepare_field_value(self, field_name: str, field: FieldInfo, value: Any, value_is_complex: bool) -> Any:
-        kind = find_model_kind(field)
-        if kind is None:
+        if not isinstance(field.default, NamedModel):
             return super().prepare_field_value(field_name, field, value, value_is_complex)
-        variables = {key: format_variable_name(f"{MODELS}.{field_name}.{key}").lower() for key in kind.model_fields}
-        return {key: self.env_vars[name] for key, name in variables.items() if name in self.env_vars}
+        names = [name for name in list_settings(self.settings_cls) if name.startswith(f"{MODELS}.{field_name}.")]
+        variables = {name: format_variable_name(name).lower() for name in names}
+        given = {name: self.env_vars[variable] for name, variable in variables.items() if variable in self.env_vars}
+        return nest_settings(self.settings_cls, given).get(field_name)
 
 
 class Settings(BaseSettings):

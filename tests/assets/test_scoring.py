@@ -167,8 +167,8 @@ def test_a_server_of_embeddings_gives_the_scores_of_its_model(shard: Shard) -> N
 
 
 def test_a_server_without_a_name_of_its_model_is_refused() -> None:
-    with pytest.raises(ValueError, match="it needs the name that the server gives the model: set text_encoder too"):
-        VCSSettings(text_encoder={"url": "vllm"})
+    with pytest.raises(ValueError, match="it needs the name that the server gives the model"):
+        VCSSettings(text_encoder={"model": "offline", "url": "vllm"})
 
 
 def by_hand(chunks: Mapping[str, list[str]], reference: str, generated: str, **parameters: Any) -> VCSResult:

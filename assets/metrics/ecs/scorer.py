@@ -9,12 +9,13 @@ import sqlalchemy as sa
 from pydantic import BaseModel, Field
 from sqlalchemy.engine import Connection
 
+from assets.home.settings import NamedModel
 from assets.metrics.ecs.labelling import KeypointLabeller
 from assets.metrics.ecs.verdicts import KeypointVerdicts
 from assets.metrics.ecs.verification import KeypointPremises, KeypointVerification, MissingTimes, is_verifiable
-from assets.models.chat import ServedModel
+from assets.models.chat import CHAT_MODEL
 from assets.models.settings import SplitterSettings, TextEncoderSettings
-from assets.models.verifiers import VerifierModel, find_default_threshold, find_pair_threshold, make_verifier
+from assets.models.verifiers import OFFLINE, find_default_threshold, find_pair_threshold, make_verifier
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
 from assets.sources.texts import TextVectors
@@ -38,8 +39,9 @@ _ANSWER = {True: "yes", False: "no", None: None}
 class ECSSettings(TextEncoderSettings, SplitterSettings):
     """Settings of ECS. They are those of text encoder and sentence splitter, verifier, mode, threshold and judge."""
 
-    ecs_verifier: VerifierModel = Field(
-        default=VerifierModel(), description="folder or hub id of an NLI model, `offline` or `lexical`"
+    ecs_verifier: NamedModel = Field(
+        default=NamedModel(model=OFFLINE, precision="fp32"),
+        description="folder or hub id of an NLI model, `offline` or `lexical`",
     )
     ecs_sentences: Annotated[int, Field(ge=1)] | Literal["all"] = Field(
         default=8, description="sentences verified per keypoint, the nearest first, or `all`"
@@ -53,9 +55,7 @@ class ECSSettings(TextEncoderSettings, SplitterSettings):
         le=1.0,
         description="threshold of dimensions without a calibrated one; default: the verifier's",
     )
-    ecs_judge: ServedModel = Field(
-        default=ServedModel(), description="chat model that labels keypoints for calibration"
-    )
+    ecs_judge: NamedModel = Field(default=CHAT_MODEL, description="chat model that labels keypoints for calibration")
 
 
 class ECSScorer:

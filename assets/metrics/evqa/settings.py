@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from assets.models.chat import ChatSettings, ServedModel
+from assets.home.settings import NamedModel
+from assets.models.chat import CHAT_MODEL, ChatSettings
 from assets.models.settings import FrameSettings, ImageTextSettings, SplitterSettings
 from metrics_core.keywords import RuleKeywords
 from metrics_core.models.chat_keywords import ChatKeywordExtractor
@@ -24,8 +25,8 @@ class EVQASettings(ImageTextSettings, FrameSettings, ChatSettings, SplitterSetti
         default="question_and_answer", description="text that keywords of a question-answer pair are extracted from"
     )
     evqa_dedup: bool = Field(default=True, description="whether a keyword that repeats another counts once")
-    evqa_keywords: ServedModel = Field(
-        default=ServedModel(), description="chat model that extracts keywords; empty: rules do"
+    evqa_keywords: NamedModel = Field(
+        default=CHAT_MODEL, description="chat model that extracts keywords; empty: rules do"
     )
 
     def make_extractor(self) -> KeywordExtractor:

@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from assets.models.chat import ServedModel
+from assets.home.settings import NamedModel
+from assets.models.chat import CHAT_MODEL
 from assets.models.settings import SplitterSettings, TextEncoderSettings
 from metrics_core.qeva.score import MIN_QUESTIONS
 
@@ -16,13 +17,13 @@ _ROLE = "name of a chat model; empty: rules and the entailment verifier are used
 class QEVASettings(TextEncoderSettings, SplitterSettings):
     """Settings of QEVA. They name a chat model for every role, and how questions are made and answers judged."""
 
-    qeva_video: ServedModel = Field(default=ServedModel(), description=f"video model: {_ROLE}")
-    qeva_text: ServedModel = Field(default=ServedModel(), description=f"text model: {_ROLE}")
-    qeva_filter_video: ServedModel = Field(
-        default=ServedModel(), description="filters questions about videos; empty: the video model"
+    qeva_video: NamedModel = Field(default=CHAT_MODEL, description=f"video model: {_ROLE}")
+    qeva_text: NamedModel = Field(default=CHAT_MODEL, description=f"text model: {_ROLE}")
+    qeva_filter_video: NamedModel = Field(
+        default=CHAT_MODEL, description="filters questions about videos; empty: the video model"
     )
-    qeva_filter_text: ServedModel = Field(
-        default=ServedModel(), description="filters questions about summaries; empty: the text model"
+    qeva_filter_text: NamedModel = Field(
+        default=CHAT_MODEL, description="filters questions about summaries; empty: the text model"
     )
 
     qeva_questions: int = Field(default=10, le=50, description="questions asked for in each dimension")
@@ -55,6 +56,6 @@ class QEVASettings(TextEncoderSettings, SplitterSettings):
     @field_validator("qeva_matcher")
     @classmethod
     def _has_its_judge(cls, matcher: str, info: ValidationInfo) -> str:
-        if matcher == "judge" and not info.data.get("qeva_text", ServedModel()).model:
+        if matcher == "judge" and not info.data.get("qeva_text", CHAT_MODEL).model:
             raise ValueError("a judge is a text model: set REELSIEVE_QEVA_TEXT_MODEL too")
         return matcher
