@@ -242,7 +242,9 @@ class QEVAModelFactory:
             f"{self._chats[role].identity.model_id} filters the questions that it writes itself: set "
             f"REELSIEVE_QEVA_FILTER_{role.upper()}_MODEL to another model"
             for role in ("video", "text")
-            if role in self._chats and self._choose_filter_model(role).identity == self._chats[role].identity
+            if role in self._chats
+            and (chosen := _choose_chat_model(f"filter_{role}", self._chats))
+            and chosen.identity == self._chats[role].identity
         ]
 
     def forecast_questions(self, n_videos: int, n_summaries: int) -> list[Forecast]:
@@ -303,9 +305,6 @@ class QEVAModelFactory:
     @cached_property
     def _uncached_models(self) -> QEVAModels:
         return self._make_models(lambda chat: chat, self._verifier, self._encoder)
-
-    def _choose_filter_model(self, role: str) -> ChatModel:
-        return self._chats.get(f"filter_{role}") or self._chats[role]
 
     def _make_models(
         self,
