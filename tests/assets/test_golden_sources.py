@@ -173,21 +173,21 @@ def name_keywords(_: int, body: Mapping[str, Any]) -> Answer:
     return completion(json.dumps({"keywords": re.findall(r"\b\w{5,}\b", text)[:3]}))
 
 
-PRICES = {"chat_prices": {"scripted": (10.0, 20.0)}}
+PRICED = {"model": "scripted", "price": (10.0, 20.0)}
 
 
 def build_evqa(watch: Watch, extractor: Any) -> EVQAScorer:
-    settings = EVQASettings(frames_every=5, **PRICES)
+    settings = EVQASettings(frames_every=5, evqa_keywords=PRICED)
     return EVQAScorer(settings, WatchedClip(watch), extractor, RuleSplitter())  # type: ignore[arg-type]  # watched
 
 
 def build_qeva_by_chat(watch: Watch) -> Scorer:
     chat: Any = WatchedChat(watch, examiner)
-    return qeva({"video": chat, "text": chat}, qeva_frames=2, qeva_frame_size=32, **PRICES)
+    return qeva({"video": chat, "text": chat}, qeva_frames=2, qeva_frame_size=32, qeva_text=PRICED)
 
 
 def build_judge(watch: Watch) -> Scorer:
-    settings = JudgeSettings(judge_frames=2, judge_frame_size=32, **PRICES)
+    settings = JudgeSettings(judge_frames=2, judge_frame_size=32, judge=PRICED)
     return JudgeScorer(settings, WatchedChat(watch, answering()))
 
 
