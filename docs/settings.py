@@ -91,16 +91,16 @@ def _model_row(role: str, model: ProfileModel) -> str:
 def _sections() -> Iterator[tuple[str, str]]:
     """Title and table of every class that declares settings; models and the installation's own come first."""
     known = list_setting_fields()
-    declaring = [
-        each for group in list_settings_groups() for each in reversed(group.__mro__) if issubclass(each, BaseModel)
-    ]
+    declaring: list[type[BaseModel]] = [Settings]
+    for group in list_settings_groups():
+        declaring += [each for each in reversed(group.__mro__) if issubclass(each, BaseModel)]
     roles = {
         name: field
         for name, field in list_settings_groups()[0].model_fields.items()
         if isinstance(field.default, NamedModel)
     }
     yield "The models by role: `[models.ROLE]`", _models(roles)
-    for each in dict.fromkeys([Settings, *declaring]):
+    for each in dict.fromkeys(declaring):
         names = [name for name in inspect.get_annotations(each) if name in known]
         rows = [_row(name, known.pop(name)) for name in names]
         if rows:
