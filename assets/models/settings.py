@@ -17,7 +17,6 @@ from metrics_core.models.revision import find_model_source, split_model_name
 from metrics_core.models.sentence_splitter import make_sentence_splitter
 from metrics_core.models.served_encoder import ServedTextEncoder
 from metrics_core.models.server.endpoint import Endpoint
-from metrics_core.models.server.retries import RetryPolicy
 from metrics_core.models.text_encoder import OFFLINE, make_text_encoder
 from metrics_core.protocols import SentenceSplitter, TextEncoder
 
@@ -63,7 +62,7 @@ class TextEncoderSettings(ChatSettings):
             build_server(name, url, chosen.key_variable or None),
             commit or chosen.revision,
             concurrency=self.chat_concurrency,
-            policy=RetryPolicy(deadline_s=self.chat_deadline_s),
+            deadline_s=self.chat_deadline_s,
             prices=self.find_prices(chosen.model),
             spending=self.find_spending_limit("text_encoder", chosen.model),
             mode=self.chat_mode,
