@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import openai
 
 # A vector of 8,192 numbers takes some 180 kB as JSON, and a batch has at most as many of them as texts.
-MAX_BYTES_PER_TEXT = 1 << 19
+_MAX_BYTES_PER_TEXT = 1 << 19
 # Statuses after which fewer texts at once may pass: too long a request, and memory that ran out.
 _TOO_MUCH = frozenset({400, 413, 422})
 
@@ -111,20 +111,18 @@ class _EncodingCall:
     vectors: NDArray[np.float32] | None = None
     problem: str = ""
 
-    async def encode(self, client: openai.AsyncOpenAI) -> NDArray[np.float32]:
-        """Return the vectors of the texts, within the deadline of a request. A batch that the server does not take is
-        halved until one text is left.
+    async def encode(self, client: openai.AsyncOpenAI, deadline: float | None = None) -> NDArray[np.float32]:
+        """Return the vectors of the texts by this time, or within the deadline of a request. A batch that the server
+        does not take is halved until one text is left.
         """
-        return await self._encode(client, time.monotonic() + self.encoder.endpoint.deadline_s)
-
-    async def _encode(self, client: openai.AsyncOpenAI, deadline: float) -> NDArray[np.float32]:
         from metrics_core.models.server.exchange import SpendingStopped, post
 
         endpoint, texts, name = self.encoder.endpoint, self.texts, self.encoder.name
+        deadline = deadline or time.monotonic() + endpoint.deadline_s
         body = {"model": endpoint.model, "input": texts, "encoding_format": "float"}
         try:
             await post(
-                client, endpoint, "embeddings", body, deadline, self._judge, MAX_BYTES_PER_TEXT * (len(texts) + 1)
+                client, endpoint, "embeddings", body, deadline, self._judge, _MAX_BYTES_PER_TEXT * (len(texts) + 1)
             )
         except SpendingStopped:
             raise ModelUnusable(f"{name} was not asked for vectors: {endpoint.stop_reason}") from None
@@ -139,7 +137,7 @@ class _EncodingCall:
             raise ModelUnusable(f"{name} gave no vector for the text {texts[0][:80]!r}: {self.problem}")
         half = len(texts) // 2
         return self.encoder.join(
-            [await _EncodingCall(self.encoder, part)._encode(client, deadline) for part in (texts[:half], texts[half:])]
+            [await _EncodingCall(self.encoder, part).encode(client, deadline) for part in (texts[:half], texts[half:])]
         )
 
     def _judge(self, exchange: Exchange) -> bool:

@@ -158,7 +158,7 @@ class Case:
 
 def _model(url: str, deadline_s: float, cache: ReplyCache | None = None, **more: Any) -> HttpChatModel:
     """A model that gives up soon."""
-    limits = {"deadline_s": deadline_s, "timeout_s": deadline_s, "connect_s": deadline_s}
+    limits = {"deadline_s": deadline_s, "timeout_s": deadline_s}
     limits |= {"transport_retries": 1, "content_retries": 1}
     endpoint = Endpoint("tiny", Server(url, VARIABLE), **limits, prices=Prices(1.0, 1.0), **more)
     return HttpChatModel(endpoint, cache=cache)

@@ -68,13 +68,6 @@ def test_images_go_along_in_their_place() -> None:
     assert form["text"].startswith("Answer with one JSON object")
 
 
-def test_a_model_without_images_is_not_asked_about_them() -> None:
-    with loopback(always(said("red"))) as server:
-        bad, good = model_at(server.url, takes_images=False).chat([ask("What colour?", jpeg()), ask()])
-    assert (bad.status, good.status, len(server.asked)) == ("error", "ok", 1)
-    assert "takes no images" in str(bad.reason)
-
-
 def test_oracle_q6_usage_of_all_attempts() -> None:
     cut = completion('{"answer": "a do', finish_reason="length", tokens=(100, 25))
     script = in_turn(completion("a dog"), cut, said("a dog", tokens=(100, 18)))

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metrics_core.models.chat.attempt_result import classify_answer
 from metrics_core.models.chat.bookkeeping import compute_request_keys
 from metrics_core.models.chat.json_answers import MalformedAnswer, dump_ordered_json, parse_json_answer
 from metrics_core.models.chat.protocol import ImagePart, TextPart
 from metrics_core.models.chat.token_estimates import estimate_tokens
-from metrics_core.models.chat.wire import Dialect, parse_completion
+from metrics_core.models.chat.wire import Dialect
 from metrics_core.models.server.address import Server
-from metrics_core.models.server.answers import is_same_model, parse_complaint
+from metrics_core.models.server.answers import Exchange, is_same_model, parse_complaint
 from metrics_core.models.server.endpoint import Endpoint
 from metrics_core.models.server.exchange import ask_all
 from metrics_core.models.server.spending import Prices, SpendingLimit, Usage, add_usage, compute_call_usage
@@ -208,7 +209,7 @@ def test_complaints_in_the_forms_of_servers(body: Any, message: str) -> None:
     "body", [None, [], {}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": None}]}, {"choices": 3}]
 )
 def test_a_body_of_another_form_is_no_completion(body: Any) -> None:
-    assert parse_completion(body) is None
+    assert classify_answer(Exchange(200, body), ask(), "tiny").outcome == "malformed"
 
 
 @pytest.mark.parametrize(
@@ -224,9 +225,10 @@ def test_a_body_of_another_form_is_no_completion(body: Any) -> None:
     ],
 )
 def test_usage_that_means_nothing_is_unknown(usage: Any) -> None:
-    read = parse_completion({"choices": [{"message": {"content": [{"type": "text", "text": "x"}]}}], "usage": usage})
-    assert read is not None
-    assert (read.text, read.tokens) == ("x", None)
+    content = [{"type": "text", "text": '{"answer": '}, {"type": "text", "text": '"x"}'}]
+    body = {"choices": [{"message": {"content": content}}], "usage": usage}
+    read = classify_answer(Exchange(200, body), ask(), "tiny")
+    assert (read.data, read.tokens) == ({"answer": "x"}, None)
 
 
 def endpoint(concurrency: int) -> Endpoint:

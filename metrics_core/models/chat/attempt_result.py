@@ -7,15 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from metrics_core.models.chat.expected_number import compute_expected_number
+from metrics_core.models.chat.expected_number import TokenChoice, compute_expected_number, parse_token_choices
 from metrics_core.models.chat.json_answers import MalformedAnswer, iterate_texts, parse_json_answer
 from metrics_core.models.chat.protocol import ChatRequest, build_expected_name
-from metrics_core.models.chat.wire import Completion, is_about_json_mode, is_about_logprobs, parse_completion
+from metrics_core.models.chat.wire import is_about_json_mode, is_about_logprobs
 from metrics_core.models.server.answers import (
     REMEDIES,
     Exchange,
     explain_error,
     hide_key,
+    is_credible_count,
     is_same_model,
     parse_complaint,
     shorten_text,
@@ -72,7 +73,7 @@ def classify_answer(answer: Exchange, request: ChatRequest, model: str) -> Attem
 def _classify_answer(answer: Exchange, request: ChatRequest, model: str) -> AttemptResult:
     if answer.status != 200:
         return _classify_error(answer)
-    completion = parse_completion(answer.body)
+    completion = _parse_completion(answer.body)
     if completion is None:
         reason = "the server's answer is not a chat completion: check the address, which ends in /v1"
         return AttemptResult("malformed", reason)
@@ -85,7 +86,7 @@ def _classify_answer(answer: Exchange, request: ChatRequest, model: str) -> Atte
     return _classify_completion(completion, request)
 
 
-def _classify_completion(completion: Completion, request: ChatRequest) -> AttemptResult:
+def _classify_completion(completion: _Completion, request: ChatRequest) -> AttemptResult:
     tokens = completion.tokens
     if completion.refusal or completion.finish_reason == "content_filter":
         why = completion.refusal or "the server's content filter ended the answer"
@@ -100,7 +101,7 @@ def _classify_completion(completion: Completion, request: ChatRequest) -> Attemp
     return AttemptResult("ok", data={**data, **_compute_expectation(completion, request, data)}, tokens=tokens)
 
 
-def _compute_expectation(completion: Completion, request: ChatRequest, data: Mapping[str, Any]) -> dict[str, float]:
+def _compute_expectation(completion: _Completion, request: ChatRequest, data: Mapping[str, Any]) -> dict[str, float]:
     """Return the expectation that the request asks for by its name; {} if it asks for none or the tokens show none."""
     name = request.expected
     if name is None:
@@ -135,3 +136,50 @@ def _classify_error(answer: Exchange) -> AttemptResult:
         affects_all_requests=answer.status in _AFFECTS_ALL,
         is_request_fault=is_request_fault,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Completion:
+    """The parsed answer of a chat server. finish_reason: the server's word for why the answer ended, such as "stop" or
+    "length". refusal: the model's words if it declined. tokens: (in, out), None where missing or not credible. model:
+    the name of the model that answered, None where it is missing. choices: the tokens of the answer with the
+    probabilities of others for their places; () where the server gives none.
+    """
+
+    text: str = ""
+    finish_reason: str | None = None
+    refusal: str | None = None
+    tokens: tuple[int, int] | None = None
+    model: str | None = None
+    choices: tuple[TokenChoice, ...] = ()
+
+
+def _parse_completion(body: Any) -> _Completion | None:
+    """Parse a JSON body of status 200 into a Completion; None for a body that is no chat completion."""
+    try:
+        choice = body["choices"][0]
+        message = choice["message"]
+        refusal = message.get("refusal")
+        return _Completion(
+            text=_join_text(message.get("content")),
+            finish_reason=choice.get("finish_reason"),
+            refusal=str(refusal) if refusal else None,
+            tokens=_parse_tokens(body.get("usage")),
+            model=body.get("model") if isinstance(body.get("model"), str) else None,
+            choices=parse_token_choices(choice.get("logprobs")),
+        )
+    except (KeyError, IndexError, TypeError, AttributeError):
+        return None
+
+
+def _join_text(content: Any) -> str:
+    if isinstance(content, list):
+        return "".join(str(part.get("text") or "") for part in content)
+    return str(content or "")
+
+
+def _parse_tokens(usage: Mapping[str, Any] | None) -> tuple[int, int] | None:
+    if not isinstance(usage, Mapping):
+        return None
+    count_in, count_out = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    return (count_in, count_out) if is_credible_count(count_in) and is_credible_count(count_out) else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from metrics_core.models.chat.attempt_result import AttemptResult, classify_answer
 from metrics_core.models.chat.bookkeeping import ReplyCache, check_request, compute_request_keys
-from metrics_core.models.chat.protocol import ChatReply, ChatRequest, ImagePart
+from metrics_core.models.chat.protocol import ChatReply, ChatRequest
 from metrics_core.models.chat.token_estimates import estimate_tokens
 from metrics_core.models.chat.wire import Dialect, build_request_body
 from metrics_core.models.server.address import ServerUnusable
@@ -37,13 +37,12 @@ class _Stop:
 
 @dataclass(eq=False)
 class HttpChatModel:
-    """A ChatModel behind an HTTP server, which sends several requests at once. takes_images: whether the model takes
-    images. dialect: the request format to send; one that the server understands replaces it. cache: where answers are
-    looked up and stored, None for nowhere. Raises ValueError for an offline endpoint without a cache.
+    """A ChatModel behind an HTTP server, which sends several requests at once. dialect: the request format to send; one
+    that the server understands replaces it. cache: where answers are looked up and stored, None for nowhere. Raises
+    ValueError for an offline endpoint without a cache.
     """
 
     endpoint: Endpoint
-    takes_images: bool = True
     dialect: Dialect = field(default_factory=Dialect)
     cache: ReplyCache | None = None
     _silence: _Stop | None = field(default=None, repr=False)
@@ -112,12 +111,9 @@ class HttpChatModel:
         for key in keys:
             if key in known:
                 return ChatReply("ok", known[key], is_cached=True)
-        name = self.endpoint.model
         if self.endpoint.mode == "offline":
-            remedy = "run once without offline"
-            return ChatReply("error", reason=f"{request.purpose}: {name} has no stored answer: {remedy}")
-        if not self.takes_images and any(isinstance(part, ImagePart) for part in request.parts):
-            return ChatReply("error", reason=f"{request.purpose}: {name} takes no images: name a video model")
+            why = f"{self.endpoint.model} has no stored answer: run once without offline"
+            return ChatReply("error", reason=f"{request.purpose}: {why}")
         return None
 
 

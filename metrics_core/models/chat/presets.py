@@ -16,27 +16,24 @@ from metrics_core.models.server.spending import Prices, SpendingLimit
 @dataclass(frozen=True, slots=True)
 class Preset:
     """Defaults for one make of server. url: its address on this machine; None for a hosted server, whose address the
-    user gives. image_needs: what the server needs to take images, for `doctor`. dialect: the request format to try
-    first; where the server does not understand it, the client chooses a simpler one.
+    user gives. dialect: the request format to try first; where the server does not understand it, the client chooses a
+    simpler one.
     """
 
     url: str | None
-    image_needs: str
     dialect: Dialect = field(default_factory=Dialect)
 
 
 PRESETS = {
-    "vllm": Preset("http://127.0.0.1:8000/v1", "a vision model; --limit-mm-per-prompt bounds the frames of a request"),
-    "sglang": Preset("http://127.0.0.1:30000/v1", "a vision model"),
-    "ollama": Preset("http://127.0.0.1:11434/v1", "a vision model; its num_ctx must hold all frames"),
-    "llama.cpp": Preset("http://127.0.0.1:8080/v1", "--mmproj with the projector of the model"),
+    "vllm": Preset("http://127.0.0.1:8000/v1"),
+    "sglang": Preset("http://127.0.0.1:30000/v1"),
+    "ollama": Preset("http://127.0.0.1:11434/v1"),
+    "llama.cpp": Preset("http://127.0.0.1:8080/v1"),
     # Its response_format takes only json_object, with a schema next to it.
-    "llama-cpp-python": Preset(
-        "http://127.0.0.1:8000/v1", "a chat handler with a projector", Dialect("json_object_schema")
-    ),
+    "llama-cpp-python": Preset("http://127.0.0.1:8000/v1", Dialect("json_object_schema")),
     # It has no field for the form of an answer.
-    "transformers": Preset("http://127.0.0.1:8000/v1", "a vision model", Dialect("prompt")),
-    "hosted": Preset(None, "a vision model; the frames leave this machine"),
+    "transformers": Preset("http://127.0.0.1:8000/v1", Dialect("prompt")),
+    "hosted": Preset(None),
 }
 
 
@@ -57,7 +54,6 @@ def make_chat_model(
     preset: str | None = None,
     key_variable: str | None = None,
     revision: str = "as served",
-    takes_images: bool = True,
     concurrency: int = 8,
     timeout_s: float = 180.0,
     deadline_s: float = 600.0,
@@ -77,7 +73,7 @@ def make_chat_model(
     """
     if preset is not None and preset not in PRESETS:
         raise ServerUnusable(f"there is no preset {preset!r}: name one of {', '.join(PRESETS)}, or give an address")
-    known = PRESETS[preset] if preset else Preset(None, "a vision model")
+    known = PRESETS[preset] if preset else Preset(None)
     endpoint = Endpoint(
         model=model,
         server=build_server(model, url or known.url, key_variable),
@@ -90,4 +86,4 @@ def make_chat_model(
         mode=mode,
         ledger=ledger,
     )
-    return HttpChatModel(endpoint, takes_images, known.dialect, cache)
+    return HttpChatModel(endpoint, known.dialect, cache)

@@ -9,7 +9,7 @@ from metrics_core.models.chat.protocol import ChatRequest, MessagePart, TextPart
 from metrics_core.models.server.tokens import estimate_image_tokens, estimate_text_tokens
 
 # What the chat template puts around the two messages.
-TEMPLATE_TOKENS = 16
+_TEMPLATE_TOKENS = 16
 
 
 def estimate_tokens(request: ChatRequest) -> int:
@@ -19,7 +19,7 @@ def estimate_tokens(request: ChatRequest) -> int:
     around = (
         estimate_text_tokens(request.system)
         + estimate_text_tokens(format_schema_instruction(request.schema))
-        + TEMPLATE_TOKENS
+        + _TEMPLATE_TOKENS
     )
     return around + sum(_estimate_part_tokens(part) for part in request.parts)
 

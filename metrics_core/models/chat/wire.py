@@ -1,24 +1,21 @@
-"""The wire format of /v1/chat/completions: request bodies, variants for servers that lack a field, parsed answers."""
+"""Requests to /v1/chat/completions: their bodies, and variants for servers that lack a field."""
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from metrics_core.models.chat.expected_number import TokenChoice, parse_token_choices
 from metrics_core.models.chat.json_answers import format_schema_instruction
 from metrics_core.models.chat.protocol import ChatRequest, ImagePart, MessagePart, TextPart
-from metrics_core.models.server.answers import is_credible_count
 
 JsonMode: TypeAlias = Literal["json_schema", "json_object_schema", "json_object", "prompt"]
 """How a server is asked for JSON. json_object_schema: type json_object with a schema next to it, as in llama.cpp."""
 
-JSON_MODES: tuple[JsonMode, ...] = ("json_schema", "json_object_schema", "json_object", "prompt")
+_JSON_MODES: tuple[JsonMode, ...] = ("json_schema", "json_object_schema", "json_object", "prompt")
 # The most that OpenAI's servers and vLLM give for a token.
-MAX_LOGPROBS = 20
+_MAX_LOGPROBS = 20
 _ABOUT_JSON_MODE = re.compile(
     r"response_format|json_schema|json_object|structured.output|guided|grammar|invalid schema", re.IGNORECASE
 )
@@ -48,7 +45,7 @@ class Dialect:
         if self.limit_field == "max_tokens" and "max_completion_tokens" in complaint:
             return replace(self, limit_field="max_completion_tokens")
         if is_about_json_mode(complaint) and self.json_mode != "prompt":
-            return replace(self, json_mode=JSON_MODES[JSON_MODES.index(self.json_mode) + 1])
+            return replace(self, json_mode=_JSON_MODES[_JSON_MODES.index(self.json_mode) + 1])
         if self.sends_seed and re.search(r"\bseed\b", complaint):
             return replace(self, sends_seed=False)
         if self.sends_logprobs and is_about_logprobs(complaint):
@@ -86,7 +83,7 @@ def build_request_body(request: ChatRequest, model: str, dialect: Dialect, seed:
     if dialect.sends_seed:
         body["seed"] = seed
     if request.expected and dialect.sends_logprobs:
-        body |= {"logprobs": True, "top_logprobs": MAX_LOGPROBS}
+        body |= {"logprobs": True, "top_logprobs": _MAX_LOGPROBS}
     if form := _build_response_format(request, dialect.json_mode):
         body["response_format"] = form
     return body
@@ -114,50 +111,3 @@ def _build_response_format(request: ChatRequest, rung: JsonMode) -> dict[str, An
     if rung == "json_object_schema":
         return {"type": "json_object", "schema": request.schema}
     return {"type": "json_object"} if rung == "json_object" else None
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """The parsed answer of a chat server. finish_reason: the server's word for why the answer ended, such as "stop" or
-    "length". refusal: the model's words if it declined. tokens: (in, out), None where missing or not credible. model:
-    the name of the model that answered, None where it is missing. choices: the tokens of the answer with the
-    probabilities of others for their places; () where the server gives none.
-    """
-
-    text: str = ""
-    finish_reason: str | None = None
-    refusal: str | None = None
-    tokens: tuple[int, int] | None = None
-    model: str | None = None
-    choices: tuple[TokenChoice, ...] = ()
-
-
-def parse_completion(body: Any) -> Completion | None:
-    """Parse a JSON body of status 200 into a Completion; None for a body that is no chat completion."""
-    try:
-        choice = body["choices"][0]
-        message = choice["message"]
-        refusal = message.get("refusal")
-        return Completion(
-            text=_join_text(message.get("content")),
-            finish_reason=choice.get("finish_reason"),
-            refusal=str(refusal) if refusal else None,
-            tokens=_parse_tokens(body.get("usage")),
-            model=body.get("model") if isinstance(body.get("model"), str) else None,
-            choices=parse_token_choices(choice.get("logprobs")),
-        )
-    except (KeyError, IndexError, TypeError, AttributeError):
-        return None
-
-
-def _join_text(content: Any) -> str:
-    if isinstance(content, list):
-        return "".join(str(part.get("text") or "") for part in content)
-    return str(content or "")
-
-
-def _parse_tokens(usage: Mapping[str, Any] | None) -> tuple[int, int] | None:
-    if not isinstance(usage, Mapping):
-        return None
-    count_in, count_out = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    return (count_in, count_out) if is_credible_count(count_in) and is_credible_count(count_out) else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 # The key is removed from a server's answers. A shorter one, such as a placeholder, might be a word of the answer.
-MIN_KEY_CHARACTERS = 8
+_MIN_KEY_CHARACTERS = 8
 
 
 class ServerUnusable(ValueError):
@@ -67,9 +67,9 @@ class Server:
             raise ServerUnusable(f"environment variable {self.key_variable} is not set: it must hold the server's key")
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise ServerUnusable(f"environment variable {self.key_variable} holds a character that a key cannot have")
-        if len(key) < MIN_KEY_CHARACTERS:
+        if len(key) < _MIN_KEY_CHARACTERS:
             raise ServerUnusable(
-                f"environment variable {self.key_variable} holds fewer than {MIN_KEY_CHARACTERS} characters: "
+                f"environment variable {self.key_variable} holds fewer than {_MIN_KEY_CHARACTERS} characters: "
                 "give a longer key, or name no key variable where the server needs none"
             )
         return key

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 # The most tokens of one call: no model takes or writes nearly as many.
-MAX_CREDIBLE_TOKENS = 1_000_000_000
+_MAX_CREDIBLE_TOKENS = 1_000_000_000
 # The remedy for an error of this HTTP status, as the end of its sentence.
 REMEDIES = {401: ". Check the key", 404: ". Check the model's name and the address, which ends in /v1"}
-KEY_PLACEHOLDER = "[key]"
+_KEY_PLACEHOLDER = "[key]"
 # JSON that is nested deeper fits no schema of ours, and recursion through it would fail.
 _MAX_LEVELS = 100
 
@@ -38,7 +38,7 @@ class Exchange:
 
 def is_credible_count(count: Any) -> TypeGuard[int]:
     """Whether a server's count of tokens is an integer from 0 to 1,000,000,000."""
-    return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MAX_CREDIBLE_TOKENS
+    return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _MAX_CREDIBLE_TOKENS
 
 
 def parse_complaint(body: Any) -> tuple[str, str | None]:
@@ -84,7 +84,7 @@ def hide_key(value: Any, key: str | None, levels: int = _MAX_LEVELS) -> Any:
     if not levels:
         raise ValueError(f"it is nested deeper than {_MAX_LEVELS} levels")
     if isinstance(value, str):
-        return value.replace(key, KEY_PLACEHOLDER) if key else value
+        return value.replace(key, _KEY_PLACEHOLDER) if key else value
     if isinstance(value, Mapping):
         return {hide_key(name, key): hide_key(member, key, levels - 1) for name, member in value.items()}
     return [hide_key(member, key, levels - 1) for member in value] if isinstance(value, list) else value

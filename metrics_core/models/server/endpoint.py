@@ -19,9 +19,9 @@ class Endpoint:
     mode: whether stored answers count, see `CacheMode`; "offline" asks nothing. ledger: stores every call, None for no
     record. Raises ValueError for a spending limit without prices, and for a number below its range.
 
-    connect_s, timeout_s: the longest time to connect, and the longest silence of a server. deadline_s: for all attempts
-    at a request. transport_retries: after no answer, 408, 409, 429 or 5xx. content_retries: after an answer that is no
-    valid JSON or was cut at its token limit; every one is a fresh request with the next seed.
+    timeout_s: the longest silence of a server. deadline_s: for all attempts at a request. transport_retries: after no
+    answer, 408, 409, 429 or 5xx. content_retries: after an answer that is no valid JSON or was cut at its token limit;
+    every one is a fresh request with the next seed.
     """
 
     model: str
@@ -30,7 +30,6 @@ class Endpoint:
     concurrency: int = 8
     deadline_s: float = 600.0
     timeout_s: float = 180.0
-    connect_s: float = 10.0
     transport_retries: int = 5
     content_retries: int = 2
     prices: Prices | None = None
@@ -41,9 +40,7 @@ class Endpoint:
     def __post_init__(self) -> None:
         if self.spending is not None and self.prices is None:
             raise ValueError("a spending limit needs the prices of the model: give both, or neither")
-        if min(self.transport_retries, self.content_retries) < 0:
-            raise ValueError("a number of retries is 0 or more")
-        if not min(self.connect_s, self.timeout_s, self.deadline_s) > 0:
+        if not min(self.timeout_s, self.deadline_s) > 0:
             raise ValueError("timeout and deadline are more than 0 seconds")
         if self.concurrency < 1:
             raise ValueError(f"concurrency is {self.concurrency}: give the number of calls at once, 1 or more")

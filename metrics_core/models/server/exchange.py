@@ -27,7 +27,9 @@ from metrics_core.models.server.endpoint import Endpoint
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 # No answer that fits one of our schemas is nearly as long.
-MAX_ANSWER_BYTES = 1 << 20
+_MAX_ANSWER_BYTES = 1 << 20
+# The longest time to connect.
+_CONNECT_S = 10.0
 # The library would also send what this machine runs, and the organisation that its own environment variables name.
 _SENT_HEADERS = {"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "user-agent"}
 # They log headers and status lines, and a server may echo the key there.
@@ -72,7 +74,7 @@ def ask_all(
             api_key="none",
             base_url=endpoint.server.url,
             max_retries=endpoint.transport_retries,
-            timeout=httpx2.Timeout(endpoint.timeout_s, connect=endpoint.connect_s),
+            timeout=httpx2.Timeout(endpoint.timeout_s, connect=_CONNECT_S),
             http_client=_Client(is_local=endpoint.server.is_local),
         ) as client:
             await asyncio.gather(*(work(client) for _ in range(min(endpoint.concurrency, len(items)))))
@@ -89,7 +91,7 @@ async def post(
     body: Mapping[str, Any],
     deadline: float,
     judge: Callable[[Exchange], bool],
-    max_bytes: int = MAX_ANSWER_BYTES,
+    max_bytes: int = _MAX_ANSWER_BYTES,
 ) -> None:
     """Send a request with a JSON body to `path` under the server's address, and again after failures that may pass.
     client: of `ask_all`. judge: takes each attempt as it ends, and returns whether to try again. deadline: a time of
@@ -117,8 +119,7 @@ async def post(
 
 @dataclass(slots=True)
 class _Call:
-    """A call of `post`. began: when the attempt under way began; None between two attempts.
-    connection: of the last attempt."""
+    """A call of `post`. began: when the attempt under way began; None between two. connection: of the last attempt."""
 
     endpoint: Endpoint
     judge: Callable[[Exchange], bool]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-BYTES_PER_TOKEN = 4
+_BYTES_PER_TOKEN = 4
 # Side of the square of pixels that becomes one token in models of the Qwen2.5-VL class. Others differ by up to 3 times.
-PIXELS_PER_TOKEN = 28
+_PIXELS_PER_TOKEN = 28
 
 
 def estimate_byte_tokens(n_bytes: int) -> int:
     """Return about how many tokens a text of so many bytes in UTF-8 has: a quarter of the bytes, rounded up."""
-    return math.ceil(n_bytes / BYTES_PER_TOKEN)
+    return math.ceil(n_bytes / _BYTES_PER_TOKEN)
 
 
 def estimate_text_tokens(text: str) -> int:
@@ -30,4 +30,4 @@ def estimate_image_tokens(width: int, height: int) -> int:
     >>> estimate_image_tokens(448, 336)
     192
     """
-    return math.ceil(width / PIXELS_PER_TOKEN) * math.ceil(height / PIXELS_PER_TOKEN)
+    return math.ceil(width / _PIXELS_PER_TOKEN) * math.ceil(height / _PIXELS_PER_TOKEN)
