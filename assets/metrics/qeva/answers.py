@@ -106,7 +106,6 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         self.inputs = questions.inputs
         self.sources = (questions,)
         self._questions = questions
-        self._make_models = factory.make_models
         self._factory = factory
 
     @property
@@ -114,7 +113,7 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         """The joint identity of all models that answer questions and judge the answers: their names, joined, and a hash
         of their identities.
         """
-        return self._make_models(None).answer_identity
+        return self._factory.make_models(None).answer_identity
 
     @property
     def asks_servers(self) -> bool:
@@ -138,7 +137,7 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         """Ask the models these questions, let them judge the answers, and yield all answers at once. If the video
         cannot be shown, an answer has a status and reason instead.
         """
-        models = self._make_models(batch)
+        models = self._factory.make_models(batch)
         samples = {sample.sample_id: sample for sample in batch.samples}
         questions = _list_questions(batch.below[self._questions])
         about_video = [key for key in keys if questions[key.question_id].dimension in SUMMARY_DIMENSIONS]
@@ -231,7 +230,7 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         """Ask one small question of the models that answer questions, and return their answers as a line of text.
         Raises ModelUnusable if a model gives none.
         """
-        models = self._make_models(None)
+        models = self._factory.make_models(None)
         return models.try_out(models.summary_answerer, models.video_answerer)
 
 

@@ -166,7 +166,6 @@ class QuestionSource(Source[SetsBySample]):
     def __init__(self, factory: QEVAModelFactory, is_wanted: Callable[[PendingSample], bool]) -> None:
         self.inputs = (TEXT, *factory.material.inputs)
         self.material = factory.material
-        self._make_models = factory.make_models
         self._factory = factory
         self.is_wanted = is_wanted
 
@@ -175,7 +174,7 @@ class QuestionSource(Source[SetsBySample]):
         """The joint identity of all models that write and filter questions: their names, joined, and a hash of their
         identities.
         """
-        return self._make_models(None).question_identity
+        return self._factory.make_models(None).question_identity
 
     @property
     def asks_servers(self) -> bool:
@@ -200,7 +199,7 @@ class QuestionSource(Source[SetsBySample]):
         filter the questions that have no decision, and yield the sets of every dimension with all marks. A set whose
         video cannot be shown, or that a model failed to write, has no questions but a status and a reason.
         """
-        models = self._make_models(batch)
+        models = self._factory.make_models(batch)
         videos = {key.video_id for key in keys if key.sample_id is None}
         shown = dict.fromkeys(videos, CHANGED_VIDEO) | dict(self.material.load(batch.files, batch.samples, videos))
         texts = {sample.sample_id: sample.text for sample in batch.samples}
@@ -210,9 +209,9 @@ class QuestionSource(Source[SetsBySample]):
         if written := _write_sets(models, missing, sources):
             batch.counts["sets_written"] += len(written)
             yield written
+            stored = batch.store.load(keys)
         for dimension in (*_VIDEO_DIMENSIONS, *SUMMARY_DIMENSIONS):
-            stored = batch.store.load([key for key in keys if key.dimension == dimension])
-            undecided = {key: one for key, one in stored.items() if one.undecided}
+            undecided = {key: one for key, one in stored.items() if key.dimension == dimension and one.undecided}
             if undecided:
                 batch.counts["questions_filtered"] += sum(len(one.undecided) for one in undecided.values())
                 yield _filter_sets(models, dimension, undecided, sources)
@@ -286,7 +285,7 @@ class QuestionSource(Source[SetsBySample]):
         """Ask one small question of the models that filter questions, and return their answers as a line of text.
         Raises ModelUnusable if a model gives none.
         """
-        models = self._make_models(None)
+        models = self._factory.make_models(None)
         return models.try_out(models.summary_filter, models.video_filter)
 
 
