@@ -120,7 +120,7 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
 
     @property
     def model(self) -> ModelIdentity:
-        """The identity of the judge with its prompt, and of the form in which it is shown a video. _Answers are stored
+        """The identity of the judge with its prompt, and of the form in which it is shown a video. Answers are stored
         under it.
         """
         judge = ChatJudge(self._chat).identity

@@ -87,7 +87,7 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
 
     asset: ClassVar[str] = "qeva_answer"
     description: ClassVar[str] = (
-        "_Answers to the kept questions: to coverage and chronology from the summary, to factuality from the video."
+        "Answers to the kept questions: to coverage and chronology from the summary, to factuality from the video."
     )
     group: ClassVar[str] = "questions"
     reads: ClassVar[tuple[str, ...]] = ("sample", "video", "reference", "keypoint")
