@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,41 +18,19 @@ from db.server.arrays import pack_column, unpack_column
 
 
 @dataclass(frozen=True, slots=True)
-class SystemShare:
-    """One system with two numbers of its samples: how many the recipe may choose from (`eligible`), and how many of
-    these it takes (`chosen`).
-    """
-
-    system: str
-    eligible: int
-    chosen: int
-
-
-@dataclass(frozen=True, slots=True)
-class MetricShift:
-    """The mean of a metric over the chosen samples (`chosen`), next to its mean over all eligible samples (`random`),
-    which a random choice would give. `n` is the number of chosen samples with a value; `chosen` is None if there are
-    none. `margin` is how far chance moves a mean of `n` eligible values, as 1.96 standard errors.
-
-    margin: for draws without replacement; None if `n` is 0, or for fewer than two eligible values.
-    """
-
-    metric: str
-    n: int
-    chosen: float | None
-    random: float
-    margin: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Preview:
-    """A selection that a recipe would make now: its numbers (`summary`), the share of every system with eligible
-    samples, sorted by name, and the means of every metric that an eligible sample has a value by.
+    """A selection that a recipe would make now: its numbers (`summary`), and rows as plain data, for every system with
+    eligible samples and for every metric that an eligible sample has a value by.
+
+    systems: sorted by name; how many samples the recipe may choose from (`eligible`), and how many of these it takes
+    (`chosen`). metrics: the means over the n chosen samples with a value (`chosen`, None for n = 0), and over all
+    eligible ones (`random`), which a random choice would give; `margin` is how far chance moves a mean of n eligible
+    values, as 1.96 standard errors, for draws without replacement, None for n = 0 or fewer than two eligible values.
     """
 
     summary: SelectionSummary
-    systems: list[SystemShare]
-    metrics: list[MetricShift]
+    systems: list[dict[str, Any]]
+    metrics: list[dict[str, Any]]
 
 
 def compute_preview(connection: Connection, eligible: EligibleSamples, picked: PickedSamples) -> Preview:
@@ -63,12 +42,12 @@ def compute_preview(connection: Connection, eligible: EligibleSamples, picked: P
     values = [sa.func.coalesce(sa.cast(columns[metric], sa.Double), nothing) for metric in eligible.metrics]
     packed = [pack_column(value) for value in (eligible.scores.columns["sample_id"], *values)]
     query = sa.select(columns["system"], *packed).select_from(eligible.scores.from_clause).where(*eligible.conditions)
-    systems: list[SystemShare] = []
+    systems: list[dict[str, Any]] = []
     is_chosen: list[npt.NDArray[np.bool_]] = []
     scores: list[list[npt.NDArray[np.float64]]] = [[] for _ in range(n_metrics)]
     for system, ids, *of_metrics in sorted(tuple(row) for row in connection.execute(query.group_by(columns["system"]))):
         mask = np.isin(unpack_column(ids, "i8"), picked.sample_ids)
-        systems.append(SystemShare(system, mask.size, int(mask.sum())))
+        systems.append({"system": system, "eligible": mask.size, "chosen": int(mask.sum())})
         is_chosen.append(mask)
         for parts, part in zip(scores, of_metrics, strict=True):
             parts.append(unpack_column(part, "f8"))
@@ -82,7 +61,7 @@ def compute_preview(connection: Connection, eligible: EligibleSamples, picked: P
 
 def _compute_shift(
     metric: str, values: npt.NDArray[np.float64], is_chosen: npt.NDArray[np.bool_]
-) -> MetricShift | None:
+) -> dict[str, Any] | None:
     """Return the means of a metric over eligible samples and the chosen ones among them; None without any value."""
     is_known = ~np.isnan(values)
     known, chosen = values[is_known], values[is_known & is_chosen]
@@ -90,7 +69,7 @@ def _compute_shift(
         return None
     mean = float(chosen.mean()) if chosen.size else None
     margin = _compute_margin(chosen.size, known.size, float(known.std()))
-    return MetricShift(metric, chosen.size, mean, float(known.mean()), margin)
+    return {"metric": metric, "n": chosen.size, "chosen": mean, "random": float(known.mean()), "margin": margin}
 
 
 def _compute_margin(n: int, n_eligible: int, deviation: float) -> float | None:

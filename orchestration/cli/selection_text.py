@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from orchestration.cli.output import print_json, print_rows, print_sentence
@@ -36,17 +35,16 @@ def print_preview(installation: Installation, seen: Preview, rule: Recipe, datas
     means by metric. Reads the labels of metrics from the database.
     """
     numbers = _list_numbers(seen.summary)
-    systems, metrics = [asdict(row) for row in seen.systems], [asdict(row) for row in seen.metrics]
     if as_json:
-        print_json({**numbers, "systems": systems, "metrics": metrics})
+        print_json({**numbers, "systems": seen.systems, "metrics": seen.metrics})
         return
     _print_numbers(installation, "would take", numbers, dataset, rule, "; nothing is frozen", seen.summary.n_others)
-    print_rows(systems, empty="no system")
+    print_rows(seen.systems, empty="no system")
     print_sentence(
         "means of the n chosen samples with a value, and of equally many random samples; margin: 1.96 standard errors "
         "of the random mean"
     )
-    print_rows(metrics, empty="no metric")
+    print_rows(seen.metrics, empty="no metric")
 
 
 def explain_choice(numbers: Mapping[str, Any]) -> Iterator[str]:

@@ -102,9 +102,9 @@ def test_a_preview_counts_one_kind(module_engine: Engine, clips: Dataset) -> Non
     for kind, n, mean in (("caption", 2, 0.35), ("qa", 2, 1.35)):
         rule = parse_recipe({"by": "evqa", "keep": 0.5, "kind": kind})
         found = preview_selection(module_engine, clips, rule, lambda: pytest.fail("compares no texts"), lambda _: None)
-        assert [(row.system, row.eligible, row.chosen) for row in found.systems] == [("brief", 4, n)]
-        (shift,) = [row for row in found.metrics if row.metric == "evqa"]
-        assert (shift.chosen, shift.random) == (pytest.approx(mean), pytest.approx(mean - 0.1))
+        assert [tuple(row.values()) for row in found.systems] == [("brief", 4, n)]
+        (shift,) = [row for row in found.metrics if row["metric"] == "evqa"]
+        assert (shift["chosen"], shift["random"]) == (pytest.approx(mean), pytest.approx(mean - 0.1))
 
 
 @pytest.mark.parametrize(

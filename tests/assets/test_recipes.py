@@ -306,32 +306,32 @@ def test_a_preview_stands_beside_a_random_choice_and_freezes_nothing(module_engi
     with module_engine.connect() as connection:
         before = connection.scalar(sa.select(sa.func.count()).select_from(schema.selection))
     found = preview_selection(module_engine, clips, recipe, never, never)
-    assert [(row.system, row.eligible, row.chosen) for row in found.systems] == [("brief", 3, 1), ("long", 3, 1)]
-    by_metric = {row.metric: row for row in found.metrics}
-    assert by_metric["vcs"].chosen == pytest.approx(0.75)
-    assert by_metric["vcs"].random == pytest.approx(0.65)
+    assert [tuple(row.values()) for row in found.systems] == [("brief", 3, 1), ("long", 3, 1)]
+    by_metric = {row["metric"]: row for row in found.metrics}
+    assert by_metric["vcs"]["chosen"] == pytest.approx(0.75)
+    assert by_metric["vcs"]["random"] == pytest.approx(0.65)
     # The mean of 2 of 6 equally likely values varies by sigma / sqrt(2) * sqrt(4 / 5).
     sigma = np.std([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
-    assert by_metric["vcs"].margin == pytest.approx(1.96 * sigma / np.sqrt(2) * np.sqrt(4 / 5))
-    assert by_metric["evqa"].random == pytest.approx(np.mean([0.1, 0.2, 0.9, 0.8, 0.7]))
+    assert by_metric["vcs"]["margin"] == pytest.approx(1.96 * sigma / np.sqrt(2) * np.sqrt(4 / 5))
+    assert by_metric["evqa"]["random"] == pytest.approx(np.mean([0.1, 0.2, 0.9, 0.8, 0.7]))
     # Of the first three, which are f, e and d, two have an evqa: so the margin is that of two of five.
     without = parse_recipe({"by": "rating_overall", "where": "vcs > 0", "count": 3})
     previewed = preview_selection(module_engine, clips, without, never, never)
-    shift = next(row for row in previewed.metrics if row.metric == "evqa")
-    assert shift.chosen == pytest.approx((0.8 + 0.7) / 2)
+    shift = next(row for row in previewed.metrics if row["metric"] == "evqa")
+    assert shift["chosen"] == pytest.approx((0.8 + 0.7) / 2)
     sigma = np.std([0.1, 0.2, 0.9, 0.8, 0.7])
-    assert shift.margin == pytest.approx(1.96 * sigma / np.sqrt(2) * np.sqrt(3 / 4))
+    assert shift["margin"] == pytest.approx(1.96 * sigma / np.sqrt(2) * np.sqrt(3 / 4))
     with module_engine.connect() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(schema.selection)) == before
     # Of the best four by evqa three have a vcs value, and so have five of the eligible six.
     four = parse_recipe({"by": "evqa", "count": 4})
     found = preview_selection(module_engine, clips, four, never, never)
-    of_vcs = {row.metric: row for row in found.metrics}["vcs"]
-    assert of_vcs.n == 3
-    assert of_vcs.chosen == pytest.approx(0.6)
-    assert of_vcs.random == pytest.approx(0.7)
+    of_vcs = {row["metric"]: row for row in found.metrics}["vcs"]
+    assert of_vcs["n"] == 3
+    assert of_vcs["chosen"] == pytest.approx(0.6)
+    assert of_vcs["random"] == pytest.approx(0.7)
     sigma = np.std([0.9, 0.8, 0.7, 0.6, 0.5])
-    assert of_vcs.margin == pytest.approx(1.96 * sigma / np.sqrt(3) * np.sqrt(2 / 4))
+    assert of_vcs["margin"] == pytest.approx(1.96 * sigma / np.sqrt(3) * np.sqrt(2 / 4))
     summary = preview_selection(module_engine, clips, parse_recipe({"by": "vcs", "keep": 0.5}), never, never).summary
     assert (summary.n_eligible, summary.n, summary.cutoff) == (6, 3, 0.7)
     assert (summary.n_tied, summary.n_tied_left) == (1, 0)
