@@ -173,8 +173,11 @@ class Source(ABC, Generic[T]):
     product: ClassVar[str] = "evidence"
     # The line of progress, with the numbers `done` and `total`; empty for none.
     progress: ClassVar[str] = ""
-    # The name of the count of keys that samples need, computed now or before; empty to leave it out.
+    # Among what `make` returns, the name of the model, and of the count of keys that samples need, computed now or
+    # before; empty to leave the count out. All these names begin with the prefix.
+    model_role: ClassVar[str] = "model"
     wanted: ClassVar[str] = ""
+    prefix: ClassVar[str] = ""
     # How many samples are worked on at a time, which is what a crash may cost. None if samples share keys: then the
     # keys of all of them are collected first, and `compute` decides how many values it yields at a time.
     at_a_time: ClassVar[int | None] = None
@@ -231,10 +234,6 @@ class Source(ABC, Generic[T]):
         """Return the reason why a computed value is of no use; None for a good one. By default all are good."""
         return None
 
-    def name_models(self, tally: ChatTally) -> Mapping[str, int | str]:
-        """Return the names of the models, by role, and what they were asked, for people. tally: of chat models."""
-        return {"model": self.model.model_id}
-
     def measure(self, keys: Sequence[Any], batch: Batch) -> Mapping[str, int]:
         """Return counts, by name, of what is stored for these keys of the shard; `judge_counts` gets their sums. batch:
         that of the keys, without samples if `at_a_time` is None. By default `missing`, the number of keys without a
@@ -274,7 +273,8 @@ class Source(ABC, Generic[T]):
             has = f"{self.noun} has" if len(reasons) == 1 else f"{self.noun}s have"
             order.tell(f"{len(reasons)} {has} no {self.product}; reason of the first: {reasons[0]}")
         # There is a batch without samples too, and all share their counts.
-        return {**batch.counts, **self.name_models(batch.tally)}
+        made = {**batch.counts, **batch.tally.as_metadata(), self.model_role: self.model.model_id}
+        return {f"{self.prefix}{name}": value for name, value in made.items()}
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> T:
         """Load the evidence about these samples from the database, where `make` stored it. scorer_id: the scorer that

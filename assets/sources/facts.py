@@ -9,8 +9,7 @@ from sqlalchemy.engine import Engine
 
 from assets.media.decoders import choose_decoder_pool, count_cores, count_held_bytes, count_pixels
 from assets.progress import LineWriter
-from assets.sources.frames import VIDEOS_PER_WRITE, hold_video_file
-from assets.sources.video_facts import build_video_facts
+from assets.sources.frames import VIDEOS_PER_WRITE, build_video_facts, hold_video_file
 from db.evidence.facts import (
     VideoFacts,
     count_unmeasured,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -20,17 +21,15 @@ from assets.media.decoders import (
 )
 from assets.media.errors import MediaUnavailable
 from assets.media.files import hold_ingested_file
-from assets.models.chat import ChatTally
 from assets.progress import LineWriter
 from assets.sources.base import Batch, Source
-from assets.sources.video_facts import build_video_facts
 from db.evidence.facts import VideoFacts, find_unmeasured_videos, store_video_facts
 from db.evidence.frames import FRAMES, Status, StoredFrames, StoredVideo, count_frames, make_empty_features
 from db.evidence.store import Table
 from db.schema.inputs import Input
 from db.scores.pending import PendingSample
 from metrics_core.facts.models import find_fact_models
-from metrics_core.facts.pictures import PICTURE_FACTS_VERSION
+from metrics_core.facts.pictures import PICTURE_FACTS_VERSION, VideoMeasurement
 from metrics_core.frames.features import FrameEncoder, FrameFeatures, VideoToEncode, compute_frame_features
 from metrics_core.frames.records import DecoderFailed, FrameReadError
 from metrics_core.models.errors import ModelUnusable
@@ -56,6 +55,7 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
     options: ClassVar[Mapping[str, bool]] = {FACTS: False}
     table: ClassVar[Table[Any, Any]] = FRAMES
     noun: ClassVar[str] = "video"
+    model_role: ClassVar[str] = "encoder"
     progress: ClassVar[str] = "frames of {done} of {total} videos embedded"
     checks: ClassVar[Mapping[str, str]] = {
         "frames_present": "Every video that a score needs was read, or is known to have no readable frame.",
@@ -112,10 +112,6 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
             "frames_embedded": sum(len(frames.indices) for frames in values.values()),
             "videos_without_frames": sum(frames.status != "ok" for frames in values.values()),
         }
-
-    def name_models(self, tally: ChatTally) -> Mapping[str, int | str]:
-        """Return the name of the encoder."""
-        return {"encoder": self.model.model_id}
 
     def format_lack(self, missing: Sequence[StoredVideo]) -> str:
         """Return what these videos lack, with the key of the first."""
@@ -192,3 +188,16 @@ def _build_frames(video: StoredVideo, encoded: FrameFeatures | FrameReadError) -
     features = np.asarray(encoded.features) if len(encoded.features) else make_empty_features()
     times_s, indices = map(float, encoded.times_s), map(int, encoded.indices)
     return StoredFrames("ok", None, features, tuple(times_s), tuple(indices), encoded.n_frames, encoded.reader)
+
+
+def build_video_facts(video: StoredVideo, measured: VideoMeasurement | FrameReadError) -> VideoFacts:
+    """Build the row of a video's facts that is stored. For an error it has no facts but the reason, and the status
+    "failed" if the decoder or the file is at fault for now, else "unreadable".
+    """
+    if isinstance(measured, FrameReadError):
+        status: Status = "failed" if isinstance(measured, DecoderFailed) else "unreadable"
+        return VideoFacts(video.video_id, video.content_sha256, {}, status, f"{video.uri}: {measured.reason}")
+    facts = asdict(measured.facts)
+    signature = None if facts["signature"] is None else bytes.fromhex(facts["signature"])
+    known = {**facts, "signature": signature, "has_sound": measured.has_sound, **asdict(measured.by_models)}
+    return VideoFacts(video.video_id, video.content_sha256, known)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from sqlalchemy.engine import Engine
 
-from assets.models.chat import ChatSettings, ChatTally, CountingChatModel
+from assets.models.chat import ChatSettings, CountingChatModel
 from assets.sources.base import Batch, Forecast, Source
 from assets.sources.texts import TextVectors
 from db.evidence.keywords import load_keywords, store_keywords
@@ -61,8 +61,10 @@ class ExtractedKeywords(Source[Extractions]):
     table: ClassVar[Table[Any, Any]] = KEYWORDS
     noun: ClassVar[str] = "text"
     product: ClassVar[str] = "keywords"
+    model_role: ClassVar[str] = "extractor"
     progress: ClassVar[str] = "keywords of {done} of {total} texts extracted"
-    wanted: ClassVar[str] = "keyword_texts_wanted"
+    wanted: ClassVar[str] = "texts_wanted"
+    prefix: ClassVar[str] = "keyword_"
 
     def __init__(
         self,
@@ -114,19 +116,14 @@ class ExtractedKeywords(Source[Extractions]):
         """Return how many texts were asked about, and how many extractions failed or were refused."""
         statuses = Counter(extraction.status for extraction in values.values())
         return {
-            "keyword_texts_asked": len(values),
-            "keyword_texts_failed": statuses["failed"],
-            "keyword_texts_refused": statuses["refused"],
+            "texts_asked": len(values),
+            "texts_failed": statuses["failed"],
+            "texts_refused": statuses["refused"],
         }
 
     def explain_failure(self, value: KeywordExtraction) -> str | None:
         """Return the reason why a text has no keywords; None if the extraction succeeded."""
         return None if value.status == "ok" else value.reason
-
-    def name_models(self, tally: ChatTally) -> Mapping[str, int | str]:
-        """Return counts of chat requests and tokens, and the model's name."""
-        chat_counts = {f"keyword_{name}": value for name, value in tally.as_metadata().items()}
-        return {**chat_counts, "keyword_extractor": self.model.model_id}
 
     def try_out(self) -> str:
         """Ask the chat model for the keywords of one sentence, and return them as a line of text. Raises ModelUnusable

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
-from assets.models.chat import ChatTally, make_recording_encoder
+from assets.models.chat import make_recording_encoder
 from assets.sources.base import Batch, Forecast, Source
 from assets.words.text import format_count
 from db.evidence.embeddings import (
@@ -68,6 +68,7 @@ class EmbeddedTexts(Source[T]):
     table: ClassVar[Table[Any, Any]] = TEXT_VECTORS
     noun: ClassVar[str] = "text"
     product: ClassVar[str] = "vector"
+    model_role: ClassVar[str] = "encoder"
     progress: ClassVar[str] = "{done} of {total} texts embedded"
     wanted: ClassVar[str] = "texts_wanted"
 
@@ -111,10 +112,6 @@ class EmbeddedTexts(Source[T]):
     def count(self, values: Mapping[str, TextVector]) -> Mapping[str, int]:
         """Return the number of texts embedded now."""
         return {"texts_embedded": len(values)}
-
-    def name_models(self, tally: ChatTally) -> Mapping[str, int | str]:
-        """Return the name of the encoder."""
-        return {"encoder": self.model.model_id}
 
     def try_out(self) -> str:
         """Load the encoder or ask its server, encode one word, and return the number of dimensions as text. Raises

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from sqlalchemy.engine import Engine
 
 from assets.metrics.ecs.verification import KeypointVerification, MissingTimes, is_verifiable
-from assets.models.chat import ChatTally
 from assets.sources.base import Batch, Order, Source
 from assets.sources.cached_models import CachingVerifier
 from assets.sources.texts import TextVectors
@@ -47,6 +46,7 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
     table: ClassVar[Table[Any, Any]] = VERDICTS
     noun: ClassVar[str] = "caption"
     product: ClassVar[str] = "verdicts"
+    model_role: ClassVar[str] = "verifier"
     progress: ClassVar[str] = "{done} of {total} captions verified"
     # Their pairs make one queue that holds every pair once.
     at_a_time: ClassVar[int] = 512
@@ -113,10 +113,6 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
     def explain_failure(self, value: VerdictSet) -> str | None:
         """Return the reason why a caption has no verdicts; None if it has them."""
         return value.error
-
-    def name_models(self, tally: ChatTally) -> Mapping[str, int | str]:
-        """Return the name of the verifier."""
-        return {"verifier": self.model.model_id}
 
     def format_lack(self, missing: Sequence[int]) -> str:
         """Return "no verdicts on keypoints"."""

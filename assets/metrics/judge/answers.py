@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.metrics.judge.settings import JudgeSettings
 from assets.metrics.video_material import CHANGED_VIDEO, FramesMaterial, UnreadableVideo
-from assets.models.chat import ChatTally, CountingChatModel
+from assets.models.chat import CountingChatModel
 from assets.sources.base import ERRORS_RARE, Batch, Forecast, Order, Source, are_errors_rare
 from db.evidence.judge import Row, list_unrepeated_samples, load_judge_answers, store_judge_answers
 from db.evidence.store import Table
@@ -106,6 +106,7 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
     can_repeat: ClassVar[bool] = True
     table: ClassVar[Table[Any, Any]] = Table(_load_answers, _store_answers)
     product: ClassVar[str] = "answer"
+    model_role: ClassVar[str] = "judged_by"
     progress: ClassVar[str] = "{done} of {total} samples judged"
     # Table chat_reply keeps replies that a crash kept out of table judge_answer.
     at_a_time: ClassVar[int] = 64
@@ -207,10 +208,6 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
             "without_score": sum(answer.value is None for answer in values.values()),
             "spans_not_in_text": sum(answer.found.n_not_in_text for answer in values.values()),
         }
-
-    def name_models(self, tally: ChatTally) -> Mapping[str, int | str]:
-        """Return counts of requests and tokens, and the model's name."""
-        return {**tally.as_metadata(), "judged_by": self.model.model_id}
 
     def measure(self, keys: Sequence[_AnswerKey], batch: Batch) -> Mapping[str, int]:
         """Return counts of samples to be judged, and of those without a first answer and without a score."""

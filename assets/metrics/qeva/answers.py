@@ -12,7 +12,6 @@ from sqlalchemy.engine import Engine
 from assets.metrics.qeva.questions import SUMMARY_DIMENSIONS, QuestionSource, SetsBySample, StoredQuestionSet
 from assets.metrics.qeva.roles import QEVAModelFactory
 from assets.metrics.video_material import CHANGED_VIDEO, UnreadableVideo
-from assets.models.chat import ChatTally
 from assets.sources.base import ERRORS_RARE, Batch, Forecast, Order, Source, are_errors_rare
 from assets.words.text import format_portion
 from db.evidence.embeddings import text_sha256
@@ -99,6 +98,7 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
     warnings: ClassVar[frozenset[str]] = frozenset({ERRORS_RARE})
     table: ClassVar[Table[Any, Any]] = Table(_load_answers, _store_answers)
     progress: ClassVar[str] = "questions about {done} of {total} samples answered"
+    model_role: ClassVar[str] = "answered_by"
     # The frames of their videos are in memory.
     at_a_time: ClassVar[int] = 64
 
@@ -190,10 +190,6 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
             "abstained": statuses.count("abstain"),
             "unanswered": sum(status not in GOOD_STATUSES for status in statuses),
         }
-
-    def name_models(self, tally: ChatTally) -> Mapping[str, int | str]:
-        """Return counts of chat requests and tokens, and the names of the models."""
-        return {**tally.as_metadata(), "answered_by": self.model.model_id}
 
     def require_all(self, keys: Sequence[_AnswerKey], values: _Answers) -> None:
         """Raise MissingEvidence if a sample has kept questions and none of them has a current answer."""

@@ -12,7 +12,6 @@ from sqlalchemy.engine import Engine
 
 from assets.metrics.qeva.roles import QEVAModelFactory, QEVAModels
 from assets.metrics.video_material import CHANGED_VIDEO, UnreadableVideo
-from assets.models.chat import ChatTally
 from assets.sources.base import Batch, Forecast, Order, Source
 from assets.words.text import format_portion
 from db.evidence.embeddings import text_sha256
@@ -160,6 +159,7 @@ class QuestionSource(Source[SetsBySample]):
     }
     table: ClassVar[Table[Any, Any]] = Table(_load_sets, _store_sets)
     progress: ClassVar[str] = "questions about {done} of {total} samples written and filtered"
+    model_role: ClassVar[str] = "written_by"
     # The frames of their videos are in memory.
     at_a_time: ClassVar[int] = 64
 
@@ -244,10 +244,6 @@ class QuestionSource(Source[SetsBySample]):
     def count(self, values: Mapping[_SetKey, StoredQuestionSet]) -> Mapping[str, int]:
         """Return zeros: `compute` counts the sets that it writes, and the questions that it filters."""
         return {"sets_written": 0, "questions_filtered": 0}
-
-    def name_models(self, tally: ChatTally) -> Mapping[str, int | str]:
-        """Return counts of chat requests and tokens, and the names of the models."""
-        return {**tally.as_metadata(), "written_by": self.model.model_id}
 
     def require_all(self, keys: Sequence[_SetKey], values: Mapping[_SetKey, StoredQuestionSet]) -> None:
         """Raise MissingEvidence if a set is not stored, or a question was never filtered."""
