@@ -9,10 +9,10 @@ from assets.home.settings import MODELS, NamedModel
 from assets.models.profiles import LAPTOP, find_profile_model
 from assets.models.settings import DEMO
 from assets.models.verifiers import LEXICAL
-from metrics_core.models.chat.presets import PRESETS
 from metrics_core.models.files import ModelFiles, find_checkpoint_files, find_folder_files, find_model_files
 from metrics_core.models.revision import ModelNotFound, split_model_name
 from metrics_core.models.sentence_splitter import find_sat_source
+from metrics_core.models.server.address import PRESETS
 from metrics_core.models.text_encoder import OFFLINE, find_bundled_minilm
 from orchestration.settings import get_settings
 
@@ -71,8 +71,7 @@ def _inspect_model(role: str, named: NamedModel) -> ConfiguredModel:
         licence=known.licence if known else None,
     )
     if named.url:
-        preset = PRESETS.get(named.url)
-        place = (preset and preset.url) or named.url
+        place = PRESETS.get(named.url, named.url)
         return replace(model, revision=named.revision or None, state="at a server", place=place)
     try:
         files = _find_model_files(role, named.model, named.checkpoint)

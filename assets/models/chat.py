@@ -14,9 +14,12 @@ from sqlalchemy.engine import Engine
 from assets.home.settings import NamedModel, format_variable_name
 from db.evidence.chat_replies import PostgresLedger, PostgresReplies
 from metrics_core.models.chat.bookkeeping import ReplyCache
-from metrics_core.models.chat.presets import PRESETS, make_chat_model
+from metrics_core.models.chat.client import HttpChatModel
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest
+from metrics_core.models.chat.wire import FIRST_DIALECTS, Dialect
 from metrics_core.models.served_encoder import ServedTextEncoder
+from metrics_core.models.server.address import PRESETS, Server
+from metrics_core.models.server.endpoint import Endpoint
 from metrics_core.models.server.ledger import CacheMode, Ledger
 from metrics_core.models.server.spending import Prices, SpendingLimit, Usage, add_usage
 from metrics_core.protocols import ModelIdentity, TextEncoder
@@ -54,28 +57,29 @@ class ChatSettings(BaseModel):
 
     def make_chat_model(self, role: str) -> ChatModel | None:
         """Make the chat model of a role of these settings, with their limits; None if they name none. Asks nothing yet.
-        All models of the process share the budget. Raises ServerUnusable for an address or key variable that cannot be
-        used, and BudgetWithoutPrice where there is a budget but no price of the model.
+        Raises ServerUnusable and BudgetWithoutPrice as `make_endpoint` does.
         """
         served: NamedModel = getattr(self, role)
         if not served.model:
             return None
-        is_preset = served.url in PRESETS
-        return make_chat_model(
+        return HttpChatModel(self.make_endpoint(role), FIRST_DIALECTS.get(served.url, Dialect()))
+
+    def make_endpoint(self, role: str) -> Endpoint:
+        """Make the record of how the model of a role is asked at its server, with the limits of these settings. All
+        models of the process share the budget. Raises ServerUnusable for an address or key variable that cannot be
+        used, and BudgetWithoutPrice where there is a budget but no price of the model.
+        """
+        served: NamedModel = getattr(self, role)
+        return Endpoint(
             served.model,
-            url=None if is_preset else served.url,
-            preset=served.url if is_preset else None,
-            key_variable=served.key_variable or None,
+            Server(PRESETS.get(served.url, served.url), served.key_variable),
             concurrency=self.chat_concurrency,
             deadline_s=self.chat_deadline_s,
             prices=self.find_prices(served.model),
-            spending=self.find_spending_limit(role, served.model),
+            spending=self._find_spending_limit(role, served.model),
         )
 
-    def find_spending_limit(self, role: str, model: str) -> SpendingLimit | None:
-        """Return the limit of spending that all models of this process share; None without a budget. Raises
-        BudgetWithoutPrice if there is a budget but no price of the model.
-        """
+    def _find_spending_limit(self, role: str, model: str) -> SpendingLimit | None:
         if self.chat_budget is None:
             return None
         if self.find_prices(model) is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -11,12 +12,10 @@ from pydantic import BaseModel, Field, field_validator
 
 from assets.home.settings import NamedModel
 from assets.models.chat import ChatSettings
-from metrics_core.models.chat.presets import PRESETS, build_server
 from metrics_core.models.clip_encoder import OpenClipEncoder
 from metrics_core.models.revision import find_model_source, split_model_name
 from metrics_core.models.sentence_splitter import make_sentence_splitter
 from metrics_core.models.served_encoder import ServedTextEncoder
-from metrics_core.models.server.endpoint import Endpoint
 from metrics_core.models.text_encoder import OFFLINE, make_text_encoder
 from metrics_core.protocols import SentenceSplitter, TextEncoder
 
@@ -56,18 +55,8 @@ class TextEncoderSettings(ChatSettings):
         if not chosen.url:
             return make_text_encoder(chosen.model, chosen.precision)
         name, commit = split_model_name(chosen.model)
-        url = PRESETS[chosen.url].url if chosen.url in PRESETS else chosen.url
-        endpoint = Endpoint(
-            name,
-            build_server(name, url, chosen.key_variable or None),
-            commit or chosen.revision,
-            concurrency=self.chat_concurrency,
-            deadline_s=self.chat_deadline_s,
-            prices=self.find_prices(chosen.model),
-            spending=self.find_spending_limit("text_encoder", chosen.model),
-            mode=self.chat_mode,
-        )
-        return ServedTextEncoder(endpoint)
+        endpoint = self.make_endpoint("text_encoder")
+        return ServedTextEncoder(replace(endpoint, model=name, revision=commit or chosen.revision, mode=self.chat_mode))
 
 
 class SplitterSettings(BaseModel):

@@ -76,7 +76,7 @@ def _texts(content: str | list[Data]) -> str:
 
 
 def chat(
-    url: str, *, name: str = "tiny", spending: SpendingLimit | None = None, key_variable: str | None = None
+    url: str, *, name: str = "tiny", spending: SpendingLimit | None = None, key_variable: str = ""
 ) -> HttpChatModel:
     """A chat model that gives up soon."""
     server = Server(url, key_variable)

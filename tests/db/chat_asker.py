@@ -8,10 +8,9 @@ from sqlalchemy.engine import make_url
 
 from db.evidence.chat_replies import PostgresLedger, PostgresReplies
 from db.server.engine import open_engine
-from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ChatReply
 from metrics_core.models.server.spending import Prices
-from tests.metrics_core.chat_fakes import ask
+from tests.metrics_core.chat_fakes import ask, model_at
 
 
 def ask_ten(server: str, database: str, run_id: str) -> list[ChatReply]:
@@ -19,7 +18,7 @@ def ask_ten(server: str, database: str, run_id: str) -> list[ChatReply]:
     engine = open_engine(make_url(database))
     replies, ledger = PostgresReplies(engine), PostgresLedger(engine, run_id)
     prices = Prices(2.5, 10.0)
-    model = make_chat_model("tiny", url=server, concurrency=1, cache=replies, ledger=ledger, prices=prices)
+    model = model_at(server, cache=replies, ledger=ledger, prices=prices)
     try:
         return model.chat([ask(f"Question {i}?") for i in range(10)])
     finally:

@@ -10,9 +10,11 @@ from unittest.mock import patch
 
 from PIL import Image
 
+from metrics_core.models.chat.bookkeeping import ReplyCache
 from metrics_core.models.chat.client import HttpChatModel
-from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ChatRequest, ImagePart, MessagePart, TextPart
+from metrics_core.models.server.address import Server
+from metrics_core.models.server.endpoint import Endpoint
 
 SCHEMA = {
     "type": "object",
@@ -74,6 +76,7 @@ class MemoryLedger:
         return [call["outcome"] for call in self.calls]
 
 
-def model_at(url: str, **changes: Any) -> HttpChatModel:
+def model_at(url: str, key_variable: str = "", cache: ReplyCache | None = None, **changes: Any) -> HttpChatModel:
     """A model named tiny at this address, which asks one request at a time."""
-    return make_chat_model("tiny", url=url, **{"concurrency": 1, **changes})
+    endpoint = Endpoint("tiny", Server(url, key_variable), **{"concurrency": 1, **changes})
+    return HttpChatModel(endpoint, cache=cache)

@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ChatReply
 from tests.conftest import PROJECT
-from tests.metrics_core.chat_fakes import MemoryLedger, ask, no_waits
+from tests.metrics_core.chat_fakes import MemoryLedger, ask, model_at, no_waits
 from tests.metrics_core.raw_server import WHOLE_TEST_S, Behaviour, Line, chunked, head, raw_server
 
 DEADLINE_S = 0.3
@@ -30,9 +29,8 @@ HANDSHAKE = b"\x16\x03\x03\x40\x00"
 
 def reply_within_bound(url: str, question: str = "Who runs?", **changes: Any) -> ChatReply:
     """The reply of the server at this address, whose time is real."""
-    given = {"deadline_s": DEADLINE_S, "concurrency": 1}
     began = time.monotonic()
-    (reply,) = make_chat_model("tiny", url=url, **{**given, **changes}).chat([ask(question)])
+    (reply,) = model_at(url, **{"deadline_s": DEADLINE_S, **changes}).chat([ask(question)])
     assert time.monotonic() - began < BOUND_S
     return reply
 
@@ -154,7 +152,7 @@ def test_it_holds_while_nobody_accepts_the_connection() -> None:
 
 def test_several_dawdlers_at_once_take_no_longer() -> None:
     with raw_server(endless_early_hints) as server:
-        model = make_chat_model("tiny", url=server.url(), deadline_s=DEADLINE_S, concurrency=4)
+        model = model_at(server.url(), deadline_s=DEADLINE_S, concurrency=4)
         began = time.monotonic()
         replies = model.chat([ask(str(number)) for number in range(20)])
         assert time.monotonic() - began < BOUND_S
@@ -173,9 +171,8 @@ def test_an_interrupt_ends_the_process_while_servers_dawdle() -> None:
     program = (
         # A shell that starts the tests in the background lets its children ignore SIGINT.
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "from metrics_core.models.chat.presets import make_chat_model; "
-        "from tests.metrics_core.chat_fakes import ask; "
-        "make_chat_model('tiny', url=sys.argv[1]).chat([ask(str(number)) for number in range(9)])"
+        "from tests.metrics_core.chat_fakes import ask, model_at; "
+        "model_at(sys.argv[1], concurrency=8).chat([ask(str(number)) for number in range(9)])"
     )
     with raw_server(endless_early_hints) as server:
         process = subprocess.Popen([sys.executable, "-c", program, server.url()], cwd=PROJECT, stderr=subprocess.PIPE)

@@ -1,4 +1,4 @@
 """Chat models that answer with JSON objects, asked through any server of /v1/chat/completions.
 
-`presets.make_chat_model` builds one from plain values.
+`client.HttpChatModel` is one, made of a `server.endpoint.Endpoint`.
 """

@@ -53,6 +53,15 @@ class Dialect:
         return None
 
 
+FIRST_DIALECTS = {
+    # Its response_format takes only json_object, with a schema next to it.
+    "llama-cpp-python": Dialect("json_object_schema"),
+    # It has no field for the form of an answer.
+    "transformers": Dialect("prompt"),
+}
+"""The request format to try first with a make of server, by the name of its preset, where it is not `Dialect()`."""
+
+
 def is_about_json_mode(complaint: str) -> bool:
     """Whether a server's complaint is about the form of answer that it was asked for, such as `response_format`."""
     return bool(_ABOUT_JSON_MODE.search(complaint))

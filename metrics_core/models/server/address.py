@@ -12,6 +12,17 @@ from urllib.parse import urlsplit
 _MIN_KEY_CHARACTERS = 8
 
 
+PRESETS = {
+    "vllm": "http://127.0.0.1:8000/v1",
+    "sglang": "http://127.0.0.1:30000/v1",
+    "ollama": "http://127.0.0.1:11434/v1",
+    "llama.cpp": "http://127.0.0.1:8080/v1",
+    "llama-cpp-python": "http://127.0.0.1:8000/v1",
+    "transformers": "http://127.0.0.1:8000/v1",
+}
+"""The usual address of each make of server on this machine, by its name."""
+
+
 class ServerUnusable(ValueError):
     """Raised for a server's address or key that cannot be used; the message says how to mend it."""
 
@@ -20,13 +31,13 @@ class ServerUnusable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server's address, up to and with /v1, and the name of the environment variable with its key; None without a
+    """A server's address, up to and with /v1, and the name of the environment variable with its key; empty without a
     key. Raises ServerUnusable for an address or name that cannot be used, and for an address that holds a secret or
     would send the key unencrypted to another machine.
     """
 
     url: str
-    key_variable: str | None = None
+    key_variable: str = ""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -60,7 +71,7 @@ class Server:
         """Read the key from the environment variable; None if the server needs none. Raises ServerUnusable if it is
         missing, has fewer than 8 characters, or holds a character that a key cannot have.
         """
-        if self.key_variable is None:
+        if not self.key_variable:
             return None
         key = os.environ.get(self.key_variable, "").strip()
         if not key:
