@@ -566,7 +566,7 @@ def test_the_default_is_the_demo_encoder_and_says_so() -> None:
     assert named.params == {"architecture": "ViT-B-32", "precision": "fp32"}, "no GPU here"
 
 
-@pytest.mark.parametrize("given", [{"image_text_encoder": "ViT-B-32"}, {"image_text_checkpoint": "laion2b_s34b_b79k"}])
-def test_encoder_and_checkpoint_go_together(given: dict[str, Any]) -> None:
+@pytest.mark.parametrize("given", [{"model": "ViT-B-32"}, {"model": "demo", "checkpoint": "laion2b_s34b_b79k"}])
+def test_encoder_and_checkpoint_go_together(given: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="give both or neither"):
-        EVQASettings(**given)
+        EVQASettings(image_text_encoder=given)
