@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from assets.home.settings import MODELS, NamedModel
-from assets.models.profiles import LAPTOP, find_profile_model
+from assets.models.profiles import PROFILES
 from assets.models.settings import DEMO
 from assets.models.verifiers import LEXICAL
 from metrics_core.models.files import ModelFiles, find_checkpoint_files, find_folder_files, find_model_files
@@ -51,22 +51,25 @@ class ConfiguredModel:
 
 
 def list_configured_models() -> tuple[str, list[ConfiguredModel]]:
-    """Return the name of the profile in force (laptop if none is set), and every model that the settings name, in the
+    """Return the name of the profile in force (the first if none is set), and the models that the settings name, in the
     order of the settings. Reads only local files: asks no hub and no server, and loads nothing.
     """
     settings = get_settings()
     chosen = {role: named for role, named in settings if isinstance(named, NamedModel)}
     # Rules are no model.
     used = {role: named for role, named in chosen.items() if named.model not in {"", "rules"}}
-    return settings.profile or LAPTOP, [_inspect_model(role, named) for role, named in used.items()]
+    return settings.profile or next(iter(PROFILES)), [_inspect_model(role, named) for role, named in used.items()]
 
 
 def _inspect_model(role: str, named: NamedModel) -> ConfiguredModel:
     """Return a role's model with the state of its files."""
-    known = find_profile_model(role, named.model)
+    name = split_model_name(named.model)[0]
+    chosen = (profile.models.get(role) for profile in PROFILES.values())
+    # A commit after @ makes no difference.
+    known = next((each for each in chosen if each and split_model_name(each.model)[0] == name), None)
     model = ConfiguredModel(
         setting=f"{MODELS}.{role}",
-        model=f"{named.model} / {named.checkpoint}" if named.checkpoint else split_model_name(named.model)[0],
+        model=f"{named.model} / {named.checkpoint}" if named.checkpoint else name,
         gb_in_all=known.size_gb if known else None,
         licence=known.licence if known else None,
     )

@@ -65,7 +65,7 @@ def make_scorer(metric: str, settings: Mapping[str, Any]) -> Scorer:
 def _make_scorer(metric: str, settings: str) -> Scorer:
     from pydantic import ValidationError
 
-    from assets.home.settings import format_keyword, nest_settings, parse_first_fault
+    from assets.home.settings import format_variable_name, nest_settings, parse_first_fault
     from assets.metrics.registry import SCORERS
     from db.spelling import suggest_name
 
@@ -78,14 +78,14 @@ def _make_scorer(metric: str, settings: str) -> Scorer:
         return scorer.from_settings(scorer.settings(**values))
     except ValidationError as error:
         setting, why = parse_first_fault(scorer.settings, error)
-        raise ReelsieveError(f"{format_keyword(setting)}: {why}") from None
+        raise ReelsieveError(name_keywords(f"{format_variable_name(setting)}: {why}")) from None
 
 
 def list_keywords(scorer: type[Scorer]) -> dict[str, str]:
     """Return the names of a scorer's settings by the keywords of Python that set them."""
-    from assets.home.settings import format_keyword, list_settings
+    from assets.home.settings import PREFIX, format_variable_name, list_settings
 
-    return {format_keyword(name): name for name in list_settings(scorer.settings)}
+    return {format_variable_name(name).removeprefix(PREFIX).lower(): name for name in list_settings(scorer.settings)}
 
 
 def score_samples(scorer: Scorer, samples: Sequence[PendingSample], files: LoadVideos) -> list[Outcome]:

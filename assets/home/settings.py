@@ -106,15 +106,6 @@ def format_variable_name(setting: str) -> str:
     return name if name == "CURATION_DB_URL" else f"{PREFIX}{name}"
 
 
-def format_keyword(setting: str) -> str:
-    """Return the keyword of Python for a setting: its variable in small letters, without REELSIEVE_.
-
-    >>> format_keyword("models.qeva_text.key_variable"), format_keyword("models.text_encoder.model")
-    ('qeva_text_key_variable', 'text_encoder')
-    """
-    return format_variable_name(setting).removeprefix(PREFIX).lower()
-
-
 def apply_settings_file(values: dict[str, tuple[str, str]]) -> None:
     """Set the environment variables that are unset to the values of a settings file, for this process and its children.
     values: by variable, the text and its place in the file. The values of an earlier call are removed first, unless

@@ -11,7 +11,7 @@ from typing import Literal, Protocol, runtime_checkable
 from pydantic import BaseModel, Field
 from sqlalchemy.engine import Engine
 
-from assets.home.settings import NamedModel, format_variable_name
+from assets.home.settings import NamedModel, SettingsError, format_variable_name
 from db.evidence.chat_replies import PostgresLedger, PostgresReplies
 from metrics_core.models.chat.bookkeeping import ReplyCache
 from metrics_core.models.chat.client import HttpChatModel
@@ -57,7 +57,7 @@ class ChatSettings(BaseModel):
 
     def make_chat_model(self, role: str) -> ChatModel | None:
         """Make the chat model of a role of these settings, with their limits; None if they name none. Asks nothing yet.
-        Raises ServerUnusable and BudgetWithoutPrice as `make_endpoint` does.
+        Raises ServerUnusable and SettingsError as `make_endpoint` does.
         """
         served: NamedModel = getattr(self, role)
         if not served.model:
@@ -67,7 +67,7 @@ class ChatSettings(BaseModel):
     def make_endpoint(self, role: str) -> Endpoint:
         """Make the record of how the model of a role is asked at its server, with the limits of these settings. All
         models of the process share the budget. Raises ServerUnusable for an address or key variable that cannot be
-        used, and BudgetWithoutPrice where there is a budget but no price of the model.
+        used, and SettingsError where there is a budget but no price of the model.
         """
         served: NamedModel = getattr(self, role)
         return Endpoint(
@@ -84,7 +84,7 @@ class ChatSettings(BaseModel):
             return None
         if self.find_prices(model) is None:
             variable = format_variable_name(f"models.{role}.price")
-            raise BudgetWithoutPrice(f"REELSIEVE_CHAT_BUDGET is set, but there is no price of {model}: set {variable}")
+            raise SettingsError(f"REELSIEVE_CHAT_BUDGET is set, but there is no price of {model}: set {variable}")
         return _make_spending(self.chat_budget)
 
     def find_prices(self, model: str) -> Prices | None:
@@ -111,12 +111,6 @@ def make_recording_encoder(encoder: TextEncoder, engine: Engine, run_id: str) ->
     if not isinstance(encoder, ServedTextEncoder):
         return encoder
     return replace(encoder, endpoint=replace(encoder.endpoint, ledger=PostgresLedger(engine, run_id)))
-
-
-class BudgetWithoutPrice(ValueError):
-    """Raised when a model is to be made and the settings have a budget but no price of this model."""
-
-    plain = True
 
 
 @dataclass

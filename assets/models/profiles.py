@@ -11,8 +11,6 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from assets.home.settings import MODELS, NamedModel
 from metrics_core.models.revision import split_model_name
 
-LAPTOP = "laptop"
-
 
 class ProfileModel(NamedModel):
     """A model that a profile chooses for a role. size_gb: the gigabytes to fetch or copy, None if not known."""
@@ -75,12 +73,3 @@ PROFILES = TypeAdapter(dict[str, Profile]).validate_python(
 # Settings of models that a profile does not choose have their default, whatever a settings file has: models belong
 # together.
 PROFILE_SETTINGS = frozenset(name for profile in PROFILES.values() for name in profile.settings)
-
-
-def find_profile_model(role: str, value: str) -> ProfileModel | None:
-    """Return the first model of any profile that has this role and this name; None if there is none. A commit after @
-    makes no difference.
-    """
-    name = split_model_name(value)[0]
-    models = (profile.models.get(role) for profile in PROFILES.values())
-    return next((model for model in models if model and split_model_name(model.model)[0] == name), None)

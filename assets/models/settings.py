@@ -49,7 +49,7 @@ class TextEncoderSettings(ChatSettings):
 
     def make_text_encoder(self) -> TextEncoder:
         """Make the text encoder of the settings; it loads, or its server is asked, when it is first used. Raises
-        ServerUnusable and BudgetWithoutPrice as `make_chat_model` does.
+        ServerUnusable and SettingsError as `make_chat_model` does.
         """
         chosen = self.text_encoder
         if not chosen.url:

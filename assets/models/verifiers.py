@@ -27,17 +27,6 @@ def make_verifier(model: str, precision: str) -> EntailmentModel:
     return NliClassifier(model, precision=precision)
 
 
-def find_default_threshold(model: str) -> float:
-    """Return the probability from which a keypoint counts as covered, in dimensions without a calibrated threshold. It
-    is 0.5 for every verifier but `offline`, whose file has it. model: the verifier's name.
-    """
-    if model == OFFLINE:
-        from metrics_core.ecs import verifier
-
-        return verifier.read_default_threshold()
-    return EVEN_ODDS
-
-
 def find_pair_threshold(model: str) -> float:
     """Return the P(entailment) from which one sentence proves a keypoint. It is 0.5 for every verifier but `offline`,
     whose file has it. model: the verifier's name.

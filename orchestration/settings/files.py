@@ -16,7 +16,7 @@ import tomli
 from platformdirs import user_config_path
 from pydantic.fields import FieldInfo
 
-from assets.home.settings import MODELS, SettingsError, format_keyword, format_variable_name
+from assets.home.settings import MODELS, SettingsError, format_variable_name
 from assets.ingest.files import open_regular
 from assets.metrics.registry import BROKEN_METRICS
 from assets.models.profiles import PROFILE_SETTINGS, PROFILES
@@ -158,9 +158,9 @@ def _format_values(path: Path, table: str, values: dict[str, Any]) -> Values:
 
 def _suggest_setting(key: str, known: Collection[str]) -> str:
     """Return the end of a sentence about an unknown setting, which may be named as its variable, or cut off."""
-    by_keyword = {format_keyword(name): name for name in known}
+    by_variable = {format_variable_name(name): name for name in known}
     longer = (name for name in known if name.startswith(f"{key}_"))
-    meant = by_keyword.get(key) or next(longer, None) or find_similar_name(key, known)
+    meant = by_variable.get(format_variable_name(key)) or next(longer, None) or find_similar_name(key, known)
     return f", did you mean {meant!r}?" if meant else ""
 
 

@@ -10,7 +10,10 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from assets.home.settings import NamedModel, SettingsError
 from assets.metrics.judge.answers import JudgeAnswers
+from assets.metrics.judge.settings import JudgeSettings
+from assets.models.chat import CHAT_MODEL
 from assets.reports.report import create_report
 from assets.scores.explain import explain_score
 from assets.scores.pending import forecast_shard
@@ -18,7 +21,7 @@ from assets.sources.base import MissingEvidence
 from assets.stress.stress import stress_metric
 from db import schema
 from metrics_core.judge import prompt
-from metrics_core.models.server.spending import SpendingLimit
+from metrics_core.models.server.spending import Prices, SpendingLimit
 from tests.assets.judging import answering, constant, decide, judge, judged_text
 from tests.assets.manifests import candidate, qa, write_clip
 from tests.assets.verifying import Bench, order_for
@@ -280,3 +283,26 @@ def test_the_report_marks_the_wrong_pieces(bench: Bench) -> None:
         page = create_report(bench.engine, bench.dataset, {"judge": scorer}, bench.folder / "report").page.read_text()
     assert 'A <mark title="it is brown">red</mark> <mark title="it is a dog">cat</mark> runs.' in page
     assert page.count("<mark ") == page.count("</mark>")
+
+
+@pytest.mark.parametrize(
+    ("judge_price", "other_price", "expected"),
+    [((1, 2), None, Prices(1, 2)), (None, (3, 4), Prices(3, 4)), ((3, 1), (1, 2), Prices(3, 1)), (None, None, None)],
+)
+def test_roles_with_one_model_share_its_price_and_a_budget_needs_one(
+    judge_price: Any, other_price: Any, expected: Prices | None
+) -> None:
+    class Both(JudgeSettings):
+        other: NamedModel = CHAT_MODEL
+
+    roles = {
+        "judge": {"model": "m", "url": "vllm", "price": judge_price},
+        "other": {"model": "m", "price": other_price},
+    }
+    settings = Both(chat_budget=1.0, **roles)
+    assert settings.find_prices("m") == expected
+    if expected:
+        assert settings.make_chat_model("judge") is not None
+    else:
+        with pytest.raises(SettingsError, match="no price of m: set REELSIEVE_JUDGE_PRICE"):
+            settings.make_chat_model("judge")

@@ -15,7 +15,7 @@ from assets.metrics.ecs.verdicts import KeypointVerdicts
 from assets.metrics.ecs.verification import KeypointPremises, KeypointVerification, MissingTimes, is_verifiable
 from assets.models.chat import CHAT_MODEL
 from assets.models.settings import SplitterSettings, TextEncoderSettings
-from assets.models.verifiers import OFFLINE, find_default_threshold, find_pair_threshold, make_verifier
+from assets.models.verifiers import EVEN_ODDS, OFFLINE, find_pair_threshold, make_verifier
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
 from assets.sources.texts import TextVectors
@@ -87,7 +87,7 @@ class ECSScorer:
             splitter,
             None if settings.ecs_sentences == "all" else settings.ecs_sentences,
             settings.ecs_mode,
-            find_default_threshold(settings.ecs_verifier.model) if threshold is None else threshold,
+            _find_default_threshold(settings.ecs_verifier.model) if threshold is None else threshold,
         )
         self.vectors = TextVectors(encoder, self.verification.list_texts, VERDICT_INPUTS)
         self.verdicts = KeypointVerdicts(self.verification, self.vectors)
@@ -277,3 +277,14 @@ def _explain_decision(row: Any, verification: KeypointVerification, text: str, *
         return f"nearest: {row.sentence}"
     shared_words = weigher.list_shared_words(verification.split_sentences(text), row.keypoint_text)
     return f"words of the whole text: {', '.join(shared_words)}"
+
+
+def _find_default_threshold(verifier: str) -> float:
+    """Return the probability from which a keypoint counts as covered, in dimensions without a calibrated threshold. It
+    is 0.5 for every verifier but `offline`, whose file has it.
+    """
+    if verifier == OFFLINE:
+        from metrics_core.ecs.verifier import read_default_threshold
+
+        return read_default_threshold()
+    return EVEN_ODDS
