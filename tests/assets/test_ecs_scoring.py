@@ -450,7 +450,7 @@ def test_models_and_parameters_that_move_the_score_are_the_scorers() -> None:
     [("some/model", None, 0.5), ("offline", 0.9, 0.9), ("some/model", 0.0, 0.0)],
 )
 def test_the_default_threshold_is_the_verifiers_own(verifier: str, threshold: float | None, expected: float) -> None:
-    scorer = ecs(ToldVerifier(), ecs_verifier=verifier, ecs_threshold=threshold)
+    scorer = ecs(ToldVerifier(), ecs_verifier={"model": verifier}, ecs_threshold=threshold)
     assert scorer.params()["default_threshold"] == expected
 
 
