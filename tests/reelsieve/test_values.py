@@ -99,7 +99,7 @@ def test_the_outcome_is_what_a_dataset_stores(bench: Bench, metric: str) -> None
 def test_a_judge_gives_what_a_dataset_stores_and_none_is_a_status(bench: Bench) -> None:
     scorer, video = SCORERS["judge"], bench.folder / "set" / "v.avi"
     with loopback(answering()) as server:
-        settings = {"judge_model": "tiny", "judge_url": server.url, "judge_frames": 2}
+        settings = {"judge": {"model": "tiny", "url": server.url}, "judge_frames": 2}
         rows = bench.run(scorer.from_settings(scorer.settings(**settings)))
         for key, row in rows.items():
             found = rs.judge(video, CAPTIONS[key], **settings)
