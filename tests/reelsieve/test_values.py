@@ -99,8 +99,9 @@ def test_the_outcome_is_what_a_dataset_stores(bench: Bench, metric: str) -> None
 def test_a_judge_gives_what_a_dataset_stores_and_none_is_a_status(bench: Bench) -> None:
     scorer, video = SCORERS["judge"], bench.folder / "set" / "v.avi"
     with loopback(answering()) as server:
-        settings = {"judge": {"model": "tiny", "url": server.url}, "judge_frames": 2}
-        rows = bench.run(scorer.from_settings(scorer.settings(**settings)))
+        settings = {"judge_model": "tiny", "judge_url": server.url, "judge_frames": 2}
+        model = {"model": settings["judge_model"], "url": settings["judge_url"]}
+        rows = bench.run(scorer.from_settings(scorer.settings(judge=model, judge_frames=2)))
         for key, row in rows.items():
             found = rs.judge(video, CAPTIONS[key], **settings)
             assert (found.status, found.value, dict(found.components)) == (row.status, row.value, row.components)
