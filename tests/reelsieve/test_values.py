@@ -86,7 +86,8 @@ def test_the_outcome_is_what_a_dataset_stores(bench: Bench, metric: str) -> None
         "qeva": {"references": REFERENCES, "keypoints": KEYPOINTS},
     }[metric]
     scorer = SCORERS[metric]
-    rows = bench.run(scorer.from_settings(scorer.settings(**settings)))
+    table = {"model": ENCODER["image_text_encoder"], "checkpoint": ENCODER["image_text_checkpoint"]}
+    rows = bench.run(scorer.from_settings(scorer.settings(**({"image_text_encoder": table} if settings else {}))))
     assert rows.keys() == CAPTIONS.keys()
     assert any(row.value is not None for row in rows.values())
     for key, row in rows.items():
