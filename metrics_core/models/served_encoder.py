@@ -64,7 +64,7 @@ class ServedTextEncoder:
         ModelUnusable where the server gives no usable vectors, at the spending limit, and offline.
 
         Vectors of different lengths or without direction are not usable. Raises ServerUnusable where the server's key
-        is missing.
+        is missing, and for a proxy or certificates of the environment that cannot be used.
         """
         endpoint = self.endpoint
         if not texts:

@@ -225,6 +225,11 @@ def test_an_answer_that_ends_in_the_middle_is_tried_again() -> None:
     assert (reply.status, len(server.asked)) == ("ok", 2)
 
 
+def test_a_time_to_wait_that_is_not_ascii_is_ignored() -> None:
+    reply, server = one(in_turn(complaint(503, "busy", retry_after="\u00e9"), said("yes")))
+    assert (reply.status, len(server.asked)) == ("ok", 2)
+
+
 @pytest.mark.parametrize("is_compressed", [False, True])
 def test_an_answer_that_is_too_long_is_none(is_compressed: bool) -> None:
     long = bytes(2 << 20)

@@ -18,6 +18,7 @@ from metrics_core.models.chat.json_answers import iterate_texts
 from metrics_core.models.server.address import PRESETS, Server, ServerUnusable
 from metrics_core.models.server.answers import hide_key
 from metrics_core.models.server.endpoint import Endpoint
+from metrics_core.models.server.exchange import _make_ssl_context
 from tests.metrics_core.chat_fakes import MemoryCache, MemoryLedger, ask, model_at, no_waits
 from tests.metrics_core.chat_server import Answer, completion, loopback, said
 from tests.metrics_core.key_escapes import escape_key, shows_key
@@ -261,3 +262,16 @@ def test_proxies_of_the_environment_are_not_asked_about_this_machine(monkeypatch
     with loopback(lambda number, body: said("yes")) as server:
         (reply,) = model_at(server.url).chat([ask()])
     assert reply.status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("ALL_PROXY", "socks4://ada:hunter2@127.0.0.1:9"), ("SSL_CERT_FILE", "gone")]
+)
+def test_a_proxy_or_certificates_that_cannot_be_used_are_a_fault_of_settings(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    _make_ssl_context.cache_clear()
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ServerUnusable, match=variable) as raised:
+        model_at("https://models.invalid/v1").chat([ask()])
+    assert "hunter2" not in str(raised.value)

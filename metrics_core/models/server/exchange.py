@@ -21,6 +21,7 @@ import anyio.from_thread
 import httpx2
 import openai
 
+from metrics_core.models.server.address import ServerUnusable
 from metrics_core.models.server.answers import Exchange, hide_key
 from metrics_core.models.server.endpoint import Endpoint
 
@@ -53,7 +54,8 @@ def ask_all(
     a time, and return the results in the order of the items. At the first error, which is raised, and at Ctrl-C, calls
     under way are cancelled, and no others begin.
 
-    They run in an event loop of their own, in another thread, since the caller's thread may run one already.
+    They run in an event loop of their own, in another thread, since the caller's thread may run one already. Raises
+    ServerUnusable where the environment names a proxy or certificates that cannot be used.
     """
     todo, results = deque(enumerate(items)), dict[int, Result]()
 
@@ -75,7 +77,7 @@ def ask_all(
             base_url=endpoint.server.url,
             max_retries=endpoint.transport_retries,
             timeout=httpx2.Timeout(endpoint.timeout_s, connect=_CONNECT_S),
-            http_client=_Client(is_local=endpoint.server.is_local),
+            http_client=_make_client(endpoint),
         ) as client:
             await asyncio.gather(*(work(client) for _ in range(min(endpoint.concurrency, len(items)))))
 
@@ -183,9 +185,22 @@ class _Client(httpx2.AsyncClient):
             call.note_failure(f"{type(error).__name__.strip('_')}: {error}" if is_quoted else type(error).__name__)
             raise
         is_again = call.note(response.status_code, body=_parse_body(content, call.key), n_bytes=len(content))
-        wait = response.headers.get("retry-after")
-        headers = {"x-should-retry": "true" if is_again else "false"} | ({"retry-after": wait} if wait else {})
+        wait = response.headers.get("retry-after", "")
+        headers = {"x-should-retry": "true" if is_again else "false"}
+        # No other time could be sent on as a header, which is ASCII.
+        headers |= {"retry-after": wait} if wait and wait.isascii() else {}
         return httpx2.Response(response.status_code, headers=headers, request=request)
+
+
+def _make_client(endpoint: Endpoint) -> _Client:
+    try:
+        return _Client(is_local=endpoint.server.is_local)
+    except (ImportError, ValueError, OSError):
+        # Not quoted: the address of a proxy may hold its password.
+        raise ServerUnusable(
+            f"{endpoint.server.url} was not asked: the environment names a proxy other than an http proxy, or "
+            "certificates that cannot be read: change or unset ALL_PROXY, HTTPS_PROXY, HTTP_PROXY and SSL_CERT_FILE"
+        ) from None
 
 
 async def _read_body(response: httpx2.Response, max_bytes: int) -> bytes:
