@@ -204,7 +204,7 @@ def test_a_server_without_a_key_gets_none() -> None:
 def test_no_other_header_of_the_library_is_sent(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     """Not what this machine runs, nor a key or an organisation that the library finds in the environment."""
     for name in ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID", "BASE_URL", "CUSTOM_HEADERS"):
-        monkeypatch.setenv(f"OPENAI_{name}", "https://other.example: 1")
+        monkeypatch.setenv(f"OPENAI_{name}", "user-agent: https://other.example")
     with loopback(lambda number, body: said("yes")) as server:
         model_at(server.url).chat([ask()])
         model_at(server.url, key_variable=VARIABLE).chat([ask()])

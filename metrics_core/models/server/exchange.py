@@ -31,8 +31,6 @@ Result = TypeVar("Result")
 _MAX_ANSWER_BYTES = 1 << 20
 # The longest time to connect.
 _CONNECT_S = 10.0
-# The library would also send what this machine runs, and the organisation that its own environment variables name.
-_SENT_HEADERS = {"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "user-agent"}
 # They log headers and status lines, and a server may echo the key there.
 _LOGGERS = ("openai", "httpx2", "httpcore2")
 # The openai client takes the last two for errors of the transport as well.
@@ -170,12 +168,18 @@ class _Client(httpx2.AsyncClient):
         call = _CALL.get()
         if call.endpoint.stop_reason:
             raise SpendingStopped
-        for name in set(request.headers) - _SENT_HEADERS:
-            del request.headers[name]
+        # Made anew: the library would also send what this machine runs, and headers that its own environment variables
+        # name.
+        request = self.build_request(
+            request.method,
+            request.url,
+            content=request.content,
+            headers={"accept": "application/json", "content-type": "application/json"},
+            extensions={**request.extensions, "trace": call.keep_connection},
+        )
         if call.key:
             request.headers["authorization"] = f"Bearer {call.key}"
         call.began = time.monotonic()
-        request.extensions["trace"] = call.keep_connection
         try:
             response = await super().send(request, stream=True)
             content = await _read_body(response, call.max_bytes)
