@@ -24,7 +24,7 @@ from tests.assets.verifying import Counts, dataset_of, make_kind
 pytestmark = pytest.mark.slow
 
 N_SHARDS = 2
-MODELS: dict[str, Any] = {"text_encoder": "offline", "sentence_splitter": "rules"}
+MODELS: dict[str, Any] = {"text_encoder": {"model": "offline"}, "sentence_splitter": {"model": "rules"}}
 # Captions of one or two sentences, and one of three against four: all of sys_brief, and one of sys_offtopic.
 N_TOO_SHORT = 11
 CAPTIONED = [
