@@ -104,7 +104,7 @@ def check_function_name(name: str) -> str | None:
     if name in KEPT or name.startswith("_"):
         return None
     if len(words) == 1 and PARTICIPLE.match(name):
-        return f"function {name}: begin with a verb, as in docs/architecture.md"
+        return f"function {name}: begin with a verb, as docs/words.md asks"
     if len(words) > 1 and (words[0] in PREPOSITIONS or words[-1] in PREPOSITIONS):
         return f"function {name}: begin with a verb, end with a noun"
     return None
