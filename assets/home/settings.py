@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json
 from pydantic_settings import BaseSettings
@@ -39,7 +39,7 @@ class NamedModel(BaseModel):
     key_variable: str = Field(
         default="", description="name of the environment variable that holds the key; empty for a server without one"
     )
-    price: tuple[float, float] | None = Field(
+    price: tuple[NonNegativeFloat, NonNegativeFloat] | None = Field(
         default=None, description="price per million input and output tokens, as JSON: [2.5, 10]; one role is enough"
     )
     revision: str = Field(

@@ -44,7 +44,7 @@ _WANTED = {
 }
 
 
-_WITHOUT_TIES = ": of samples that share the cut's value those that are taken are drawn by seed, so leave it out"
+WITHOUT_TIES = ": of samples that share the cut's value those that are taken are drawn by seed, so leave it out"
 
 
 class SelectionError(ValueError):
@@ -189,7 +189,7 @@ def parse_recipe(fields: Any) -> Recipe:
     for name in fields:
         if name not in Recipe.model_fields:
             is_ties = name == "ties"
-            hint = _WITHOUT_TIES if is_ties else suggest_name(str(name), Recipe.model_fields)
+            hint = WITHOUT_TIES if is_ties else suggest_name(str(name), Recipe.model_fields)
             raise SelectionError(f"the recipe has no field {str(name)[:40]!r}{hint}")
     try:
         return Recipe.model_validate(dict(fields))

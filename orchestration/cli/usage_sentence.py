@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 import typer
 
@@ -27,7 +28,7 @@ def explain_usage_error(error: typer.TyperException) -> str:
         return ""
     if option := _OPTION.fullmatch(message):
         known = [name for parameter in context.command.params for name in parameter.opts] if context else []
-        message = f"no such option: {option[1]}{suggest_name(option[1], known, '')}"
+        message = f"no such option: {option[1]}{_suggest_field(option[1], known) or suggest_name(option[1], known, '')}"
     elif unknown := _COMMAND.fullmatch(message):
         groups = getattr(context.command, "commands", {}) if context else {}
         inner = [name for name, group in groups.items() if unknown[1] in getattr(group, "commands", {})]
@@ -53,6 +54,17 @@ def _explain_value(error: typer.TyperException) -> str:
     if expected := _EXPECTED.get(problem["type"]):
         return f"{name}: {value!r} {expected}{_suggest_number(str(value))}"
     return f"{name}: {problem['msg'].removeprefix('Value error, ').replace('Input', repr(value), 1)}"
+
+
+def _suggest_field(option: str, known: Collection[str]) -> str:
+    """Return the remedy for an option of `select` that only a recipe file has; an empty text for anything else."""
+    if not {"--recipe", "--keep"} <= set(known):
+        return ""
+    from db.selection.recipes import WITHOUT_TIES, Recipe
+
+    name = option.removeprefix("--").replace("-", "_")
+    field = next((field for field in Recipe.model_fields if field in (name, f"{name}s")), None)
+    return WITHOUT_TIES if name == "ties" else f": write {field} into a recipe file for --recipe" if field else ""
 
 
 def _suggest_number(text: str) -> str:

@@ -86,6 +86,9 @@ def _explain_unread(name: str, known: Collection[str]) -> str:
     """Return what is wrong with a variable that nothing reads. Its value is not quoted: it may be a secret."""
     # All have the same prefix: only the rest of the name is compared.
     meant = {variable.removeprefix(PREFIX): variable for variable in (*known, "CURATION_DB_URL")}
-    similar = find_similar_name(name.partition("_")[2], meant)
+    text = name.partition("_")[2].upper()
+    # A role for the variable of its model, a key instead of its variable, and the other way round for an encoder.
+    near = (f"{text}_MODEL", f"{text}_VARIABLE", text.removesuffix("_MODEL"))
+    similar = next((variable for variable in near if variable in meant), None) or find_similar_name(text, meant)
     hint = f"did you mean {meant[similar]}?" if similar else "unset it, or correct its name"
     return f"environment variable {name} is not a setting: {hint}"

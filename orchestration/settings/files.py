@@ -159,9 +159,16 @@ def _format_values(path: Path, table: str, values: dict[str, Any]) -> Values:
 def _suggest_setting(key: str, known: Collection[str]) -> str:
     """Return the end of a sentence about an unknown setting, which may be named as its variable, or cut off."""
     by_variable = {format_variable_name(name): name for name in known}
-    longer = (name for name in known if name.startswith(f"{key}_"))
-    meant = by_variable.get(format_variable_name(key)) or next(longer, None) or find_similar_name(key, known)
-    return f", did you mean {meant!r}?" if meant else ""
+    longer = (name for name in known if name.startswith(f"{key}_") or name == f"{MODELS}.{key}.model")
+    if meant := by_variable.get(format_variable_name(key)) or next(longer, None):
+        return f", did you mean {meant!r}?"
+    # A key of a model is compared with the others of its role only: their names begin with the same words.
+    table = key[: key.rfind(".") + 1]
+    keys = {name.removeprefix(table): name for name in known if table and name.startswith(table)}
+    meant = keys.get(find_similar_name(key.removeprefix(table), keys) or "") if keys else find_similar_name(key, known)
+    if meant:
+        return f", did you mean {meant!r}?"
+    return f": choose one of {', '.join(keys)}" if keys else ""
 
 
 def _shorten(key: str) -> str:

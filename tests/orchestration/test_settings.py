@@ -48,6 +48,9 @@ def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None, N
         ("REELSIEVE_CURATION_DB_URL", ": did you mean CURATION_DB_URL?"),
         ("REELSEIVE_FRAMES_CAP", ": did you mean REELSIEVE_FRAMES_CAP?"),
         ("reelsieve_frame_cap", ": did you mean REELSIEVE_FRAMES_CAP?"),
+        ("REELSIEVE_QEVA_VIDEO", ": did you mean REELSIEVE_QEVA_VIDEO_MODEL?"),
+        ("REELSIEVE_QEVA_VIDEO_KEY", ": did you mean REELSIEVE_QEVA_VIDEO_KEY_VARIABLE?"),
+        ("REELSIEVE_TEXT_ENCODER_MODEL", ": did you mean REELSIEVE_TEXT_ENCODER?"),
         ("REELSIEVE_XYZZYX", ": unset it, or correct its name"),
     ],
 )
@@ -331,6 +334,12 @@ def test_an_account_without_a_folder_for_settings(monkeypatch: pytest.MonkeyPatc
             "[models.judge]\nprice = 3",
             "models.judge.price is not usable: input should be a valid tuple; give price per",
         ),
+        (
+            "[models.judge]\nrevision = 'x'",
+            "models.judge.revision is not a setting: choose one of model, url, key_variable, price",
+        ),
+        ("qeva_video = 'x'", "qeva_video is not a setting, did you mean 'models.qeva_video.model'?"),
+        ("[models.judge]\nmodel = 'x'\nprice = [-1, 2]", "price is not usable: input should be greater than or equal"),
         ("text_encoder = 'x'", "text_encoder is not a setting, did you mean 'models.text_encoder.model'?"),
         ("[models]\njudge = 'x'", "write models as tables, such as [models.judge]"),
         ("[profile.a]\nmodels = 1", "write models as tables, such as [models.judge]"),

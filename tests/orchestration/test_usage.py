@@ -37,6 +37,15 @@ SEE = "(see reelsieve {} --help)\n"
         ("scores a", "no such command 'scores', did you mean 'dataset scores'? (see reelsieve --help)\n"),
         ("prune", "no such command 'prune', did you mean 'db prune'? (see reelsieve --help)\n"),
         ("select -d demo --bye vcs", "no such option: --bye, did you mean '--by'? " + SEE.format("select")),
+        (
+            "select -d demo --ties random",
+            "no such option: --ties: of samples that share the cut's value those that are taken are drawn by seed, "
+            "so leave it out " + SEE.format("select"),
+        ),
+        (
+            "select -d demo --quota a=3",
+            "no such option: --quota: write quotas into a recipe file for --recipe " + SEE.format("select"),
+        ),
         ("score --metrc vcs", "no such option: --metrc, did you mean '--metric'? " + SEE.format("score")),
         ("score --nothing-like-it", "no such option: --nothing-like-it " + SEE.format("score")),
         (
