@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal, Protocol, runtime_checkable
@@ -122,6 +122,15 @@ class ChatTally:
     usage: Usage = field(default_factory=Usage)
     n_cached: int = 0
     n_by_status: Counter[str] = field(default_factory=Counter)
+    _counted: dict[int, CountingChatModel] = field(default_factory=dict, repr=False)
+
+    def count(self, chat: ChatModel, add_cache: Callable[[ChatModel], ChatModel]) -> CountingChatModel:
+        """Return a copy of a chat model made by `add_cache`, whose replies are counted here. Every call for this model
+        returns the same copy, which keeps what it has learned of its server: its request format, and that it is dead.
+        """
+        if id(chat) not in self._counted:
+            self._counted[id(chat)] = CountingChatModel(add_cache(chat), self)
+        return self._counted[id(chat)]
 
     def add(self, replies: Sequence[ChatReply]) -> None:
         """Add these replies to the counts."""

@@ -88,6 +88,18 @@ def steadiness(bench: Bench) -> JudgeVariance | None:
     return found[0].variance if found else None
 
 
+def test_what_is_learned_of_a_server_holds_for_all_batches(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def knows_no_schemas(n: int, body: dict[str, Any]) -> Answer:
+        is_schema = body["response_format"]["type"] == "json_schema"
+        return complaint(400, "response_format is unknown") if is_schema else noisy(n, body)
+
+    monkeypatch.setattr(JudgeAnswers, "at_a_time", 2)
+    with loopback(knows_no_schemas) as server:
+        assert bench.make(judge(server.url))["judge_answer"]["judged"] == N
+        refused = [body for body in server.asked if body["response_format"]["type"] == "json_schema"]
+    assert len(refused) <= 2, "only the first batch, of two, was asked in a form that the server does not know"
+
+
 def test_drawn_texts_are_asked_again_and_scores_stay_those_of_the_first_answer(bench: Bench) -> None:
     with loopback(noisy) as server:
         scorer = judge(server.url)

@@ -11,7 +11,6 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.metrics.judge.settings import JudgeSettings
 from assets.metrics.video_material import CHANGED_VIDEO, FramesMaterial, UnreadableVideo
-from assets.models.chat import CountingChatModel
 from assets.sources.base import ERRORS_RARE, Batch, Forecast, Order, Source, are_errors_rare
 from db.evidence.judge import Row, list_unrepeated_samples, load_judge_answers, store_judge_answers
 from db.evidence.store import Table
@@ -170,10 +169,13 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
         """Ask the judge for the first answers and yield them, then for the others where the first one has a score. A
         video that cannot be read gives an answer without a score.
         """
-        chat, order = self._chat, batch.order
-        if order is not None:
-            chat = self._settings.add_cache(chat, order.engine, order.run_id)
-        judge = ChatJudge(CountingChatModel(chat, batch.tally))
+        order = batch.order
+        judge = ChatJudge(
+            batch.tally.count(
+                self._chat,
+                lambda chat: self._settings.add_cache(chat, order.engine, order.run_id) if order else chat,
+            )
+        )
         if first := [key for key in keys if key.repeat == 0]:
             yield self._ask(judge, first, batch)
         others = {key: replace(key, repeat=0) for key in keys if key.repeat}

@@ -9,7 +9,7 @@ from typing import Any
 
 from assets.metrics.qeva.settings import QEVASettings
 from assets.metrics.video_material import FramesMaterial, NotesMaterial, VideoMaterial
-from assets.models.chat import CountingChatModel, make_recording_encoder
+from assets.models.chat import make_recording_encoder
 from assets.models.verifiers import OFFLINE, find_pair_threshold, make_verifier
 from assets.sources.base import Batch, Forecast
 from assets.sources.cached_models import CachingEncoder, CachingVerifier
@@ -297,7 +297,7 @@ class QEVAModelFactory:
         settings, tally = self._settings, batch.tally
         engine, run_id, tell = order.engine, order.run_id, order.tell
         return self._make_models(
-            lambda chat: CountingChatModel(settings.add_cache(chat, engine, run_id), tally),
+            lambda chat: tally.count(chat, lambda bare: settings.add_cache(bare, engine, run_id)),
             CachingVerifier(engine, self._verifier, "questions and answers", tell),
             CachingEncoder(engine, make_recording_encoder(self._encoder, engine, run_id), tell),
         )
