@@ -263,15 +263,16 @@ class Source(ABC, Generic[T]):
         The samples may be of several shards; the order then names the first of these. Models are loaded only when
         evidence is missing. Results are stored in small transactions, so that a crash costs little.
         """
-        reasons: list[str] = []
+        n_useless, reason = 0, ""
         for batch, keys in self._list_keys(order, sample_ids):
-            reasons += self._fill(batch, keys)
+            n_of_batch, first_of_batch = self._fill(batch, keys)
+            n_useless, reason = n_useless + n_of_batch, reason or first_of_batch
             if self.progress and batch.samples:
                 done = batch.n_done + len(batch.samples)
                 order.tell(self.progress.format(done=done, total=len(sample_ids)))
-        if reasons:
-            has = f"{self.noun} has" if len(reasons) == 1 else f"{self.noun}s have"
-            order.tell(f"{len(reasons)} {has} no {self.product}; reason of the first: {reasons[0]}")
+        if n_useless:
+            has = f"{self.noun} has" if n_useless == 1 else f"{self.noun}s have"
+            order.tell(f"{n_useless} {has} no {self.product}; reason of the first: {reason}")
         # There is a batch without samples too, and all share their counts.
         made = {**batch.counts, **batch.tally.as_metadata(), self.model_role: self.model.model_id}
         return {f"{self.prefix}{name}": value for name, value in made.items()}
@@ -380,8 +381,10 @@ class Source(ABC, Generic[T]):
         if self.at_a_time is None or not n_done:
             yield shared, list(all_keys)
 
-    def _fill(self, batch: Batch, keys: list[Any]) -> list[str]:
-        """Compute the values that are missing, store and count them; return the reasons of those that are no use."""
+    def _fill(self, batch: Batch, keys: list[Any]) -> tuple[int, str]:
+        """Compute the values that are missing, store and count them; return (number of values that are of no use, the
+        reason of the first).
+        """
 
         def tell(done: int, total: int) -> None:
             if batch.order is not None and self.at_a_time is None and self.progress:
@@ -390,12 +393,13 @@ class Source(ABC, Generic[T]):
         if self.wanted:
             batch.counts[self.wanted] += len(keys)
         batch.counts.update(self.count({}))
-        reasons: list[str] = []
+        n_useless, reason = 0, ""
         missing = batch.store.list_missing(keys, self.is_final)
         for values in save_computed(batch.store, missing, lambda keys: self.compute(keys, batch), tell):
             batch.counts.update(self.count(values))
-            reasons += filter(None, map(self.explain_failure, values.values()))
-        return reasons
+            reasons = [*filter(None, map(self.explain_failure, values.values()))]
+            n_useless, reason = n_useless + len(reasons), reason or "".join(reasons[:1])
+        return n_useless, reason
 
 
 def are_errors_rare(n_failed: int, n: int) -> bool:

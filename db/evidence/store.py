@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy.engine import Engine
@@ -13,6 +14,8 @@ from db.evidence.models import find_model_id, register_model
 
 K = TypeVar("K")
 V = TypeVar("V")
+# Values in memory while a store looks for missing ones.
+_KEYS_AT_A_TIME = 10_000
 
 
 class Store(ABC, Generic[K, V]):
@@ -30,8 +33,11 @@ class Store(ABC, Generic[K, V]):
 
     def list_missing(self, keys: Collection[K], is_final: Callable[[V], bool]) -> list[K]:
         """List those of the keys, in their order, that have no value, or one that is not final."""
-        stored = self.load(keys)
-        return [key for key in keys if key not in stored or not is_final(stored[key])]
+        missing, rest = list[K](), iter(keys)
+        while some := list(islice(rest, _KEYS_AT_A_TIME)):
+            stored = self.load(some)
+            missing += [key for key in some if key not in stored or not is_final(stored[key])]
+        return missing
 
 
 class DictStore(Store[K, V]):
