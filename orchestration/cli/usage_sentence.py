@@ -57,13 +57,14 @@ def _explain_value(error: typer.TyperException) -> str:
 
 
 def _suggest_field(option: str, known: Collection[str]) -> str:
-    """Return the remedy for an option of `select` that only a recipe file has; an empty text for anything else."""
-    if not {"--recipe", "--keep"} <= set(known):
+    """Return the remedy for `--ties` and for an option that only a recipe file has; an empty text for anything else."""
+    if "--recipe" not in known:
         return ""
     from db.selection.recipes import WITHOUT_TIES, Recipe
 
     name = option.removeprefix("--").replace("-", "_")
-    field = next((field for field in Recipe.model_fields if field in (name, f"{name}s")), None)
+    fields = Recipe.model_fields if "--keep" in known else ()
+    field = next((field for field in fields if field in (name, f"{name}s")), None)
     return WITHOUT_TIES if name == "ties" else f": write {field} into a recipe file for --recipe" if field else ""
 
 

@@ -246,9 +246,10 @@ def test_on_this_machine_it_may(host: str) -> None:
     assert Server(f"http://{host}:8000/v1", VARIABLE).is_local
 
 
-def test_a_key_in_place_of_its_variable_is_not_quoted() -> None:
+@pytest.mark.parametrize("url", ["https://example.org/v1", "http://example.org/v1"])
+def test_a_key_in_place_of_its_variable_is_not_quoted(url: str) -> None:
     with pytest.raises(ServerUnusable) as raised:
-        Server("https://host/v1", KEY)
+        Server(url, KEY)
     assert KEY not in str(raised.value)
 
 

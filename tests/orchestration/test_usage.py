@@ -43,6 +43,11 @@ SEE = "(see reelsieve {} --help)\n"
             "so leave it out " + SEE.format("select"),
         ),
         (
+            "promise -d demo --ties random",
+            "no such option: --ties: of samples that share the cut's value those that are taken are drawn by seed, "
+            "so leave it out " + SEE.format("promise"),
+        ),
+        (
             "select -d demo --quota a=3",
             "no such option: --quota: write quotas into a recipe file for --recipe " + SEE.format("select"),
         ),

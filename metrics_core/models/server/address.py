@@ -48,14 +48,14 @@ class Server:
             )
         if parts.scheme not in {"http", "https"} or not parts.hostname or not _has_good_port(self.url):
             raise ServerUnusable(f"{self.url!r} is not the address of a server: give one like http://127.0.0.1:8000/v1")
-        if self.key_variable and parts.scheme == "http" and not self.is_local:
-            raise ServerUnusable(
-                f"{self.url} would send the key of {self.key_variable} unencrypted: use https, or name no key variable"
-            )
         if self.key_variable and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.key_variable):
             # Not quoted either: it may be the key itself, given by mistake.
             raise ServerUnusable(
                 "the key variable is not the name of an environment variable: give its name, not the key"
+            )
+        if self.key_variable and parts.scheme == "http" and not self.is_local:
+            raise ServerUnusable(
+                f"{self.url} would send the key of {self.key_variable} unencrypted: use https, or name no key variable"
             )
 
     @property
