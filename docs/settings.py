@@ -49,7 +49,7 @@ secret, and `profile` can only be set in the environment.
 
 A model is a table `[models.ROLE]` with the key `model` and others. The variable of another key is `REELSIEVE_`, role
 and key: `REELSIEVE_QEVA_TEXT_URL`; but `REELSIEVE_IMAGE_TEXT_CHECKPOINT` and `_PRECISION`. A price holds for all roles
-with a model of this name.
+with a model of this name; if two differ, the higher one.
 
 **Whose files count.** A settings file may send captions and keys to a server, load code, start a command or spend
 money. Therefore no file counts because it lies in the folder in which you work, in one above it or in a home: name it

@@ -6,9 +6,9 @@ import os
 import re
 from collections.abc import Mapping
 from copy import copy
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json
 from pydantic_settings import BaseSettings
@@ -20,6 +20,7 @@ MODELS = "models"
 S = TypeVar("S", bound=BaseSettings)
 # By variable, the text that a settings file gave it, and the place in that file for an error to name.
 _applied: dict[str, tuple[str, str]] = {}
+_Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class SettingsError(ValueError):
@@ -39,7 +40,7 @@ class NamedModel(BaseModel):
     key_variable: str = Field(
         default="", description="name of the environment variable that holds the key; empty for a server without one"
     )
-    price: tuple[NonNegativeFloat, NonNegativeFloat] | None = Field(
+    price: tuple[_Price, _Price] | None = Field(
         default=None, description="price per million input and output tokens, as JSON: [2.5, 10]; one role is enough"
     )
     revision: str = Field(
@@ -49,6 +50,14 @@ class NamedModel(BaseModel):
     precision: Literal["fp32", "bf16", "fp16"] = Field(
         default="fp32", description="precision of the model's numbers on a GPU; without one always fp32"
     )
+
+    @field_validator("key_variable")
+    @classmethod
+    def _refuse_key(cls, name: str) -> str:
+        if name and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            # Not quoted: it may be the key itself.
+            raise ValueError("it is not the name of an environment variable: give the name, not the key")
+        return name
 
     @field_validator("price", mode="before")
     @classmethod

@@ -19,7 +19,7 @@ from metrics_core.facts.models import find_fact_models
 # The sentences on the model that a metric needs, by the model that cannot see the videos.
 _BETTER_MODELS = {
     DEMO_ENCODER: "another encoder: the built-in encoder only works on the demo. Set REELSIEVE_IMAGE_TEXT_ENCODER "
-    "and _CHECKPOINT",
+    "and REELSIEVE_IMAGE_TEXT_CHECKPOINT",
     NO_JUDGE: "a vision model as judge. Set REELSIEVE_JUDGE_MODEL",
     HUMAN_NOTES: "a model that sees videos, in place of captions by people. Set REELSIEVE_QEVA_VIDEO_MODEL",
 }

@@ -52,7 +52,7 @@ chat_call = declare_table(
     text_column("run_id"),
     text_column("purpose", "Purpose of the request."),
     digest_column("request_sha256", "Digest of the whole request."),
-    column("attempt", sa.Integer, "Number of the attempt at this request, from 1."),
+    column("attempt", sa.Integer, "Number of the attempt at this request, from 0."),
     text_column("outcome", "ok, malformed, truncated, refused, unreachable, rejected or wrong_model."),
     text_column("error", "What went wrong; NULL where the outcome is ok.", nullable=True),
     column("http_status", sa.Integer, "Status of the server's answer; NULL where it gave none.", nullable=True),

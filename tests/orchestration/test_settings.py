@@ -340,6 +340,11 @@ def test_an_account_without_a_folder_for_settings(monkeypatch: pytest.MonkeyPatc
         ),
         ("qeva_video = 'x'", "qeva_video is not a setting, did you mean 'models.qeva_video.model'?"),
         ("[models.judge]\nmodel = 'x'\nprice = [-1, 2]", "price is not usable: input should be greater than or equal"),
+        ("[models.judge]\nmodel = 'x'\nprice = [inf, 2]", "price is not usable: input should be a finite number"),
+        (
+            "[models.judge]\nmodel = 'x'\nkey_variable = 'sk-12345678'",
+            "key_variable is not usable: it is not the name of an environment variable",
+        ),
         ("text_encoder = 'x'", "text_encoder is not a setting, did you mean 'models.text_encoder.model'?"),
         ("[models]\njudge = 'x'", "write models as tables, such as [models.judge]"),
         ("[profile.a]\nmodels = 1", "write models as tables, such as [models.judge]"),
