@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assets.ingest.csv_reader import start_csv
 from assets.ingest.declarations import read_declarations
-from assets.ingest.encodings import UTF_8
-from assets.ingest.files import check_regular_file, find_manifest_file, open_text_file
+from assets.ingest.files import check_regular_file, find_manifest_file
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.readers import NO_COLUMNS, SUFFIXES
 from assets.ingest.rejects import ManifestError
 from assets.ingest.scales import Scale
-
-_PART = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,26 +83,3 @@ def list_table_files(folder: Path) -> dict[str, Path]:
 
 def _find_table(folder: Path, name: str) -> list[Path]:
     return [path for suffix in SUFFIXES if (path := find_manifest_file(folder, f"{name}{suffix}")) is not None]
-
-
-def explain_files(manifest: Manifest) -> Iterator[str]:
-    """Yield a sentence for every table that is not in UTF-8, and one for every named column that no header of a CSV
-    table has, if all tables are CSV. Raises ManifestError if a file cannot be read.
-    """
-    headers: set[str] = set()
-    for path in manifest.tables.values():
-        if path.suffix == ".parquet":
-            continue
-        with open_text_file(path) as file:
-            if path.suffix == ".csv":
-                while file.read(_PART):  # the last character may show the encoding
-                    pass
-            if file.encoding != UTF_8:
-                yield f"{path.name} is not UTF-8, and is read as {file.encoding}"
-            if path.suffix == ".csv" and manifest.columns:
-                file.rewind()
-                headers.update(start_csv(file, path.name, may_be_unnamed=True)[0])
-    if manifest.mixed_rows is None and all(path.suffix == ".csv" for path in manifest.tables.values()):
-        for column in manifest.columns.values():
-            if column not in headers:
-                yield f"warning: no table has the column {column!r} that --column names: check its name"

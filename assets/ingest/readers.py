@@ -5,17 +5,18 @@ A row that cannot be read is a RawRow with a Reject, and the rows after it are r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import hashlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from assets.ingest.csv_reader import start_csv
+from assets.ingest.encodings import UTF_8
 from assets.ingest.files import OpenFile, open_table
 from assets.ingest.hygiene import format_raw_row, format_value, has_safe_text
 from assets.ingest.json_lines import JSON_LINES, read_nonblank_lines, read_objects
 from assets.ingest.label_studio import SUFFIX as LABEL_STUDIO
 from assets.ingest.label_studio import read_rating_rows
-from assets.ingest.lines import ByteReader
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
@@ -28,36 +29,52 @@ _UNKNOWN_KIND = "unknown"
 NO_COLUMNS: Mapping[str, str] = {}
 
 
+class TableContent:
+    """The part of a table's file that `read_table` has read: its encoding, the names of columns in the header of a CSV
+    file, and the SHA-256 of all parts, text as UTF-8.
+    """
+
+    def __init__(self) -> None:
+        self.encoding = UTF_8
+        self.columns: list[str] = []
+        self._sha256 = hashlib.sha256()
+
+    def add(self, part: bytes) -> None:
+        """Count the next part as read."""
+        self._sha256.update(part)
+
+    def compute_sha256(self) -> bytes:
+        """Return the digest of the parts read so far, 32 bytes."""
+        return self._sha256.digest()
+
+
 def read_table(
-    path: Path,
-    kind: str | None,
-    columns: Mapping[str, str] = NO_COLUMNS,
-    note_content: Callable[[bytes], object] = lambda _: None,
+    path: Path, kind: str | None, columns: Mapping[str, str] = NO_COLUMNS, content: TableContent | None = None
 ) -> Iterator[RawRow]:
     """Yield a RawRow for every row of a table's file, with a Reject for one that cannot be read. The suffix of the path
     names the format, and `kind` is that of the rows. columns: by field, the name of its column. Raises
     ManifestError if the file cannot be read, or changes before the last row is read.
 
     A file without a kind has mixed rows: it is JSON Lines whose field `kind` names the row's table, or, with the suffix
-    `.json`, an export of Label Studio, whose annotations are ratings. note_content: called with all parts of a table's
-    content in order, text as UTF-8.
+    `.json`, an export of Label Studio, whose annotations are ratings. content: is filled as the file is read.
     """
+    content = content or TableContent()
     if kind is None and path.suffix == LABEL_STUDIO:
         yield from read_rating_rows(path)
         return
     if kind is not None and path.suffix not in SUFFIXES:
         raise ManifestError(f"{path.name}: unknown format: use {', '.join(SUFFIXES)}")
     with open_table(path) as file:
-        text = _NotedText(file, note_content)
+        text = _NotedText(file, content)
         types = MANIFEST_TABLES[kind].field_types if kind else {}
         types = {**types, **{column: types[field] for field, column in columns.items() if field in types}}
-        for line, row, raw, is_safe in _read_rows(file, text, path.name, path.suffix if kind else JSON_LINES, types):
-            content = _name_fields(row, columns)
-            kind_of_row = kind or (None if isinstance(content, Reject) else content.pop("kind", None))
-            if isinstance(content, Reject):
-                yield RawRow(path.name, line, kind or _UNKNOWN_KIND, None, content, raw)
+        for line, row, raw, is_safe in _read_rows(text, path.name, path.suffix if kind else JSON_LINES, types):
+            fields = _name_fields(row, columns)
+            kind_of_row = kind or (None if isinstance(fields, Reject) else fields.pop("kind", None))
+            if isinstance(fields, Reject):
+                yield RawRow(path.name, line, kind or _UNKNOWN_KIND, None, fields, raw)
             elif isinstance(kind_of_row, str) and kind_of_row in MANIFEST_TABLES:
-                yield RawRow(path.name, line, kind_of_row, content, None, raw, is_safe)
+                yield RawRow(path.name, line, kind_of_row, fields, None, raw, is_safe)
             else:
                 kinds = ", ".join(MANIFEST_TABLES)
                 reject = Reject("unknown_kind", f"field 'kind' is {format_value(kind_of_row)}: use one of {kinds}")
@@ -65,20 +82,22 @@ def read_table(
 
 
 def _read_rows(
-    file: OpenFile, text: ByteReader, name: str, suffix: str, types: Mapping[str, type]
+    text: _NotedText, name: str, suffix: str, types: Mapping[str, type]
 ) -> Iterator[tuple[int, dict[str, Any] | Reject, str, bool]]:
     """Yield for every row its line, its fields or a Reject, its beginning as text that Postgres can store, and whether
-    its texts need no check. text: the file's content; the rows of Parquet are read here and there in `file`.
+    its texts need no check.
     """
     if suffix == _CSV:
-        for number, row, raw in start_csv(text, name, field_types=types)[1]:
+        text.content.columns, rows = start_csv(text, name, field_types=types)
+        for number, row, raw in rows:
             yield number, row, raw, False
     elif suffix == _PARQUET:
         from assets.ingest.parquet_reader import read_parquet_rows  # most manifests have none, and it takes long
 
         while text.read(_PART):
             pass
-        for number, row, raw in read_parquet_rows(file, name, types):
+        # The rows are read here and there in the file.
+        for number, row, raw in read_parquet_rows(text.file, name, types):
             yield number, row, raw, False
     else:
         for line, row in read_objects(text):
@@ -103,15 +122,16 @@ def _name_fields(row: dict[str, Any] | Reject, columns: Mapping[str, str]) -> di
 
 
 class _NotedText:
-    """An open file whose parts are passed on to a function as they are read."""
+    """An open file, what was read of it, and a `read` that adds to that."""
 
-    def __init__(self, file: OpenFile, note_content: Callable[[bytes], object]) -> None:
-        self._file = file
-        self._note_content = note_content
+    def __init__(self, file: OpenFile, content: TableContent) -> None:
+        self.file = file
+        self.content = content
 
     def read(self, size: int, /) -> bytes:
-        data = self._file.read(size)
-        self._note_content(data)
+        data = self.file.read(size)
+        self.content.add(data)
+        self.content.encoding = self.file.encoding
         return data
 
 

@@ -16,14 +16,15 @@ def _count_nothing() -> Counter[str]:
 @dataclass(slots=True)
 class IngestReport:
     """The counts of an ingest: rows `accepted` (new or changed) and rows `unchanged`, by manifest table, and the number
-    of `rejected` rows. Both counters name every table of a manifest, even where its count is 0. A running ingest adds
-    to them.
+    of `rejected` rows. Both counters name every table of a manifest, even where its count is 0. notes: sentences on
+    files that were read in another encoding, and on named columns that no table has. A running ingest adds to them.
     """
 
     dataset: str
     accepted: Counter[str] = field(default_factory=_count_nothing)
     unchanged: Counter[str] = field(default_factory=_count_nothing)
     rejected: int = 0
+    notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as a dict of dataset, accepted, unchanged and rejected, as `--json` prints it."""

@@ -43,7 +43,7 @@ def ingest(
     The same folder again changes nothing.
     """
     from assets.datasets.lookup import BadDatasetName, check_dataset_name
-    from assets.ingest.manifest import explain_files, read_manifest_folder
+    from assets.ingest.manifest import read_manifest_folder
     from assets.ingest.manifest_tables import list_field_names
     from assets.words.text import format_count
     from orchestration.launch import run_ingest
@@ -53,13 +53,14 @@ def ingest(
     except BadDatasetName as error:
         raise UsageError(str(error)) from error
     columns = parse_columns(column, list_field_names())
-    for note in explain_files(read_manifest_folder(folder, rows, columns)):
-        print_error(note)
+    # A folder that is no manifest is refused before there is a run.
+    read_manifest_folder(folder, rows, columns)
     folder, rows = folder.resolve(), rows.resolve() if rows else None
     if dry_run:
         _run_trial(installation, folder, dataset, rows, columns, as_json)
         return
     report = run_ingest(installation, folder, dataset, rows, shards, columns)
+    _print_notes(report)
     if as_json:
         print_json(report.as_dict())
         return
@@ -81,12 +82,18 @@ def _run_trial(
     from assets.ingest.run import try_ingest
 
     report, refused = try_ingest(installation.engine, folder, dataset, mixed_rows=rows, columns=columns)
+    _print_notes(report)
     if as_json:
         print_json({**report.as_dict(), "refused": refused})
         return
     _print_tables(report)
     print_rows(refused, empty="no row would be refused")
     print_sentence("nothing was changed: the same command without --dry-run ingests")
+
+
+def _print_notes(report: IngestReport) -> None:
+    for note in report.notes:
+        print_error(note)
 
 
 def _print_tables(report: IngestReport) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import tracemalloc
 import unicodedata
@@ -20,7 +21,7 @@ from assets.ingest.files import open_table
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.manifest import list_table_files
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.readers import count_table_rows, read_table
+from assets.ingest.readers import TableContent, count_table_rows, read_table
 from assets.ingest.rejects import CODES, ManifestError, Reject
 from assets.ingest.rows import DIMENSIONS, RawRow, ValidRow
 from assets.ingest.validate import validate_row
@@ -245,10 +246,11 @@ def test_all_content_of_a_table_is_passed_on_once_while_its_rows_are_read(tmp_pa
     paths = [written(tmp_path, name, content) for name, content in contents.items()]
     pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "keypoints.parquet")
     for path in [*paths, tmp_path / "keypoints.parquet"]:
-        parts: list[bytes] = []
-        assert list(read_table(path, "rating", note_content=parts.append))
+        content = TableContent()
+        assert list(read_table(path, "rating", content=content))
         with open_table(path) as file:
-            assert b"".join(parts) == b"".join(iter(lambda: file.read(1000), b"")), path.name
+            whole = b"".join(iter(lambda: file.read(1000), b""))
+            assert (content.compute_sha256(), content.encoding) == (hashlib.sha256(whole).digest(), file.encoding)
 
 
 @pytest.mark.parametrize("name", ["ratings.jsonl", "ratings.csv"])

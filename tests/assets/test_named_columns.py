@@ -12,7 +12,6 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.ingest.manifest import explain_files, read_manifest_folder
 from assets.ingest.manifest_tables import list_field_names
 from assets.ingest.run import ingest_folder, try_ingest
 from db import schema
@@ -68,12 +67,15 @@ def test_a_row_with_two_columns_of_a_field_is_refused(tmp_path: Path, engine: En
     ]
 
 
-def test_a_column_that_no_table_has_and_another_encoding_are_named(tmp_path: Path) -> None:
+def test_a_column_that_no_table_has_and_another_encoding_are_named(tmp_path: Path, engine: Engine) -> None:
     folder = write_manifest(tmp_path, "csv")
     captions = (folder / "captions.csv").read_text().replace("Hund", "Hündchen")
     (folder / "captions.csv").write_bytes(captions.encode("cp1252"))
-    assert list(explain_files(read_manifest_folder(folder, columns=COLUMNS | {"segments": "Teile"}))) == [
+    wrong = COLUMNS | {"segments": "Teile"}
+    assert ingest_folder(engine, folder, "mine", columns=wrong).notes == [
         "captions.csv is not UTF-8, and is read as cp1252",
         "warning: no table has the column 'Teile' that --column names: check its name",
     ]
-    assert list(explain_files(read_manifest_folder(write_manifest(tmp_path, "csv"), columns=COLUMNS))) == []
+    assert ingest_folder(engine, folder, "mine", columns=wrong).notes == [], "nothing is read again"
+    write_manifest(tmp_path, "csv")
+    assert ingest_folder(engine, folder, "mine", columns=COLUMNS).notes == []
