@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import time
 from collections.abc import Mapping
@@ -80,6 +81,7 @@ class OwnTrainer:
             if file.is_dir():
                 raise SelectionError(f"{file} is a folder, in the place of a file to write: remove it")
             file.unlink(missing_ok=True)
+        program, environment = self._arguments[0], build_user_environment()
         with (folder / _OUTPUT).open("wb") as output, (folder / LOG).open("wb") as log:
             try:
                 process = subprocess.Popen(
@@ -87,10 +89,13 @@ class OwnTrainer:
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=log,
-                    env=build_user_environment(),
+                    env=environment,
                 )
             except OSError as error:
-                raise SelectionError(f"{self._arguments[0]} cannot be called: {error.strerror}") from None
+                # The system blames a permission where a folder of the PATH cannot be read.
+                is_there = shutil.which(program, os.F_OK, environment.get("PATH"))
+                reason = error.strerror if is_there else "there is no such program: install it, or give its path"
+                raise SelectionError(f"{program} cannot be called: {reason}") from None
             try:
                 code = process.wait(self._limit_s)
             except subprocess.TimeoutExpired:

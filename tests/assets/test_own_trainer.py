@@ -153,9 +153,17 @@ def test_what_is_no_file_in_a_folder_of_a_run(
         make_trainer(parts, tmp_path, SCRIPT).train(run)
 
 
-def test_a_command_that_does_not_exist_is_one_sentence(parts: TrialParts, run: TrialRun, tmp_path: Path) -> None:
-    with pytest.raises(SelectionError, match="no_such_trainer cannot be called: No such file or directory"):
+def test_a_command_that_does_not_exist_is_one_sentence(
+    parts: TrialParts, run: TrialRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A folder of this name gives the error of a folder in the PATH that cannot be read.
+    (tmp_path / "path" / "no_such_trainer").mkdir(parents=True)
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    with pytest.raises(SelectionError, match="no_such_trainer cannot be called: there is no such program"):
         OwnTrainer(parts, "no_such_trainer --fast", tmp_path, 60).train(run)
+    (tmp_path / "program").touch(0o600)
+    with pytest.raises(SelectionError, match="program cannot be called: Permission denied"):
+        OwnTrainer(parts, str(tmp_path / "program"), tmp_path, 60).train(run)
     with pytest.raises(SelectionError, match="the trainer's command cannot be split, no closing quotation: python 'a"):
         OwnTrainer(parts, "python 'a", tmp_path, 60)
 
