@@ -77,5 +77,9 @@ def test_a_column_that_no_table_has_and_another_encoding_are_named(tmp_path: Pat
         "warning: no table has the column 'Teile' that --column names: check its name",
     ]
     assert ingest_folder(engine, folder, "mine", columns=wrong).notes == [], "nothing is read again"
+    mixed = tmp_path / "mixed.jsonl"
+    mixed.touch()
+    notes = ingest_folder(engine, folder, "mine", mixed_rows=mixed).notes
+    assert notes == ["captions.csv is not UTF-8, and is read as cp1252"]
     write_manifest(tmp_path, "csv")
     assert ingest_folder(engine, folder, "mine", columns=COLUMNS).notes == []
