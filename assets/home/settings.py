@@ -14,6 +14,8 @@ from pydantic_core import from_json
 from pydantic_settings import BaseSettings
 from pydantic_settings.exceptions import SettingsError as UnreadableSetting
 
+from metrics_core.models.server.address import is_variable_name
+
 PREFIX = "REELSIEVE_"
 # The table of all models in a settings file, and the first word of the names of their settings.
 MODELS = "models"
@@ -54,7 +56,7 @@ class NamedModel(BaseModel):
     @field_validator("key_variable")
     @classmethod
     def _refuse_key(cls, name: str) -> str:
-        if name and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        if name and not is_variable_name(name):
             # Not quoted: it may be the key itself.
             raise ValueError("it is not the name of an environment variable: give the name, not the key")
         return name

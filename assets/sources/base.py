@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from assets.models.chat import ChatTally
+from assets.models.chat import ChatSettings, ChatTally
 from assets.progress import LineWriter
 from assets.words.text import format_portion
 from db.evidence.frames import LoadVideos, make_video_loader
@@ -25,6 +25,7 @@ from db.evidence.store import DictStore, PostgresStore, Store, Table
 from db.manifest.datasets import Dataset
 from db.schema.inputs import Input
 from db.scores.pending import PendingSample, list_shard_samples, load_samples, split_ids
+from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.protocols import ModelIdentity
 
 K = TypeVar("K")
@@ -137,6 +138,15 @@ class Batch:
     tally: ChatTally = field(default_factory=ChatTally)
     counts: Counter[str] = field(default_factory=Counter)
     n_done: int = 0
+
+    def prepare_chat(self, chat: ChatModel, settings: ChatSettings) -> ChatModel:
+        """Return a copy of a chat model whose replies are counted in the tally; with an order they are also kept in its
+        database, and its requests recorded there. Every call with the same model returns the same copy.
+        """
+        order = self.order
+        return self.tally.count(
+            chat, lambda bare: settings.add_cache(bare, order.engine, order.run_id) if order is not None else bare
+        )
 
 
 class Source(ABC, Generic[T]):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from sqlalchemy.engine import Engine
 
-from assets.models.chat import ChatSettings, CountingChatModel
+from assets.models.chat import ChatSettings
 from assets.sources.base import Batch, Forecast, Source
 from assets.sources.texts import TextVectors
 from db.evidence.keywords import load_keywords, store_keywords
@@ -92,10 +92,7 @@ class ExtractedKeywords(Source[Extractions]):
         """Ask for the keywords of these texts, and yield the extractions, 256 at a time. A failed one has a reason and
         raises nothing.
         """
-        chat, order = self._extractor.chat_model, batch.order
-        if order is not None:
-            chat = self._settings.add_cache(chat, order.engine, order.run_id)
-        extractor = ChatKeywordExtractor(CountingChatModel(chat, batch.tally))
+        extractor = ChatKeywordExtractor(batch.prepare_chat(self._extractor.chat_model, self._settings))
         for start in range(0, len(keys), TEXTS_AT_A_TIME):
             asked = keys[start : start + TEXTS_AT_A_TIME]
             yield dict(zip(asked, extractor.extract_all(asked), strict=True))

@@ -169,13 +169,7 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
         """Ask the judge for the first answers and yield them, then for the others where the first one has a score. A
         video that cannot be read gives an answer without a score.
         """
-        order = batch.order
-        judge = ChatJudge(
-            batch.tally.count(
-                self._chat,
-                lambda chat: self._settings.add_cache(chat, order.engine, order.run_id) if order else chat,
-            )
-        )
+        judge = ChatJudge(batch.prepare_chat(self._chat, self._settings))
         if first := [key for key in keys if key.repeat == 0]:
             yield self._ask(judge, first, batch)
         others = {key: replace(key, repeat=0) for key in keys if key.repeat}

@@ -294,12 +294,11 @@ class QEVAModelFactory:
         """
         if batch is None or (order := batch.order) is None:
             return self._uncached_models
-        settings, tally = self._settings, batch.tally
-        engine, run_id, tell = order.engine, order.run_id, order.tell
+        engine, tell = order.engine, order.tell
         return self._make_models(
-            lambda chat: tally.count(chat, lambda bare: settings.add_cache(bare, engine, run_id)),
+            lambda chat: batch.prepare_chat(chat, self._settings),
             CachingVerifier(engine, self._verifier, "questions and answers", tell),
-            CachingEncoder(engine, make_recording_encoder(self._encoder, engine, run_id), tell),
+            CachingEncoder(engine, make_recording_encoder(self._encoder, engine, order.run_id), tell),
         )
 
     @cached_property

@@ -48,7 +48,7 @@ class Server:
             )
         if parts.scheme not in {"http", "https"} or not parts.hostname or not _has_good_port(self.url):
             raise ServerUnusable(f"{self.url!r} is not the address of a server: give one like http://127.0.0.1:8000/v1")
-        if self.key_variable and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.key_variable):
+        if self.key_variable and not is_variable_name(self.key_variable):
             # Not quoted either: it may be the key itself, given by mistake.
             raise ServerUnusable(
                 "the key variable is not the name of an environment variable: give its name, not the key"
@@ -84,6 +84,15 @@ class Server:
                 "give a longer key, or name no key variable where the server needs none"
             )
         return key
+
+
+def is_variable_name(name: str) -> bool:
+    """Whether a text can be the name of an environment variable: ASCII letters, digits and _, no digit first.
+
+    >>> is_variable_name("OPENAI_API_KEY"), is_variable_name("sk-12345678")
+    (True, False)
+    """
+    return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is not None
 
 
 def _has_good_port(url: str) -> bool:
