@@ -176,7 +176,7 @@ def warm_up_allocator() -> None:
     """Free one large block, as any process has that loaded an encoder.
 
     glibc then keeps freed memory. In a fresh process it returns the 400 x 400 arrays to the system after each call, and
-    taking them back costs more than the arithmetic on machines where a page fault is dear.
+    taking them back costs more than the arithmetic on machines where a page fault is expensive.
     """
     np.zeros(1 << 21)
 

@@ -27,7 +27,7 @@ _SELECTIONS = (
     "created_at, spec, promise FROM selection ORDER BY selection_id"
 )
 # Columns of `Connection.estimated_means`, the fields of an EstimatedMean: texts, and then numbers.
-_MEAN_NAMES = ("dear", "group_kind", "group_name", "helper")
+_MEAN_NAMES = ("expensive_score", "group_kind", "group_name", "helper")
 _MEAN_NUMBERS = ("value", "low", "high", "n", "size", "plain", "gain", "half_width", "n_more")
 _ITEMS = "SELECT * FROM selection_item WHERE selection_id = {} ORDER BY rank"
 
@@ -95,11 +95,11 @@ class Connection:
         from the part with answers and corrected by a scorer such as "vcs": a row for the dataset, every system
         and every selection of the newest ten. Raises ReelsieveError for an unknown dataset or scorer.
 
-        Columns: dear (aspect of the ratings, or judge), group_kind and group_name, helper (None where the scorer lacks
-        a value for a caption of the group), value, low and high (95 % interval), n of size captions that count, plain
-        (their mean), gain (times as many answers that the plain mean would need), and n_more (answers that would
-        probably narrow the interval to half_width on either side). Answers count up to the first caption without one,
-        in the order in which `reelsieve rate` and draws ask.
+        Columns: expensive_score (aspect of the ratings, or judge), group_kind and group_name, helper (None where the
+        scorer lacks a value for a caption of the group), value, low and high (95 % interval), n of size captions that
+        count, plain (their mean), gain (times as many answers that the plain mean would need), and n_more (answers
+        that would probably narrow the interval to half_width on either side). Answers count up to the first caption
+        without one, in the order in which `reelsieve rate` and draws ask.
         """
         from assets.agreement.scorer_names import require_named_scorer
         from assets.datasets.lookup import require_dataset

@@ -23,6 +23,7 @@ LEFT_OUT = ("db/migrations/", "demo/encoder/", "demo/dataset/", "metrics_core/ec
 
 # What a reader stumbles over, and what to write instead. Words of an option or an identifier do not count.
 PHRASES = {
+    r"dear(?:er|est)?": "expensive",
     r"whoever": "anyone who, or name the person",
     r"wherever": "everywhere that",
     r"beside(?! one rater)": "next to, in addition to, with",

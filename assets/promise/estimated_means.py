@@ -41,15 +41,15 @@ SHARE_OF_SCALE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class EstimatedMean:
-    """The mean of an expensive score (`dear`: the aspect of ratings, or the metric `judge`) over all captions of a
-    group. group_kind: dataset, system or selection; group_name: of the system, the number of the selection, None for
-    the dataset. helper: the metric that corrects the mean; None without one. seed: of the order in which captions are
-    asked. n_more: how many more answers would probably give an interval of this `half_width`; None where that cannot be
-    forecast. The ids are of the scorers that judge and help.
+    """The mean of an expensive score over all captions of a group. expensive_score: the aspect of ratings, or the
+    metric `judge`. group_kind: dataset, system or selection; group_name: of the system, the number of the selection,
+    None for the dataset. helper: the metric that corrects the mean; None without one. seed: of the order in which
+    captions are asked. n_more: how many more answers would probably give an interval of this `half_width`; None where
+    that cannot be forecast. The ids are of the scorers that judge and help.
     """
 
-    dear: str
-    dear_scorer_id: int | None
+    expensive_score: str
+    expensive_scorer_id: int | None
     group_kind: str
     group_name: str | None
     helper: str | None
@@ -66,7 +66,7 @@ class EstimatedMean:
 
 
 @dataclass(frozen=True, slots=True)
-class _DearScore:
+class _ExpensiveScore:
     """An expensive score. sample_ids, values: (n,), its answers; NaN for a caption that cannot be judged. is_of_all:
     whether captions of the whole dataset were asked, not only those that meet a condition.
     """
@@ -99,28 +99,28 @@ def estimate_means(connection: Connection, dataset: Dataset, helpers: Sequence[S
     systems = sorted(load_caption_systems(connection, dataset))
     loaded: list[tuple[StoredScorer, FloatArray]] = []
     means: list[EstimatedMean] = []
-    for dear in _load_dear_scores(connection, dataset):
-        captions = load_drawable_captions(connection, dataset, dear.seed, systems)
+    for expensive in _load_expensive_scores(connection, dataset):
+        captions = load_drawable_captions(connection, dataset, expensive.seed, systems)
         order = np.argsort(captions.numbers, kind="stable")
         ids, places = captions.sample_ids, captions.system_places[order]
-        is_answered = np.isin(ids, dear.sample_ids)[order]
+        is_answered = np.isin(ids, expensive.sample_ids)[order]
         if is_answered.all():
             continue
-        is_changed = np.isin(ids, list_changed_samples(connection, dataset, dear.seed))[order]
+        is_changed = np.isin(ids, list_changed_samples(connection, dataset, expensive.seed))[order]
         groups = [
             (group, n)
-            for group in _list_groups(connection, dataset, dear, ids[order], systems, places)
-            if (n := _count_drawn(is_answered[group.is_member], is_of_all=dear.is_of_all)) >= FEWEST_ANSWERS
+            for group in _list_groups(connection, dataset, expensive, ids[order], systems, places)
+            if (n := _count_drawn(is_answered[group.is_member], is_of_all=expensive.is_of_all)) >= FEWEST_ANSWERS
             and not is_changed[group.is_member].any()
         ]
         if not groups:
             continue
         # Only now: they take most of the time, and few ratings come in the order of the draw.
         loaded = loaded or [(helper, load_values(connection, helper.scorer_id, ids)) for helper in helpers]
-        answers = find_values(ids, dear.sample_ids, dear.values, np.nan)[order]
-        cheap = [(scorer, values[order]) for scorer, values in loaded if scorer.scorer_id != dear.scorer_id]
+        answers = find_values(ids, expensive.sample_ids, expensive.values, np.nan)[order]
+        cheap = [(scorer, values[order]) for scorer, values in loaded if scorer.scorer_id != expensive.scorer_id]
         for group, n in groups:
-            means += _estimate_group(dear, group, answers[group.is_member], n, cheap)
+            means += _estimate_group(expensive, group, answers[group.is_member], n, cheap)
     return means
 
 
@@ -149,11 +149,11 @@ def load_estimated_means(connection: Connection, dataset: Dataset) -> tuple[Esti
     )
 
 
-def _load_dear_scores(connection: Connection, dataset: Dataset) -> Iterator[_DearScore]:
+def _load_expensive_scores(connection: Connection, dataset: Dataset) -> Iterator[_ExpensiveScore]:
     """Yield ratings of captions, by aspect, and then the scores of the active judge."""
     for aspect, rated in load_mean_ratings(connection, dataset).items():
         half_width = _choose_half_width(load_scale(connection, dataset, aspect), rated.values)
-        yield _DearScore(aspect, None, rated.sample_ids, rated.values, SEED, half_width, is_of_all=True)
+        yield _ExpensiveScore(aspect, None, rated.sample_ids, rated.values, SEED, half_width, is_of_all=True)
     for scorer in list_scorers(connection):
         if scorer.metric != JUDGE or scorer.status != "active":
             continue
@@ -163,7 +163,7 @@ def _load_dear_scores(connection: Connection, dataset: Dataset) -> Iterator[_Dea
             whole = [draw for draw in draws if draw.condition is None]
             seed = max(whole or draws, key=lambda draw: draw.n_wanted).seed if draws else SEED
             is_of_all = bool(whole) or not draws
-            yield _DearScore(JUDGE, scorer.scorer_id, ids, values, seed, SHARE_OF_SCALE, is_of_all)
+            yield _ExpensiveScore(JUDGE, scorer.scorer_id, ids, values, seed, SHARE_OF_SCALE, is_of_all)
 
 
 def _choose_half_width(scale: Scale, ratings: FloatArray) -> float:
@@ -176,7 +176,7 @@ def _choose_half_width(scale: Scale, ratings: FloatArray) -> float:
 def _list_groups(
     connection: Connection,
     dataset: Dataset,
-    dear: _DearScore,
+    expensive: _ExpensiveScore,
     ids: IntArray,
     systems: Sequence[str],
     places: npt.NDArray[np.int32],
@@ -186,7 +186,7 @@ def _list_groups(
     if len(systems) > 1:
         for place, name in enumerate(systems):
             yield _Group("system", name, places == place)
-    aspect = None if dear.scorer_id is not None else dear.name
+    aspect = None if expensive.scorer_id is not None else expensive.name
     for row in list_newest_selections(connection, dataset, MOST_SELECTIONS):
         # A threshold stays the name that it had in the recipe, which says whether ratings made it.
         recipe = build_recipe({**row["spec"], "cuts": None})
@@ -207,7 +207,11 @@ def _count_drawn(is_answered: BoolArray, *, is_of_all: bool) -> int:
 
 
 def _estimate_group(
-    dear: _DearScore, group: _Group, answers: FloatArray, n: int, cheap: Sequence[tuple[StoredScorer, FloatArray]]
+    expensive: _ExpensiveScore,
+    group: _Group,
+    answers: FloatArray,
+    n: int,
+    cheap: Sequence[tuple[StoredScorer, FloatArray]],
 ) -> Iterator[EstimatedMean]:
     """Yield the means of a group whose first n captions count, by each helper that has all values. Where some of these
     captions cannot be judged, the mean is that of captions that can, whose helpers' mean is not known.
@@ -221,20 +225,21 @@ def _estimate_group(
         for scorer, values in cheap
         if not n_unjudged and np.isfinite(values[group.is_member]).all()
     ]
-    dear_values, size = answers[:n][is_judged], answers.size - n_unjudged
+    expensive_values, size = answers[:n][is_judged], answers.size - n_unjudged
     estimates: list[tuple[StoredScorer | None, MeanEstimate]] = [
-        (scorer, estimate_mean(dear_values, values[:n], float(values.mean()), size=size)) for scorer, values in whole
+        (scorer, estimate_mean(expensive_values, values[:n], float(values.mean()), size=size))
+        for scorer, values in whole
     ]
-    for scorer, estimate in estimates or [(None, estimate_mean(dear_values, size=size))]:
+    for scorer, estimate in estimates or [(None, estimate_mean(expensive_values, size=size))]:
         yield EstimatedMean(
-            dear=dear.name,
-            dear_scorer_id=dear.scorer_id,
+            expensive_score=expensive.name,
+            expensive_scorer_id=expensive.scorer_id,
             group_kind=group.kind,
             group_name=group.name,
             helper=scorer.metric if scorer else None,
             helper_scorer_id=scorer.scorer_id if scorer else None,
-            seed=dear.seed,
+            seed=expensive.seed,
             estimate=estimate,
-            half_width=dear.half_width,
-            n_more=count_further_answers(estimate, dear.half_width),
+            half_width=expensive.half_width,
+            n_more=count_further_answers(estimate, expensive.half_width),
         )

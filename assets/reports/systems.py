@@ -89,11 +89,11 @@ def choose_shown_means(
     chosen: dict[tuple[str, str | None], EstimatedMean] = {}
     for mean in sorted(means, key=lambda mean: places.get(mean.helper or "", len(places))):
         if mean.group_kind != "selection":
-            chosen.setdefault((mean.dear, mean.group_name), mean)
+            chosen.setdefault((mean.expensive_score, mean.group_name), mean)
     by_score: dict[str, list[EstimatedMean]] = {}
     for mean in sorted(chosen.values(), key=lambda mean: (mean.group_name is not None, -mean.estimate.size)):
-        by_score.setdefault(mean.dear, []).append(mean)
-    return {dear: rows[: MOST_SYSTEMS + 1] for dear, rows in by_score.items()}
+        by_score.setdefault(mean.expensive_score, []).append(mean)
+    return {score: rows[: MOST_SYSTEMS + 1] for score, rows in by_score.items()}
 
 
 def _compute_table(kind: str, arrays: ScoreArrays, columns: Mapping[str, FloatArray]) -> SystemTable:

@@ -1,4 +1,4 @@
-"""Draws of samples that a dear metric is asked about: taken, kept up to date, and what they would cost."""
+"""Draws of samples that an expensive metric is asked about: taken, kept up to date, and what they would cost."""
 
 from __future__ import annotations
 

@@ -149,9 +149,11 @@ estimated_mean = declare_table(
     "Mean of an expensive score over all captions of a group, estimated from a random part of them.",
     id_column("estimated_mean_id", "Number of the row."),
     parent_column("dataset.dataset_id"),
-    text_column("dear", "What was asked about a part: the aspect of people's ratings, or the metric that judges."),
+    text_column(
+        "expensive_score", "Score that a part of the captions has: the aspect of ratings, or the metric that judges."
+    ),
     parent_column(
-        "scorer.scorer_id", "Scorer that judges; NULL where people rate.", name="dear_scorer_id", nullable=True
+        "scorer.scorer_id", "Scorer that judges; NULL where people rate.", name="expensive_scorer_id", nullable=True
     ),
     parent_column(
         "scorer.scorer_id",
@@ -195,7 +197,7 @@ estimated_mean = declare_table(
     column("seed", sa.BigInteger, "Seed of the order of the draw."),
     time_column("created_at"),
     sa.UniqueConstraint(
-        *("dataset_id", "dear", "dear_scorer_id", "helper_scorer_id", "group_kind", "group_name"),
+        *("dataset_id", "expensive_score", "expensive_scorer_id", "helper_scorer_id", "group_kind", "group_name"),
         name="uq_estimated_mean_group",
         postgresql_nulls_not_distinct=True,
     ),

@@ -1,4 +1,4 @@
-"""Draws: the part of a dataset that a dear metric is asked about, the first samples by their permanent random numbers.
+"""Draws: the part of a dataset for which an expensive metric is computed, the samples with the lowest random numbers.
 
 A draw is remembered, so that a larger one keeps what was asked, and samples that come later take their places in it.
 """

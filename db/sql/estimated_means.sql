@@ -1,7 +1,7 @@
 -- The means of expensive scores that were estimated last from a part of a dataset, with names.
 CREATE VIEW estimated_means AS
 SELECT d.name AS dataset,
-       m.dear,
+       m.expensive_score,
        h.metric AS helper,
        m.group_kind,
        m.group_name,
@@ -15,7 +15,7 @@ SELECT d.name AS dataset,
        m.half_width,
        m.n_more,
        m.created_at AS estimated_at,
-       m.dear_scorer_id,
+       m.expensive_scorer_id,
        m.helper_scorer_id,
        m.dataset_id
 FROM estimated_mean m

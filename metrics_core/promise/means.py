@@ -54,7 +54,7 @@ class MeanEstimate:
 
 
 def estimate_mean(
-    dear: npt.ArrayLike,
+    expensive: npt.ArrayLike,
     cheap: npt.ArrayLike | None = None,
     cheap_mean: float | None = None,
     *,
@@ -62,7 +62,7 @@ def estimate_mean(
     seed: int = 0,
 ) -> MeanEstimate:
     """Estimate the mean of an expensive value over all `size` items from a simple random sample of n of them, corrected
-    by a cheap value. dear: (n,), the expensive values of the part, finite. cheap: (n,), its cheap values, finite;
+    by a cheap value. expensive: (n,), the expensive values of the part, finite. cheap: (n,), its cheap values, finite;
     cheap_mean: their mean over all items. Without them the plain mean is returned. seed: of the two halves and of the
     bootstrap. Raises ValueError for arrays that do not fit, and for more answers than items.
 
@@ -78,7 +78,7 @@ def estimate_mean(
     >>> round(estimate_mean(y, y, 1.4, size=1000).value, 9), estimate_mean(y, size=1000).value
     (1.4, 1.95)
     """
-    values = np.asarray(dear, dtype=np.float64)
+    values = np.asarray(expensive, dtype=np.float64)
     n = values.size
     if n > size:
         raise ValueError(f"{n} answers about {size} items: give the number of all items as size.")

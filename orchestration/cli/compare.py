@@ -88,7 +88,7 @@ def _print_means(means: list[EstimatedMean]) -> None:
         interval = Estimate(estimate.value, estimate.low, estimate.high)
         rows.append(
             {
-                "score": mean.dear,
+                "score": mean.expensive_score,
                 "captions": {"dataset": "all", "selection": f"selection {name}"}.get(mean.group_kind, name),
                 "by": "–" if mean.helper is None else f"{mean.helper}@{mean.helper_scorer_id}",
                 "mean": format_short_estimate(interval),

@@ -136,7 +136,7 @@ def test_a_judge_asked_about_a_draw_gives_the_mean_of_all(engine: Engine, clips:
     systems = dict(list_drawn(engine, clips))
     for system in (None, *SYSTEMS):
         mean, of_group = means[system], [i for i, name in systems.items() if system in (None, name)]
-        assert (mean.dear, mean.group_kind, mean.helper) == (JUDGE, "system" if system else "dataset", "vcs")
+        assert (mean.expensive_score, mean.group_kind, mean.helper) == (JUDGE, "system" if system else "dataset", "vcs")
         assert (mean.seed, mean.half_width) == (7, 0.05)
         assert mean.estimate.value == pytest.approx(np.mean([truth(i) / 5 for i in of_group]))
         assert mean.estimate.n == sum(i in of_group for i in drawn)
@@ -219,20 +219,22 @@ def test_means_are_stored_with_names_and_replaced(engine: Engine, clips: Dataset
     # Three groups of ratings and of the judge, by vcs and by evqa; the judge helps nowhere.
     assert len(made) == 3 * 2 * 2
     query = sa.text(
-        "SELECT dataset, dear, helper, group_kind, group_name, value, low, high, n, size, gain, half_width, n_more "
-        "FROM estimated_means ORDER BY dear, helper, group_name NULLS FIRST"
+        "SELECT dataset, expensive_score, helper, group_kind, group_name, value, low, high, n, size, gain, half_width, "
+        "n_more FROM estimated_means ORDER BY expensive_score, helper, group_name NULLS FIRST"
     )
     with engine.connect() as connection:
         assert load_estimated_means(connection, clips) == tuple(made)
         rows = connection.execute(query).all()
-        (of_page,) = re.findall(r"(    SELECT dear, .*?)\n\n", SQL_PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+        (of_page,) = re.findall(
+            r"(    SELECT expensive_score, .*?)\n\n", SQL_PAGE.read_text(encoding="utf-8"), flags=re.DOTALL
+        )
         shown = connection.execute(sa.text(of_page.replace("'mine'", "'clips'"))).all()
-    assert [row.dear for row in shown] == ["fun", "fun", JUDGE, JUDGE]
+    assert [row.expensive_score for row in shown] == ["fun", "fun", JUDGE, JUDGE]
     assert shown[0].mean >= shown[1].mean
     names = [
         (name, helper, system) for name in ("fun", JUDGE) for helper in ("evqa", "vcs") for system in (None, *SYSTEMS)
     ]
-    assert [(row.dear, row.helper, row.group_name) for row in rows] == names
+    assert [(row.expensive_score, row.helper, row.group_name) for row in rows] == names
     assert {(row.dataset, row.group_kind) for row in rows} == {("clips", "dataset"), ("clips", "system")}
     useless = rows[0]
     assert useless.low < np.mean([truth(i) for i, _ in drawn]) < useless.high
@@ -241,4 +243,4 @@ def test_means_are_stored_with_names_and_replaced(engine: Engine, clips: Dataset
         connection.execute(sa.delete(rating))
     store_estimated_means(engine, clips)
     with engine.connect() as connection:
-        assert {mean.dear for mean in load_estimated_means(connection, clips)} == {JUDGE}
+        assert {mean.expensive_score for mean in load_estimated_means(connection, clips)} == {JUDGE}

@@ -54,7 +54,7 @@ def _clip_of(row: dict[str, Any]) -> str:
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(s3_store, id="s3"), pytest.param(google_store, id="gs", marks=pytest.mark.dear)],
+    params=[pytest.param(s3_store, id="s3"), pytest.param(google_store, id="gs", marks=pytest.mark.expensive)],
 )
 def bucket(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, clips: Path

@@ -54,7 +54,7 @@ def test_a_judge_on_a_part_gives_means_of_all(engine: Engine, clips: tuple[Datas
     rows = made.numbers["estimated_means"]
     assert len(rows) == 3 * 2
     (whole,) = [row for row in rows if row["group_kind"] == "dataset" and row["helper"] == "vcs"]
-    assert (whole["dear"], whole["n"], whole["size"], whole["half_width"]) == (JUDGE, 50, 120, 0.05)
+    assert (whole["expensive_score"], whole["n"], whole["size"], whole["half_width"]) == (JUDGE, 50, 120, 0.05)
     assert whole["value"] == pytest.approx(np.mean([truth(i) for i in ids]))
     assert whole["plain"] == pytest.approx(np.mean([truth(i) for i in drawn]))
     # The page shows one helper, the first metric in its order, though another would have the narrower interval.

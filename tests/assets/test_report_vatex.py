@@ -204,7 +204,7 @@ def real(module_engine: Engine, shared_data: Path, tmp_path_factory: pytest.Temp
     return found
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_more_references_make_a_metric_agree_better(real: list[dict[str, Any]]) -> None:
     taus, counts = [], []
     for numbers in real:

@@ -57,7 +57,7 @@ def test_hostile_folders(engine: Engine, tmp_path: Path) -> None:
     assert campaign.counts["things left out"] > 20
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_hostile_media_servers(engine: Engine, tmp_path: Path) -> None:
     pytest.importorskip("aiohttp", reason="the extra `http` is not installed")
     campaign = Campaign("media", SEED)
@@ -91,7 +91,7 @@ def test_filters_against_raw_sql(engine: Engine, database: URL) -> None:
     assert campaign.counts["rows compared"] > 500
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_hostile_statements() -> None:
     campaign = Campaign("queries", SEED)
     with temporary_home() as home:
@@ -152,7 +152,7 @@ def test_states_are_the_same_up_to_rounding() -> None:
     assert difference('{"x": 0.2, "z": 1}', '{"x": 0.2}', 1e-5) is not None
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_backups(tmp_path: Path) -> None:
     warm_up()
     campaign = Campaign("backups", SEED)
@@ -162,7 +162,7 @@ def test_backups(tmp_path: Path) -> None:
     assert (campaign.counts["refused"], campaign.counts["restored"]) == (5, 1)
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_kills(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     warm_up()
     # Asked for only now: making the models imports torch, and so does the process that warms up.
@@ -174,7 +174,7 @@ def test_kills(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     assert campaign.counts["rows compared"] > 300
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_drops_beside_commands(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     warm_up()
     encoder, verifier = (request.getfixturevalue(name) for name in ("tiny_text_encoder", "tiny_verifier"))
@@ -193,7 +193,7 @@ def test_drops_beside_commands(tmp_path: Path, request: pytest.FixtureRequest) -
     assert campaign.counts["drop ended with 1"] > 0
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_imports_beside_scoring(prepared_home: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     warm_up()
     home = Home(tmp_path / "home", request.getfixturevalue("tiny_text_encoder"))
@@ -206,7 +206,7 @@ def test_imports_beside_scoring(prepared_home: Path, tmp_path: Path, request: py
     assert campaign.counts["scores compared"] == imports_beside_scoring.N_VIDEOS
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_random_operations(prepared_home: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     warm_up()
     home = Home(tmp_path / "home", request.getfixturevalue("tiny_text_encoder"))

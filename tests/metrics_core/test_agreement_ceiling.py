@@ -131,7 +131,7 @@ def test_a_metric_that_is_one_more_rater_is_rarely_called_better() -> None:
     assert called_better(15, 3)[0] <= 2
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 @pytest.mark.parametrize("n_raters", [2, 3, 5])
 def test_a_metric_that_is_one_more_rater_is_rarely_called_better_in_many_worlds(n_raters: int) -> None:
     n_better, n_worse = called_better(400, n_raters)

@@ -691,7 +691,7 @@ def test_a_mistake_gets_one_sentence(run: Run, scored: dict[str, Any], arguments
         pytest.param(
             {"CURATION_DB_URL": "postgresql://someone:hunter2@127.0.0.1:1/films?password=hunter2"},
             "no server answers at 127.0.0.1:1 (Connection refused)",
-            marks=pytest.mark.dear,
+            marks=pytest.mark.expensive,
         ),
         ({"REELSIEVE_VCS_LCT": "-1"}, "REELSIEVE_VCS_LCT"),
         ({"REELSIEVE_TEXT_ENCODER": "no/such-model", "HF_HUB_OFFLINE": "1"}, "no/such-model"),

@@ -129,7 +129,7 @@ def test_means_from_a_part_fit_a_terminal(monkeypatch: pytest.MonkeyPatch) -> No
         )
         connection.execute(sa.text(ratings))
     (mean, *_) = compare("vcs", "vcs_short")["estimated_means"]
-    assert (mean["dear"], mean["group_kind"], mean["n"], mean["size"]) == ("fun", "dataset", 30, 36)
+    assert (mean["expensive_score"], mean["group_kind"], mean["n"], mean["size"]) == ("fun", "dataset", 30, 36)
     text = run_successfully("compare", "vcs", "vcs_short", "--dataset", "clips").stdout
     part = text.partition("means of all captions")[2]
     assert re.search(r"^fun +all +vcs_short@\d+ +\S+ \[\S+, \S+\] +30 of 36 +\d\.\d\d +\d+$", part, flags=re.MULTILINE)

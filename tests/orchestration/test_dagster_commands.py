@@ -66,7 +66,7 @@ def test_bare_commands_in_the_folder_of_the_project() -> None:
     assert len(get_installation().instance.get_runs()) == before + 1
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_further_bare_commands_in_the_folder_of_the_project() -> None:
     _, listing, _, job, check, definitions_list = BARE
     assert "vcs_score" in run(listing, PROJECT_FOLDER).splitlines()
@@ -76,7 +76,7 @@ def test_further_bare_commands_in_the_folder_of_the_project() -> None:
     assert "vcs_score" in run(definitions_list, PROJECT_FOLDER)
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_the_web_interface_in_the_folder_of_the_project(tmp_path: Path) -> None:
     port, log = free_port(), tmp_path / "log"
     with log.open("wb") as output:
@@ -97,7 +97,7 @@ def test_the_web_interface_in_the_folder_of_the_project(tmp_path: Path) -> None:
         server.wait()
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_the_same_commands_in_any_folder(tmp_path: Path) -> None:
     assets, definitions = (run(command, tmp_path) for command in ANYWHERE)
     assert "vcs_score" in assets.splitlines()
@@ -110,7 +110,7 @@ def test_their_options_and_exit_codes_are_passed_on(tmp_path: Path) -> None:
         run("reelsieve dagster nothing", tmp_path)
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_a_project_of_somebody_else(tmp_path: Path) -> None:
     """The example: a component and Reelsieve's definitions in a project with an instance of its own, on SQLite."""
     project, home = tmp_path / "project", tmp_path / "dagster"

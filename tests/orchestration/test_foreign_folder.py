@@ -104,7 +104,7 @@ def build_command(command: str, **words: object) -> list[str]:
 
 @pytest.mark.parametrize(
     ("command", "code"),
-    [pytest.param(*item, marks=[] if n < ALWAYS else pytest.mark.dear) for n, item in enumerate(COMMANDS.items())],
+    [pytest.param(*item, marks=[] if n < ALWAYS else pytest.mark.expensive) for n, item in enumerate(COMMANDS.items())],
 )
 def test_commands_and_doors(
     command: str, code: int | None, foreign: Path, installation: Installation, tmp_path: Path

@@ -89,7 +89,7 @@ def test_mean_ratings_of_all_captions_are_estimated(scored: Installation) -> Non
     with pytest.raises(rs.ReelsieveError, match="nothing"):
         here.estimated_means("mine", "nothing")
     columns = list(here.estimated_means("mine", "vcs").columns)
-    assert columns[:7] == ["dear", "group_kind", "group_name", "helper", "value", "low", "high"]
+    assert columns[:7] == ["expensive_score", "group_kind", "group_name", "helper", "value", "low", "high"]
     with get_installation().engine.begin() as connection:
         ratings = (
             "INSERT INTO rating (sample_id, rater, aspect, value, row_sha256, text_sha256) "
@@ -98,7 +98,7 @@ def test_mean_ratings_of_all_captions_are_estimated(scored: Installation) -> Non
         )
         connection.execute(sa.text(ratings))
     means = here.estimated_means("mine", "vcs")
-    whole = means[means["group_kind"] == "dataset"].set_index("dear").loc["fun"]
+    whole = means[means["group_kind"] == "dataset"].set_index("expensive_score").loc["fun"]
     # Captions that are too short have no value of vcs, so that it corrects nothing.
     assert (whole["n"], whole["size"], whole["helper"]) == (30, 36, None)
     assert whole["low"] < whole["value"] == whole["plain"] < whole["high"]

@@ -89,7 +89,7 @@ def error_of(command: Command) -> str:
     return " ".join(command.stderr.split())
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_a_killed_actor_and_a_killed_machine_cost_the_batches_under_way(
     divided: Home, alone: State, ray_folder: str
 ) -> None:
@@ -121,7 +121,7 @@ def test_a_killed_actor_and_a_killed_machine_cost_the_batches_under_way(
     assert "where no Ray cluster answers" in error_of(started(divided, ray_folder, **other))
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_a_shard_that_kills_its_actors_is_given_up_and_a_killed_driver_takes_its_actors_along(
     judged: Home, alone: State, ray_folder: str
 ) -> None:

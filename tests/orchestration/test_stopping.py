@@ -117,7 +117,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
 @pytest.fixture(
     params=[
         pytest.param(signal.SIGINT, id="Ctrl-C"),
-        pytest.param(signal.SIGTERM, id="SIGTERM", marks=pytest.mark.dear),
+        pytest.param(signal.SIGTERM, id="SIGTERM", marks=pytest.mark.expensive),
     ]
 )
 def number(request: pytest.FixtureRequest) -> int:
@@ -158,7 +158,7 @@ def test_every_command_is_stopped_here() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=[] if each in STOPPED_ALWAYS else pytest.mark.dear) for each in AT_A_TABLE]
+    "name", [pytest.param(each, marks=[] if each in STOPPED_ALWAYS else pytest.mark.expensive) for each in AT_A_TABLE]
 )
 def test_a_command_that_waits_for_a_table(home: Home, tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()

@@ -141,9 +141,9 @@ def test_a_scoring_killed_again_and_again_ends_where_an_undisturbed_one_does(fre
     [
         pytest.param({"host": "another-host"}, id="on another host"),
         pytest.param(
-            {"pid": str(os.getpid())}, id="its process id was given to somebody who lives", marks=pytest.mark.dear
+            {"pid": str(os.getpid())}, id="its process id was given to somebody who lives", marks=pytest.mark.expensive
         ),
-        pytest.param({"leased": None}, id="by a version that knew no leases", marks=pytest.mark.dear),
+        pytest.param({"leased": None}, id="by a version that knew no leases", marks=pytest.mark.expensive),
     ],
 )
 def test_a_killed_scoring_bars_nobody_wherever_it_ran(
@@ -179,7 +179,7 @@ def test_who_waits_says_for_whom_and_goes_on_when_that_one_dies(fresh: Home, man
     assert slots_taken(url) == 0
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_a_scoring_that_lost_its_lease_takes_it_again_and_is_not_closed(fresh: Home) -> None:
     url = fresh.url
     with hold(url, "score", "true") as held:
@@ -215,7 +215,7 @@ def test_what_comes_in_after_the_last_look_of_a_run_is_scored_by_the_next_comman
     assert count(url, "score") == N_SAMPLES
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_a_scoring_killed_between_two_batches_goes_on_from_there(finished: Home, undisturbed: State) -> None:
     url = finished.url
     with connect(url) as connection:
@@ -244,7 +244,7 @@ def test_a_scoring_stopped_by_hand_says_so_and_goes_on_from_there(finished: Home
     assert scored(url) == {table: undisturbed[table] for table in scored(url)}
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_two_scorings_of_one_shard_at_once_end_as_one_does(fresh: Home, undisturbed: State) -> None:
     url = fresh.url
     with hold(url, "score", "true") as writing:
@@ -259,7 +259,7 @@ def test_two_scorings_of_one_shard_at_once_end_as_one_does(fresh: Home, undistur
     assert slots_taken(url) == 0
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_two_scorings_and_an_ingest_of_another_dataset_at_once_end_as_alone(
     fresh: Home, manifest: Path, undisturbed: State
 ) -> None:
@@ -316,7 +316,7 @@ def test_a_server_killed_during_a_scoring_is_one_sentence_and_then_nothing(finis
     assert slots_taken(finished.url) == 0
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_a_server_killed_while_a_scoring_waits_for_the_encoder_is_one_sentence(fresh: Home, manifest: Path) -> None:
     fresh.run("ingest", str(manifest), "--dataset", "other", "--json").json()
     with hold(fresh.url, "text_embedding", "true") as held:

@@ -138,7 +138,7 @@ def other_site() -> Generator[str, None, None]:
 
 @pytest.mark.parametrize(
     ("width", "height"),
-    [(1280, 800), *(pytest.param(*each, marks=pytest.mark.dear) for each in ((1440, 900), (1920, 1080)))],
+    [(1280, 800), *(pytest.param(*each, marks=pytest.mark.expensive) for each in ((1440, 900), (1920, 1080)))],
 )
 def test_the_first_page_shows_the_groups_in_the_order_of_the_data(page: Page, width: int, height: int) -> None:
     page.set_viewport_size({"width": width, "height": height})
@@ -226,7 +226,7 @@ CHECKS = {
 
 
 @pytest.mark.parametrize(
-    "check", ["coverage", *(pytest.param(each, marks=pytest.mark.dear) for each in CHECKS if each != "coverage")]
+    "check", ["coverage", *(pytest.param(each, marks=pytest.mark.expensive) for each in CHECKS if each != "coverage")]
 )
 def test_checks_tab_shows_a_passed_check_in_words(page: Page, check: str) -> None:
     """Of the results of a run, which are one for every shard, Dagster shows any."""
@@ -270,7 +270,7 @@ def test_a_choice_of_assets_runs_in_one_process(address: str, log: Path) -> None
     assert len(of_steps) == 1
 
 
-@pytest.mark.dear
+@pytest.mark.expensive
 def test_a_run_launched_from_the_interface_succeeds(address: str, log: Path) -> None:
     launched = ask(address, LAUNCH, params=run_parameters("dataset_job", DATASET))["launchRun"]
     assert launched["__typename"] == "LaunchRunSuccess", launched
