@@ -26,7 +26,7 @@ from db.evidence.search import (
     list_nearest_captions,
     list_nearest_videos,
 )
-from db.evidence.video_vectors import list_encoders, list_known_videos, list_nearest_to_video
+from db.evidence.video_vectors import list_encoders, list_nearest_to_video, list_vectors_by_key
 from db.manifest.datasets import Dataset
 from metrics_core.frames.features import FrameEncoder
 from metrics_core.models.clip_encoder import ClipTextEncoder
@@ -185,7 +185,7 @@ def search_like_video(
     has no such vector of its present file, or where several fit.
     """
     with engine.connect() as connection:
-        found = [known for known in list_known_videos(connection, dataset, key) if encoder in (None, known.encoder)]
+        found = [known for known in list_vectors_by_key(connection, dataset, key) if encoder in (None, known.encoder)]
         names = list(dict.fromkeys(known.encoder for known in found))
         if not found:
             known_encoders = join_names(list(list_encoders(connection, dataset))) or "no encoder"

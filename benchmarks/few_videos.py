@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.measure import RESULTS, save
 from metrics_core.agreement import AgreementRow, compare_with_people
-from metrics_core.agreement.baseline_comparison import AspectComparisons, build_baseline_rows
+from metrics_core.agreement.baseline_comparison import AspectComparisons, compare_with_rivals
 from metrics_core.agreement.conclusions import (
     CLAIMS,
     MAX_P_VALUE,
@@ -113,7 +113,7 @@ def compare_with_baselines(
             rows += build_agreement_rows((name, aspect, "captions"), captions, inputs.n_videos)
             systems = compute_per_system(sides(values, once.people, inputs.n_videos))
             rows += build_agreement_rows((name, aspect, "systems"), systems, inputs.n_videos)
-            rows += build_baseline_rows(once, name)
+            rows += compare_with_rivals(once, name)
     return rows
 
 

@@ -32,7 +32,7 @@ from assets.sources.facts import measure_videos
 from benchmarks.measure import RESULTS, save, seconds, spread
 from benchmarks.server_cost import measured_server
 from db.manifest.datasets import find_dataset
-from db.manifest.removal import drop_dataset
+from db.manifest.removal import delete_dataset
 
 RESULT = RESULTS / "members.json"
 TARGET = 1.1
@@ -138,7 +138,7 @@ def measure(engine: Engine, manifest: Path, n_clips: int) -> tuple[float, float]
     facts = seconds(lambda: counted.append(measure_videos(engine, dataset, 0, lambda _: None)))
     assert counted == [n_clips], f"{counted} of {n_clips} clips were measured"
     with engine.begin() as connection:
-        drop_dataset(connection, dataset)
+        delete_dataset(connection, dataset)
     return ingest, facts
 
 

@@ -60,7 +60,7 @@ from metrics_core.models.text_encoder import make_text_encoder
 from metrics_core.protocols import ModelIdentity
 from metrics_core.selection import duplicates
 from metrics_core.selection.diversity import choose_diverse_rows
-from metrics_core.selection.duplicates import drop_near_duplicates, estimate_missed
+from metrics_core.selection.duplicates import estimate_missed, mark_distinct_rows
 
 AT_LEAST, SHARE, DIMENSIONS, SEED = 0.95, 0.05, 384, 7
 STRETCH = 300
@@ -85,7 +85,7 @@ class Stored:
 def exact(units: Rows, repeats: int) -> tuple[dict[str, Any], Pairs, npt.NDArray[np.bool_]]:
     """The exact walk, checked; all pairs and what stays."""
     seconds, keeps = zip(
-        *[timed("exact walk", lambda: drop_near_duplicates(units, AT_LEAST)) for _ in range(repeats)], strict=True
+        *[timed("exact walk", lambda: mark_distinct_rows(units, AT_LEAST)) for _ in range(repeats)], strict=True
     )
     all_s, pairs = timed("products of all rows", lambda: all_pairs(units, AT_LEAST))
     assert (keeps[0] == keep_by(len(units), pairs)).all(), "the walk differs from the products of all rows"
@@ -96,9 +96,9 @@ def exact(units: Rows, repeats: int) -> tuple[dict[str, Any], Pairs, npt.NDArray
 def by_cells(n: int) -> dict[str, Any]:
     """The search by cells among n planted rows: seconds, copies that it drops by their cosine, and its own estimate."""
     planted = plant(n, DIMENSIONS, SHARE, SEED)
-    keep = drop_near_duplicates(planted.units, AT_LEAST) if n <= EXACT_ROWS else None
+    keep = mark_distinct_rows(planted.units, AT_LEAST) if n <= EXACT_ROWS else None
     duplicates.EXACT_UP_TO = 0
-    used, taken = time.process_time(), timed("search by cells", lambda: drop_near_duplicates(planted.units, AT_LEAST))
+    used, taken = time.process_time(), timed("search by cells", lambda: mark_distinct_rows(planted.units, AT_LEAST))
     used = time.process_time() - used
     estimate_s, missed = timed("estimate", lambda: estimate_missed(planted.units, taken[1], AT_LEAST))
     dropped = {

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from assets.home.files import is_readable_by_others
+from assets.home.files import is_open_to_others
 from assets.metrics.registry import BROKEN_METRICS
 from assets.sources.base import Source
 from assets.words.labels import STAND_INS
@@ -107,7 +107,7 @@ def _home(installation: Installation) -> tuple[bool, str]:
     free = shutil.disk_usage(home).free / 1e9
     if fault := _explain_unwritable(home, "REELSIEVE_HOME"):
         return False, fault
-    if is_readable_by_others(home):
+    if is_open_to_others(home):
         quoted = shlex.quote(str(home))
         # As root the server runs as another user, who must be able to enter the folder.
         passage = f" && chmod go+x {quoted}" if os.geteuid() == 0 else ""

@@ -21,7 +21,7 @@ from assets.metrics.registry import SCORERS, build_score_asset_name, list_accomp
 from assets.scores.draws import extend_stored_draws
 from assets.scores.pending import count_pending_by_shard, list_incomplete_shards, update_active_scorer_if_complete
 from db.manifest.datasets import Dataset
-from db.scores.pending import compute_shard_digest
+from db.scores.pending import load_shard_digest
 from db.scores.thresholds import list_stored_objectives
 from db.selection.recipes import Recipe
 from orchestration.dataset_holds import hold_dataset
@@ -208,7 +208,7 @@ def _list_metadata(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any
 
 def _load_shard_states(installation: Installation, dataset: Dataset, keys: Iterable[str]) -> dict[str, str | None]:
     with installation.engine.connect() as connection:
-        return {key: compute_shard_digest(connection, dataset.dataset_id, int(key.rpartition(":")[2])) for key in keys}
+        return {key: load_shard_digest(connection, dataset.dataset_id, int(key.rpartition(":")[2])) for key in keys}
 
 
 def _load_outstanding_shards(installation: Installation, dataset: Dataset, metrics: Sequence[str]) -> set[int]:

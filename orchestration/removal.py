@@ -12,7 +12,7 @@ from assets.datasets.leases import format_dataset_lease_name
 from assets.datasets.lookup import require_dataset
 from assets.definitions.partitions import DATASETS, SHARDS
 from db.manifest.datasets import Dataset
-from db.manifest.removal import count_contents, count_selections, drop_dataset, drop_imported_scores
+from db.manifest.removal import count_contents, count_selections, delete_dataset, delete_imported_scores
 from db.scores.imported_scores import list_imported_scorers, load_imported_scorers
 from db.scores.scorers import list_scored_datasets
 from db.server.conflicts import retry_conflicts
@@ -37,7 +37,7 @@ class NotImported(ValueError):
     plain = True
 
 
-def count_droppable_rows(
+def count_rows_to_delete(
     installation: Installation, name: str, metric: str | None = None
 ) -> tuple[dict[str, int], int]:
     """Return (number of rows that a drop would delete, by table; number of frozen selections of the dataset, which
@@ -50,26 +50,26 @@ def count_droppable_rows(
         return count_contents(connection, dataset, scorers), count_selections(connection, dataset)
 
 
-def drop_dataset_everywhere(installation: Installation, name: str) -> None:
+def delete_dataset_everywhere(installation: Installation, name: str) -> None:
     """Delete a dataset from the database and from Dagster's partitions, and the view columns of metrics that were
     imported only into it. Frozen selections and all files stay. Raises UnknownDataset, and DatasetBusy while a command
     or a run works on the dataset.
     """
     with _hold_idle_dataset(installation, name):
         dataset = require_dataset(installation.engine, name)
-        _run_transaction(installation, lambda connection: drop_dataset(connection, dataset))
+        _run_transaction(installation, lambda connection: delete_dataset(connection, dataset))
         _update_views(installation)
         _forget_partitions(installation.instance, name)
 
 
-def remove_imported_scores(installation: Installation, name: str, metric: str) -> None:
+def delete_imported_metric(installation: Installation, name: str, metric: str) -> None:
     """Delete the imported scores of a metric from a dataset, and the metric's view columns if no other dataset has
     scores of it. Raises UnknownDataset, NotImported, and DatasetBusy while a command or a run works on the dataset.
     """
     with _hold_idle_dataset(installation, name):
         dataset = require_dataset(installation.engine, name)
         scorers = _require_imported_scorers(installation, dataset, metric)
-        _run_transaction(installation, lambda connection: drop_imported_scores(connection, dataset, scorers))
+        _run_transaction(installation, lambda connection: delete_imported_scores(connection, dataset, scorers))
         _update_views(installation)
 
 

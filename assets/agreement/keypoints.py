@@ -19,7 +19,7 @@ def compute_keypoint_rows(decided: Sequence[KeypointDecision], *, seed: int) -> 
     Labels that a threshold was chosen on are left out; n_undefined counts labels without a decision. Empty without any
     other label. seed: of the resampling.
     """
-    held_out = _drop_calibration_labels(decided)
+    held_out = _exclude_calibration_labels(decided)
     by_aspect = {KEYPOINTS_ASPECT: held_out} if held_out else {}
     dimensions = sorted({decision.dimension for decision in held_out})
     if len(dimensions) > 1:
@@ -32,7 +32,7 @@ def compute_keypoint_rows(decided: Sequence[KeypointDecision], *, seed: int) -> 
     ]
 
 
-def _drop_calibration_labels(decided: Sequence[KeypointDecision]) -> list[KeypointDecision]:
+def _exclude_calibration_labels(decided: Sequence[KeypointDecision]) -> list[KeypointDecision]:
     """Return the decisions on labels that no threshold was chosen on, in their order. Decisions by a threshold that was
     chosen on all labels are dropped. For one chosen on calibration videos, the decisions on these videos are dropped.
     There a threshold looks better than it is.

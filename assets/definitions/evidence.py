@@ -64,7 +64,7 @@ def build_source_asset(source_class: type[Source[Any]]) -> dg.AssetsDefinition:
             for _, source in _find_sources(source_class, curation, metrics)
         }
         lines = [
-            f"- for {metric}: {escape_markdown(format_items(_drop_model_names(made, models)))}"
+            f"- for {metric}: {escape_markdown(format_items(_omit_model_names(made, models)))}"
             for metric, made in counts.items()
         ]
         return dg.MaterializeResult(
@@ -136,7 +136,7 @@ def _find_sources(
                 yield metric, source
 
 
-def _drop_model_names(counts: Mapping[str, Any], models: Collection[str]) -> dict[str, Any]:
+def _omit_model_names(counts: Mapping[str, Any], models: Collection[str]) -> dict[str, Any]:
     """Return the counts without the names of models, which are shown separately with their revisions."""
     return {name: value for name, value in counts.items() if value not in models}
 

@@ -18,7 +18,7 @@ from assets.scores.run import ShardScores
 from assets.scores.sentences import KIND_NAMES, format_mean, format_score_counts
 from assets.words.labels import filter_stand_ins, format_metric_label, format_models
 from assets.words.tables import format_markdown_table, shorten_text
-from db.scores.quality import MeanScore, StatusCount, compute_mean_scores, count_statuses_with_reasons
+from db.scores.quality import MeanScore, StatusCount, count_statuses_with_reasons, load_mean_scores
 from db.scores.scorers import StoredScorer, load_scorer
 from db.scores.store import ScoredSample, find_active_scorer, list_best_and_worst, load_values_by_kind
 
@@ -40,7 +40,7 @@ def build_shard_metadata(
     with engine.connect() as connection:
         scorer = load_scorer(connection, report.scorer_id)
         counts = count_statuses_with_reasons(connection, *where)
-        means = compute_mean_scores(connection, *where)
+        means = load_mean_scores(connection, *where)
         values = load_values_by_kind(connection, *where)
         extremes = {kind: list_best_and_worst(connection, *where[:2], kind, N_EXTREMES, where[2]) for kind in values}
     metadata: dict[str, Any] = {
@@ -64,7 +64,7 @@ def load_mean_metadata(connection: Connection, dataset_id: int, metrics: Iterabl
     metadata: dict[str, str] = {}
     for metric in metrics:
         scorer_id = find_active_scorer(connection, metric)
-        if scorer_id is not None and (means := compute_mean_scores(connection, scorer_id, dataset_id)):
+        if scorer_id is not None and (means := load_mean_scores(connection, scorer_id, dataset_id)):
             metadata |= _build_mean_metadata(load_scorer(connection, scorer_id), means)
     return metadata
 

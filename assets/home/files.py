@@ -17,9 +17,9 @@ def create_home_folder(home: Path, name: str) -> Path:
     return folder
 
 
-def is_readable_by_others(home: Path) -> bool:
-    """Return whether other accounts of this machine have access to the home. That is so if they may list it or write
-    into it, or may pass through it to an entry that is open to them. Links in the home do not count.
+def is_open_to_others(home: Path) -> bool:
+    """Return whether other accounts of this machine may list the home, write into it, or pass through it to an entry
+    that is open to them. Links in the home do not count.
     """
     mode = home.stat().st_mode & 0o077
     # An account that may only pass through, as the server of root's home must, can read entries that are open to it.

@@ -105,7 +105,7 @@ def _explain_number(number: float) -> Reject:
     return Reject("not_finite", "holds a number that is not finite: give a finite one")
 
 
-def drop_zero_sign(number: float | str) -> float:
+def strip_zero_sign(number: float | str) -> float:
     """Return the number, or the text of one, as a float, with 0.0 in place of -0.0.
 
     JSON in Postgres has one zero, and rows are hashed as Postgres stores them.

@@ -9,7 +9,7 @@ from sqlalchemy.engine import Engine
 from assets.home.settings import PREFIX
 from assets.words.text import format_portion
 from db.manifest.datasets import Dataset
-from db.reports.summary import count_video_statuses, list_videos_without_licence
+from db.reports.summary import count_video_statuses, list_disallowed_licences
 
 # Licences named where the check fails.
 _MOST_NAMED = 10
@@ -33,7 +33,7 @@ def check_licences(engine: Engine, dataset: Dataset, allowed: tuple[str, ...]) -
         return True, "Videos may have any licence: REELSIEVE_ALLOWED_LICENCES is not set."
     with engine.connect() as connection:
         n_videos = sum(count_video_statuses(connection, dataset.dataset_id).values())
-        refused = list_videos_without_licence(connection, dataset.dataset_id, allowed)
+        refused = list_disallowed_licences(connection, dataset.dataset_id, allowed)
     if not refused:
         return True, f"{format_portion(n_videos, n_videos, 'video', 'has', 'have')} an allowed licence."
     named = [f"{licence or 'no licence'} ({n:,}, such as {key})" for licence, n, key in refused[:_MOST_NAMED]]

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from assets.ingest.files import OpenFile
-from assets.ingest.hygiene import RAW_LENGTH, drop_zero_sign, format_raw_row, format_value
+from assets.ingest.hygiene import RAW_LENGTH, format_raw_row, format_value, strip_zero_sign
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import MediaBytes
@@ -263,7 +263,7 @@ def _convert_column(column: pa.Array, field_type: type | None) -> list[Any]:
     if field_type is int and pa.types.is_floating(arrow_type):
         return [int(value) if value is not None and value.is_integer() else value for value in values]
     if pa.types.is_nested(arrow_type) or pa.types.is_floating(arrow_type):
-        return [_drop_nulls(value) for value in values]
+        return [_omit_nulls(value) for value in values]
     return values
 
 
@@ -298,18 +298,18 @@ def _convert_scalar(scalar: pa.Scalar) -> Any:
         return _NO_JSON
 
 
-def _drop_nulls(value: Any) -> Any:
+def _omit_nulls(value: Any) -> Any:
     """Return the value without the nulls of its structs, with maps as dicts, and with 0.0 for -0.0."""
     if isinstance(value, float):
-        return drop_zero_sign(value)
+        return strip_zero_sign(value)
     if isinstance(value, dict):
-        return {name: _drop_nulls(item) for name, item in value.items() if item is not None}
+        return {name: _omit_nulls(item) for name, item in value.items() if item is not None}
     if isinstance(value, list):
         # Arrow gives a map as pairs, whose keys may be of any type and occur again.
         if value and all(type(item) is tuple for item in value):
             names = {name for name, _ in value if isinstance(name, str)}
             as_dict = dict(value) if len(names) == len(value) else None
             value = as_dict or [{"key": key, "value": item} for key, item in value]
-            return _drop_nulls(value)
-        return [_drop_nulls(item) for item in value]
+            return _omit_nulls(value)
+        return [_omit_nulls(item) for item in value]
     return value

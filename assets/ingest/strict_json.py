@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 from assets.ingest.encodings import decode_text
-from assets.ingest.hygiene import MAX_DEPTH, drop_zero_sign, format_value
+from assets.ingest.hygiene import MAX_DEPTH, format_value, strip_zero_sign
 from assets.ingest.lines import ByteReader
 from assets.ingest.rejects import Code, Reject
 
@@ -125,5 +125,5 @@ _DECODER = json.JSONDecoder(
     object_pairs_hook=_build_object,
     parse_constant=_refuse_constant,
     parse_int=_parse_integer,
-    parse_float=drop_zero_sign,
+    parse_float=strip_zero_sign,
 )

@@ -55,7 +55,7 @@ class ObjectStore:
             raise MediaUnavailable("missing", "there is no object of this name, only a folder")
         # Google's etag also changes with an object's metadata; its MD5 is that of the bytes.
         etag = info.get("md5Hash") or info.get("ETag") or info.get("etag")
-        return FileState(info.get("size"), etag=_drop_weak(etag))
+        return FileState(info.get("size"), etag=_strip_weak_mark(etag))
 
     def fetch(
         self, address: Address, write: Callable[[bytes], object], expected: FileState, part: Member | None = None
@@ -136,7 +136,7 @@ class ObjectStore:
             raise explain_store_error(address, error) from None
 
 
-def _drop_weak(etag: str | None) -> str | None:
+def _strip_weak_mark(etag: str | None) -> str | None:
     """Return an etag; None for a weak one, which stays the same where the bytes change and the meaning does not."""
     return None if not etag or etag.startswith("W/") else etag
 
@@ -150,7 +150,7 @@ async def _read_part(system: Any, address: Address, begin: int, stop: int, seen:
     answer = await system._call_s3(
         "get_object", Bucket=address.host, Key=address.path, Range=f"bytes={begin}-{stop - 1}"
     )
-    seen.add(_drop_weak(answer.get("ETag")))
+    seen.add(_strip_weak_mark(answer.get("ETag")))
     body, block = answer["Body"], b""
     try:
         while len(block) <= stop - begin and (part := await body.read(stop - begin + 1 - len(block))):
@@ -196,7 +196,7 @@ async def _read_web_blocks(
             raise ClientResponseError(answer.request_info, (), status=answer.status)
         if part and not answer.headers.get("Content-Range", "").startswith(f"{asked}/"):
             raise MediaUnavailable("trouble", _OTHER_BYTES)
-        seen.add(_drop_weak(answer.headers.get("ETag")))
+        seen.add(_strip_weak_mark(answer.headers.get("ETag")))
         n_read = 0
         while block := await answer.content.read(BLOCK_BYTES):
             n_read += len(block)

@@ -15,7 +15,7 @@ from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.rejects import Reject
 from assets.new_manifest.columns import ColumnNames, guess_columns
 from assets.new_manifest.findings import KEPT_FOR_FACTS, Caption, CaptionedVideo, Findings, Place, Reason
-from assets.new_manifest.folder import CAPTION_SUFFIXES, FileKind, SourceFolder, drop_suffix
+from assets.new_manifest.folder import CAPTION_SUFFIXES, FileKind, SourceFolder, strip_suffix
 from assets.new_manifest.rows import parse_captions, parse_row_captions
 from assets.new_manifest.source import UNREAD_REASONS, FoundRows, Source
 from assets.new_manifest.subtitles import parse_subtitles
@@ -64,10 +64,10 @@ def group_caption_files(folder: SourceFolder) -> dict[str, list[str]]:
     video are not among them. `clip.en.vtt` belongs to `clip` where there is a `clip.mp4` and no `clip.en.mp4`. Where no
     video has any next to it, `metas/clip.txt` belongs to `videos/clip` if no other folder like `videos` has a `clip`.
     """
-    stems = set(map(drop_suffix, folder.list_files("video")))
+    stems = set(map(strip_suffix, folder.list_files("video")))
     paths_by_stem: dict[str, list[str]] = {}
     for path in folder.list_files("caption"):
-        full, shorter = drop_suffix(path), drop_suffix(drop_suffix(path))
+        full, shorter = strip_suffix(path), strip_suffix(strip_suffix(path))
         stem = shorter if full not in stems and shorter in stems else full
         paths_by_stem.setdefault(stem, []).append(path)
     if of_videos := {stem: paths for stem, paths in paths_by_stem.items() if stem in stems}:
@@ -78,7 +78,9 @@ def group_caption_files(folder: SourceFolder) -> dict[str, list[str]]:
     apart: dict[str, list[str]] = {}
     for stem, paths in paths_by_stem.items():
         name = PurePosixPath(stem).name
-        fitting = [video for video in by_name.get(name, by_name.get(drop_suffix(name), ())) if _is_sibling(video, stem)]
+        fitting = [
+            video for video in by_name.get(name, by_name.get(strip_suffix(name), ())) if _is_sibling(video, stem)
+        ]
         if len(fitting) == 1:
             apart.setdefault(fitting[0], []).extend(paths)
             folders = (PurePosixPath(path).parent.as_posix() for path in (stem, fitting[0]))
@@ -101,10 +103,10 @@ def _is_sibling(video: str, caption: str) -> bool:
 def _read_videos(source: Source, files: Mapping[str, list[str]]) -> Iterator[CaptionedVideo]:
     """Yield every video of a folder, with all captions of the files next to it. files: by video, without its suffix."""
     folder, findings = source.folder, source.findings
-    videos_of = Counter(map(drop_suffix, folder.list_files("video")))
+    videos_of = Counter(map(strip_suffix, folder.list_files("video")))
     for video in folder.list_files("video"):
-        paths = files.get(drop_suffix(video), [])
-        if paths and videos_of[drop_suffix(video)] > 1:
+        paths = files.get(strip_suffix(video), [])
+        if paths and videos_of[strip_suffix(video)] > 1:
             findings.add_guess(
                 "videos whose names differ only in the suffix all get the captions of their shared caption files"
             )

@@ -122,10 +122,10 @@ def normalise_header(name: str) -> str:
     return "".join(filter(str.isalnum, plain)) or name
 
 
-def _drop_form_prefix(column: str) -> str:
+def _strip_form_prefix(column: str) -> str:
     """Return a column's name without the part before it in the tables of Mechanical Turk.
 
-    >>> _drop_form_prefix("Input.video"), _drop_form_prefix("Answer.overall")
+    >>> _strip_form_prefix("Input.video"), _strip_form_prefix("Answer.overall")
     ('video', 'overall')
     """
     return _FORM_PREFIX.sub("", column) or column
@@ -187,7 +187,7 @@ def parse_ratings(texts: Sequence[str], names: Collection[str] = ()) -> tuple[Ra
         stem, _ = _split_name(name)
         if _is_general(stem):
             return _OVERALL if n_general == 1 else stem
-        return stem if stems[stem] > 1 or _names_rater(name) else _drop_form_prefix(name)
+        return stem if stems[stem] > 1 or _names_rater(name) else _strip_form_prefix(name)
 
     found = [
         (text, RatingColumn(name, aspect or choose_aspect(name), _split_name(name)[1] or name, scale, mean_of, name))
@@ -239,12 +239,12 @@ def _is_general(stem: str) -> bool:
 
 
 def _names_rater(column: str) -> bool:
-    return _RATER.fullmatch(_drop_form_prefix(column)) is not None
+    return _RATER.fullmatch(_strip_form_prefix(column)) is not None
 
 
 def _split_name(column: str) -> tuple[str, str | None]:
     """Split the name of a column into what was rated and a rater; None without one."""
-    name = _drop_form_prefix(column)
+    name = _strip_form_prefix(column)
     if match := _RATER.fullmatch(name):
         return " ".join(filter(None, (match[1], match[3]))) or _OVERALL, f"rater_{match[2].lower()}"
     if (match := _LETTERED.fullmatch(name)) and _is_general(match[1]):
@@ -352,7 +352,7 @@ def guess_columns(
     for name in names:
         by_name.setdefault(normalise_header(name), name)
     for name in names:
-        by_name.setdefault(normalise_header(_drop_form_prefix(name)), name)
+        by_name.setdefault(normalise_header(_strip_form_prefix(name)), name)
 
     def find(wanted: str) -> str | None:
         return wanted if wanted in names else by_name.get(normalise_header(wanted))
@@ -362,7 +362,7 @@ def guess_columns(
     columns = {field: find(known[field]) for field in fields if field in known}
     asked = parse_ratings(column_names.ratings, names)
     ratings = tuple(
-        column._replace(name=found, aspect=_drop_form_prefix(found) if column.aspect == column.name else column.aspect)
+        column._replace(name=found, aspect=_strip_form_prefix(found) if column.aspect == column.name else column.aspect)
         for column in asked
         if (found := find(column.name)) is not None
     )

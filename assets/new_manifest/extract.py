@@ -59,8 +59,8 @@ class StagedVideo:
     size: int
     file: Path | None
 
-    def discard(self) -> None:
-        """Remove the temporary file, if there is one. The file that the video got in the manifest stays."""
+    def delete_file(self) -> None:
+        """Delete the temporary file, if there is one. The file that the video got in the manifest stays."""
         if self.file is not None:
             self.file.unlink()
 
@@ -81,7 +81,7 @@ def open_workspace(target: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(scratch)
     finally:
-        _remove_empty_folders(made)
+        _delete_empty_folders(made)
 
 
 @dataclass(slots=True)
@@ -164,7 +164,7 @@ class VideoExtractor:
             self._paths[wanted, staged.sha256] = path
             self._taken.add(path)
             self.n_videos, self.size_bytes = self.n_videos + 1, self.size_bytes + staged.size
-        staged.discard()
+        staged.delete_file()
         return place
 
     def _find_free_path(self, staged: StagedVideo, wanted: str) -> str:
@@ -204,7 +204,7 @@ class VideoExtractor:
             _create_folders(file.parent, made)
             os.link(staged, file)
         except OSError as error:
-            _remove_empty_folders(made)
+            _delete_empty_folders(made)
             if error.errno not in _PATH_ERRORS:
                 raise _build_write_error(file, error) from error
             self.findings.leave_out(Reason.UNWRITABLE_VIDEO, path, error=error.strerror)
@@ -223,7 +223,7 @@ def _create_folders(folder: Path, made: list[Path]) -> None:
         made.append(parent)
 
 
-def _remove_empty_folders(made: Sequence[Path]) -> None:
+def _delete_empty_folders(made: Sequence[Path]) -> None:
     """Remove the folders of this sequence that are empty, the last one first; others stay."""
     for folder in reversed(made):
         with suppress(OSError):  # it holds something

@@ -53,7 +53,7 @@ def is_picture_name(path: str) -> bool:
     return PurePosixPath(path).suffix.lower() in _PICTURE_SUFFIXES
 
 
-def drop_suffix(path: str) -> str:
+def strip_suffix(path: str) -> str:
     """Return the path without its last suffix; a path without one comes back unchanged."""
     return path.removesuffix(PurePosixPath(path).suffix)
 

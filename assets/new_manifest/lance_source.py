@@ -14,7 +14,7 @@ from assets.media.lance_tables import list_file_columns, open_table
 from assets.media.settings import MediaSettings
 from assets.new_manifest.columns import ColumnMap, ColumnNames, check_columns, guess_columns
 from assets.new_manifest.findings import CaptionedVideo, Findings, NoManifest, Place, Reason
-from assets.new_manifest.folder import drop_suffix
+from assets.new_manifest.folder import strip_suffix
 from assets.new_manifest.json_rows import parse_list_cells
 from assets.new_manifest.rows import parse_id, parse_row
 from assets.new_manifest.tool_fields import build_vector_row, collect_tool_fields
@@ -58,7 +58,7 @@ def read_lance_tables(
             captions, pairs = parse_row(parse_list_cells(texts, columns, row), columns, row)
             if not captions and not pairs:
                 continue
-            member, short = f"{columns['video']}/{row_id}", f"{drop_suffix(table)}/{row_id}"
+            member, short = f"{columns['video']}/{row_id}", f"{strip_suffix(table)}/{row_id}"
             own_id = parse_id(texts.get(columns["video_id"] or ""))
             place = videos.register_member("lance", table, member, short, own_id, row.where)
             if place is not None:
@@ -66,7 +66,7 @@ def read_lance_tables(
                 own = collect_tool_fields("video", others, findings, row.where, named)
                 # Tables may have columns of one name by different models.
                 rows = [
-                    build_vector_row(place.video_id, f"{drop_suffix(table)}/{column}", vector, findings, row.where)
+                    build_vector_row(place.video_id, f"{strip_suffix(table)}/{column}", vector, findings, row.where)
                     for column, vector in vectors.items()
                 ]
                 kept = tuple(vector for vector in rows if vector is not None)

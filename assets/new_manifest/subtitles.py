@@ -101,7 +101,7 @@ def _read_cues(lines: list[str], left_out: list[Reason]) -> Iterator[_Cue]:
         numbers.append(number)
     before = lines[: ends[0] if ends else None]
     if has_header:
-        before = list(_drop_comments(before[before.index("") :])) if "" in before else []
+        before = list(_skip_comments(before[before.index("") :])) if "" in before else []
     if any(map(str.strip, before)):
         left_out.append(Reason.TEXT_BEFORE_CUES)
     for place, end in zip(places, [*ends, len(lines)][1:], strict=True):
@@ -110,7 +110,7 @@ def _read_cues(lines: list[str], left_out: list[Reason]) -> Iterator[_Cue]:
             left_out.append(Reason.UNREADABLE_CUE)
             continue
         text = lines[place + 1 : end]
-        words = [_clean(line).split() for line in (_drop_comments(text) if has_header else text)]
+        words = [_clean(line).split() for line in (_skip_comments(text) if has_header else text)]
         yield _Cue(_seconds(times.groups()[:4]), _seconds(times.groups()[4:]), [line for line in words if line])
 
 
@@ -131,7 +131,7 @@ def _find_name(lines: list[str], place: int, numbers: list[int | None], has_head
     return (above if is_name else place), None
 
 
-def _drop_comments(lines: list[str]) -> Iterator[str]:
+def _skip_comments(lines: list[str]) -> Iterator[str]:
     """Yield the lines of a cue without the notes, styles and regions behind it, each up to an empty line."""
     is_comment = False
     for before, line in pairwise(["-", *lines]):

@@ -98,7 +98,7 @@ class TableFile:
                 n_bytes = 0
             if not isinstance(row, Reject):
                 if self._numbers is not None:
-                    self._numbers.drop_texts(row)
+                    self._numbers.exclude_text_columns(row)
                 yield row
         self._put_aside(lines)
         self.encoding = file.encoding
@@ -187,7 +187,7 @@ class _NumberColumns:
         self._plain, self._with_commas = set(names), set(names) - lists
         self._filled, self._has_comma, self._is_clear = set[str](), set[str](), set[str]()
 
-    def drop_texts(self, row: Row) -> None:
+    def exclude_text_columns(self, row: Row) -> None:
         """Drop the columns that hold something else in this row."""
         for name in (self._plain | self._with_commas) & row.keys():
             cell = row[name]

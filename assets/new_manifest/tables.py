@@ -22,7 +22,7 @@ from assets.new_manifest.clip_folders import CLIP_META
 from assets.new_manifest.columns import ColumnMap, MappedColumn, check_columns, guess_columns
 from assets.new_manifest.extract import VIDEO_FOLDER, choose_file_name
 from assets.new_manifest.findings import KEPT_FOR_FACTS, CaptionedVideo, Findings, NoManifest, Place, Reason
-from assets.new_manifest.folder import FileKind, drop_suffix, is_table_name, is_video_name
+from assets.new_manifest.folder import FileKind, is_table_name, is_video_name, strip_suffix
 from assets.new_manifest.json_rows import TIDY_COLUMNS, has_captions, parse_list_cells, tidy_captions
 from assets.new_manifest.rows import parse_id, parse_row
 from assets.new_manifest.source import UNREAD_REASONS, FoundRows, Source
@@ -202,7 +202,7 @@ class _TableReader:
         """Return whether the source has a video file of this name, with or without its suffix and folder."""
         if not self._names:
             for file in self.source.folder.list_files("video"):
-                self._names.update((PurePosixPath(file).name, PurePosixPath(drop_suffix(file)).name))
+                self._names.update((PurePosixPath(file).name, PurePosixPath(strip_suffix(file)).name))
         return PurePosixPath(name).name in self._names
 
     def _read_unnamed_videos(self) -> Iterator[CaptionedVideo]:
@@ -294,7 +294,7 @@ class _TableReader:
 
     def _extract_video(self, media: MediaBytes, own_id: str | None, table: str, number: int) -> VideoEntry | None:
         row = f"{table}:{number}"
-        wanted = f"{drop_suffix(table)}/{choose_file_name(media, number)}"
+        wanted = f"{strip_suffix(table)}/{choose_file_name(media, number)}"
         if not self.source.extractor.accept_path(wanted):
             return None
         staged = self.source.extractor.stage_video(io.BytesIO(media.content), len(media.content), row)

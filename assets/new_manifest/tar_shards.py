@@ -131,11 +131,11 @@ class _TarShardReader:
                 "compressed tar files are unpacked, since only the videos of plain ones can stay where they are; so "
                 "are those whose path, with links followed, does not end in .tar or has .tar# in it"
             )
-        n_by_name = Counter(map(_drop_shard_suffix, shards))
+        n_by_name = Counter(map(_strip_shard_suffix, shards))
         for shard in shards:
             self.source.folder.mark_read(shard)
             # Where there is a.tar and a.tar.gz, both keep their whole names.
-            name = _drop_shard_suffix(shard)
+            name = _strip_shard_suffix(shard)
             yield from self._read_shard(shard, name if n_by_name[name] == 1 else shard, is_plain=shard in plain)
 
     def _check_room(self, shards: Sequence[str]) -> None:
@@ -293,7 +293,7 @@ def _measure_disk_size(state: os.stat_result) -> int:
     return min(state.st_size, state.st_blocks * 512)
 
 
-def _drop_shard_suffix(shard: str) -> str:
+def _strip_shard_suffix(shard: str) -> str:
     return next(shard[: -len(end)] for end in SHARD_SUFFIXES[::-1] if shard.lower().endswith(end))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
 from assets.media.address import is_address
-from assets.new_manifest.folder import drop_suffix
+from assets.new_manifest.folder import strip_suffix
 
 _FILE_SCHEME = re.compile(r"file:(//(localhost)?)?(?=/)", re.IGNORECASE)
 _SLASH_OF_DRIVE = re.compile(r"^/(?=[A-Za-z]:/)")
@@ -28,7 +28,7 @@ class VideoFiles:
     def __init__(self, folder: Path, files: Collection[str]) -> None:
         self.folder = folder.parts[1:]
         self._whole = sorted((self._build_key(file), file) for file in files)
-        self._stems = sorted((self._build_key(drop_suffix(file)), file) for file in files)
+        self._stems = sorted((self._build_key(strip_suffix(file)), file) for file in files)
 
     def find(self, tail: Sequence[str]) -> list[str]:
         """Return the files whose path ends with these parts, at most two; the suffix of the last part may be absent. A

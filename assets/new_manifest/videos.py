@@ -23,7 +23,7 @@ from assets.media.address import (
     parse_member_address,
 )
 from assets.new_manifest.findings import Findings, Reason, shorten_id
-from assets.new_manifest.folder import SourceFolder, drop_suffix, is_video_name
+from assets.new_manifest.folder import SourceFolder, is_video_name, strip_suffix
 from assets.new_manifest.video_cells import VideoFiles, match_cells, parse_cell
 
 _NO_ROOT_NAME = re.compile(r"[^a-z0-9_-]+|^[^a-z]+")
@@ -203,7 +203,7 @@ class VideoRegistry:
     def _find_free_id(self, name: str, owner: str) -> str:
         """Return the name without its suffix, or with it, or with a number: the first that no other video has."""
         plain = name.partition("://")[2] if is_address(name) else name
-        short = drop_suffix(plain) if is_video_name(plain) else plain
+        short = strip_suffix(plain) if is_video_name(plain) else plain
         return next(video_id for video_id in _list_ids(short, name) if self._owners.get(video_id, owner) == owner)
 
     def _accept_path(self, path: str, where: str) -> bool:

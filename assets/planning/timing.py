@@ -45,7 +45,7 @@ START_S = 6.0
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredRate:
+class MeasuredTime:
     """The measured seconds per unit of work, such as a byte or a sample, and the number of things that were done to
     measure it.
     """
@@ -67,12 +67,12 @@ def estimate_time(
     and named. clock: returns the time in seconds.
     """
     seconds, n_videos = _measure_videos(engine, dataset, clock)
-    texts = measure_rate(_compute_facts, [sample.text for sample in holdings.first_samples], clock)
+    texts = measure_seconds_per_unit(_compute_facts, [sample.text for sample in holdings.first_samples], clock)
     timed = [scorer for scorer in scorers if not any(source.asks_servers for source in walk_sources(scorer.sources))]
     scores = [_measure_scores(engine, holdings, scorer, clock) for scorer in timed]
-    seconds += START_S + (texts.seconds + sum(rate.seconds for rate in scores)) * holdings.samples
+    seconds += START_S + (texts.seconds + sum(measured.seconds for measured in scores)) * holdings.samples
     untimed = [scorer.metric for scorer in scorers if scorer not in timed]
-    return _format_line(seconds, n_videos, sum(rate.n_measured for rate in scores), untimed)
+    return _format_line(seconds, n_videos, sum(measured.n_measured for measured in scores), untimed)
 
 
 def _format_line(seconds: float, n_videos: int, n_scores: int, untimed_metrics: Sequence[str]) -> str:
@@ -91,13 +91,13 @@ def _format_line(seconds: float, n_videos: int, n_scores: int, untimed_metrics: 
     )
 
 
-def measure_rate(
+def measure_seconds_per_unit(
     work: Callable[[Sequence[T]], object],
     things: Sequence[T],
     clock: Clock,
     size: Callable[[T], float] = lambda _: 1.0,
     n_second: int = SECOND_CHUNK,
-) -> MeasuredRate:
+) -> MeasuredTime:
     """Measure the seconds that `work` takes for each unit of size, by doing the first things for about a second; 0
     without things. size: of a thing, by default 1. clock: returns the time in seconds.
 
@@ -116,7 +116,7 @@ def measure_rate(
         n_next = 2 * n_next if place else n_second
         place += len(chunk)
     seconds, units = (sum(values[1:] or values) for values in (spans, sizes))
-    return MeasuredRate(seconds / units if units else 0.0, place)
+    return MeasuredTime(seconds / units if units else 0.0, place)
 
 
 def _measure_videos(engine: Engine, dataset: Dataset, clock: Clock) -> tuple[float, int]:
@@ -141,16 +141,16 @@ def _measure_videos(engine: Engine, dataset: Dataset, clock: Clock) -> tuple[flo
                 worker.measure_video(path, with_models=models is not None, timeout_s=limit)
 
     with DecodingWorker() as worker:
-        rate = measure_rate(measure, videos, clock, lambda video: video.size_bytes, n_second=1)
+        measured = measure_seconds_per_unit(measure, videos, clock, lambda video: video.size_bytes, n_second=1)
     n_decoders = min(read_settings(MediaSettings).decoders or count_cores(), n)
-    return rate.seconds * fmean(video.size_bytes for video in videos) * n / n_decoders, rate.n_measured
+    return measured.seconds * fmean(video.size_bytes for video in videos) * n / n_decoders, measured.n_measured
 
 
 def _compute_facts(texts: Sequence[str]) -> None:
     compute_text_facts(texts, RuleSplitter().split, detect_languages)
 
 
-def _measure_scores(engine: Engine, holdings: Holdings, scorer: Scorer, clock: Clock) -> MeasuredRate:
+def _measure_scores(engine: Engine, holdings: Holdings, scorer: Scorer, clock: Clock) -> MeasuredTime:
     """Measure the seconds of a scorer for each sample of the holdings; a sample that it refuses takes none."""
     # A video's frames and references serve all of its captions.
     by_video: dict[int, list[PendingSample]] = {}
@@ -164,12 +164,12 @@ def _measure_scores(engine: Engine, holdings: Holdings, scorer: Scorer, clock: C
         score_without_database(scorer, list(chain.from_iterable(videos)), files)
 
     try:
-        rate = measure_rate(work, list(by_video.values()), clock, len)
+        measured = measure_seconds_per_unit(work, list(by_video.values()), clock, len)
     except (NeedsDatabase, ModelUnusable):
         # The scoring itself reports this, or can do what is not possible here.
-        return MeasuredRate(0.0, 0)
-    n_measured = sum(map(len, list(by_video.values())[: rate.n_measured]))
-    return MeasuredRate(rate.seconds * n_samples / max(1, len(holdings.first_samples)), n_measured)
+        return MeasuredTime(0.0, 0)
+    n_measured = sum(map(len, list(by_video.values())[: measured.n_measured]))
+    return MeasuredTime(measured.seconds * n_samples / max(1, len(holdings.first_samples)), n_measured)
 
 
 def format_duration(seconds: float) -> str:

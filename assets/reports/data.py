@@ -19,15 +19,15 @@ from db.reports.summary import (
     Origins,
     OwnNumber,
     Spread,
-    compute_duration_spread,
-    compute_own_numbers,
-    compute_word_spreads,
     count_labelled_samples,
     count_origins,
     count_rejects_by_code,
     count_video_statuses,
     find_rating_days,
     load_dataset_summary,
+    load_duration_spread,
+    load_own_numbers,
+    load_word_spreads,
 )
 from db.scores.imported_scores import IMPORTED_VERSION
 from db.scores.quality import StatusCount, count_scores_without_value
@@ -125,8 +125,8 @@ def load_data_summary(
     return DataSummary(
         counts={name: int(value) for name, value in summary.items() if name != "dataset"},
         video_statuses=count_video_statuses(connection, dataset_id),
-        duration_s=compute_duration_spread(connection, dataset_id),
-        words=tuple(compute_word_spreads(connection, dataset_id)),
+        duration_s=load_duration_spread(connection, dataset_id),
+        words=tuple(load_word_spreads(connection, dataset_id)),
         systems=tuple(row for kind, arrays in samples.items() for row in count_systems(kind, arrays)),
         raters=ratings.by_rater,
         ratings=ratings.by_aspect,
@@ -138,7 +138,7 @@ def load_data_summary(
         n_drawn_apart=ratings.n_chosen,
         turned_aspects=load_turned_aspects(connection, dataset_id),
         origins=count_origins(connection, dataset_id),
-        own_numbers=tuple(compute_own_numbers(connection, dataset_id)),
+        own_numbers=tuple(load_own_numbers(connection, dataset_id)),
         checks=count_passed_checks(connection, dataset_id),
     )
 

@@ -17,17 +17,17 @@ from db.reports.facts import (
     Extreme,
     FactSubject,
     FactSummary,
-    compute_fact_summary,
     count_matching_captions,
     create_fact_tables,
     find_commonest_language,
     list_matches,
     list_repeated_texts,
+    load_fact_summary,
     load_signatures,
 )
 from db.reports.summary import count_video_statuses, list_unreadable_videos
 from metrics_core.facts.signatures import convert_to_unit_vectors
-from metrics_core.selection.duplicates import drop_near_duplicates, find_originals
+from metrics_core.selection.duplicates import find_originals, mark_distinct_rows
 
 # The facts with a histogram, and the meaning of their numbers.
 _HISTOGRAM_FACTS: Mapping[str, str] = {
@@ -151,7 +151,7 @@ def load_dataset_facts(connection: Connection, dataset: Dataset) -> DatasetFacts
     n = create_fact_tables(connection, dataset)
     if not any(n.values()):
         return None
-    summaries = {fact: compute_fact_summary(connection, fact) for fact in _HISTOGRAM_FACTS}
+    summaries = {fact: load_fact_summary(connection, fact) for fact in _HISTOGRAM_FACTS}
     facts = tuple(
         FactDistribution(fact, _HISTOGRAM_FACTS[fact], "video" if fact in VIDEO_FACT_NAMES else "caption", summary)
         for fact, summary in summaries.items()
@@ -221,7 +221,7 @@ def _find_copies(connection: Connection) -> tuple[VideoCopy, ...]:
     if not keys:
         return ()
     units = convert_to_unit_vectors(signatures)
-    places = zip(*find_originals(units, drop_near_duplicates(units, ALIKE)), strict=True)
+    places = zip(*find_originals(units, mark_distinct_rows(units, ALIKE)), strict=True)
     return tuple(
         VideoCopy(keys[copy], keys[original], float(units[copy] @ units[original])) for copy, original in places
     )

@@ -22,7 +22,7 @@ from assets.reports.page import render_page
 from assets.reports.samples import ShownSample
 from assets.reports.sections import SECTIONS, Report
 from assets.scores.base import Scorer
-from assets.selection.partial_file import open_partial_file, remove_abandoned
+from assets.selection.partial_file import delete_abandoned_files, open_partial_file
 from assets.thresholds.ratings import store_rating_thresholds
 from assets.trial.sentences import describe_trial
 from db.manifest.datasets import Dataset
@@ -115,7 +115,7 @@ def _create_report_folder(folder: Path) -> Path:
     try:
         target = folder.expanduser().resolve()
         target.mkdir(parents=True, exist_ok=True)
-        remove_abandoned(target)
+        delete_abandoned_files(target)
         with open_partial_file(target / _PROBE):
             pass
         (target / _PROBE).unlink()

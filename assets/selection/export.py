@@ -32,7 +32,7 @@ from assets.selection.formats.web_dataset import (
     write_tar_shards,
 )
 from assets.selection.frozen_media import MediaRows
-from assets.selection.partial_file import open_partial_file, remove_abandoned
+from assets.selection.partial_file import delete_abandoned_files, open_partial_file
 from assets.selection.partial_folder import open_partial_folder
 from assets.selection.passport import format_passport
 from db.selection.exports import ExportColumn, load_export_batches, load_media_in_tars
@@ -72,7 +72,7 @@ def export_selection(
     """
     chosen_form, target = choose_format(path, form), require_export_target(path, form, replace=replace)
     try:
-        remove_abandoned(target.parent)
+        delete_abandoned_files(target.parent)
         if chosen_form is ExportFormat.WEB_DATASET:
             source = _export_shards(engine, selection_id, target, tell, limits)
         else:

@@ -28,14 +28,14 @@ def open_partial_file(target: Path) -> Iterator[BinaryIO]:
             file.flush()
             # On the disk before it has its name: a power failure could leave the name of an incomplete file otherwise.
             os.fsync(file.fileno())
-            # Renamed before it is closed, since `remove_abandoned` removes a partial file without a lock.
+            # Renamed before it is closed, since `delete_abandoned_files` removes a partial file without a lock.
             path.replace(target)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
 
 
-def remove_abandoned(folder: Path) -> None:
+def delete_abandoned_files(folder: Path) -> None:
     """Remove from a folder the partial files of `open_partial_file` that killed processes left. Files of running
     processes stay, and so do those that cannot be opened or locked.
     """

@@ -16,13 +16,13 @@ from assets.progress import LineWriter
 from assets.selection.places import count_places
 from assets.selection.vectors import load_unit_vectors
 from assets.words.text import format_count, format_percent
-from db.selection.candidates import Candidates, NothingToSelect, PickedSamples, compute_key_places
+from db.selection.candidates import Candidates, NothingToSelect, PickedSamples, load_key_places
 from db.selection.exports import strip_folders
 from db.selection.recipes import Recipe
 from metrics_core.facts.signatures import convert_to_unit_vectors
 from metrics_core.protocols import TextEncoder
 from metrics_core.selection.diversity import choose_diverse_rows
-from metrics_core.selection.duplicates import drop_near_duplicates, estimate_missed
+from metrics_core.selection.duplicates import estimate_missed, mark_distinct_rows
 from metrics_core.selection.strata import choose_first_per_stratum
 from metrics_core.selection.weighted_means import weighted_mean, weighted_mean_rank
 from metrics_core.vectors import normalise_rows
@@ -68,7 +68,7 @@ def pick_samples(
     order = np.arange(len(values))
     if recipe.needs_order:
         order = _rank_positions(connection, candidates, values, order)
-    order, units, n_duplicates = _drop_duplicates(connection, candidates, recipe, encoder, order, tell)
+    order, units, n_duplicates = _exclude_duplicates(connection, candidates, recipe, encoder, order, tell)
     ranked = _RankedCandidates(candidates, values, order, units, n_duplicates)
     return [_take_size(connection, ranked, sized, encoder, tell) for sized in recipes]
 
@@ -134,12 +134,12 @@ def _rank_positions(connection: Connection, candidates: Candidates, values: Valu
     is_equal[1:] |= is_as_before
     is_equal[:-1] |= is_as_before
     equals = order[is_equal]
-    places = compute_key_places(connection, candidates.sample_ids[equals])
+    places = load_key_places(connection, candidates.sample_ids[equals])
     order[is_equal] = equals[np.lexsort((places, -values[equals]))]
     return order
 
 
-def _drop_duplicates(
+def _exclude_duplicates(
     connection: Connection,
     candidates: Candidates,
     recipe: Recipe,
@@ -160,7 +160,7 @@ def _drop_duplicates(
     units = load_unit_vectors(connection, encoder, candidates.text_sha256[order].tolist()) if encoder else None
     if recipe.dedupe is not None and units is not None:
         tell(f"comparing {format_count(len(order), 'text')} with one another")
-        keep = drop_near_duplicates(units, recipe.dedupe)
+        keep = mark_distinct_rows(units, recipe.dedupe)
         if (missed := estimate_missed(units, keep, recipe.dedupe)) is not None:
             tell(
                 f"of the near-duplicates an estimated {format_percent(missed.share, 1)} was missed, up to "
@@ -188,7 +188,7 @@ def _filter_videos(candidates: Candidates, order: Positions, at_least: float) ->
         units = normalise_rows("video", vectors.astype(np.float64)).astype(np.float32)
     else:
         units = convert_to_unit_vectors([candidates.signatures[video] for video in ranked])
-    gone = np.array(ranked)[~drop_near_duplicates(units, at_least)]
+    gone = np.array(ranked)[~mark_distinct_rows(units, at_least)]
     return ~np.isin(videos, gone)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy.engine import Connection, Engine
 
-from assets.planning.timing import Clock, format_duration, measure_rate
+from assets.planning.timing import Clock, format_duration, measure_seconds_per_unit
 from assets.progress import LineWriter
 from assets.scores.base import Scorer
 from assets.sources.cached_models import CachingEncoder
@@ -54,7 +54,7 @@ def embed_missing_texts(
     def embed(lot: Sequence[str]) -> None:
         CachingEncoder(engine, encoder, lambda _: None).embed(lot)
 
-    measured = measure_rate(embed, texts, clock, len)
+    measured = measure_seconds_per_unit(embed, texts, clock, len)
     remaining = texts[measured.n_measured :]
     if remaining:
         duration = format_duration(measured.seconds * sum(map(len, remaining)))

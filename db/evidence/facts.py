@@ -173,11 +173,11 @@ def _load_facts_by_models(
     return {(key, digest): (by, dict(zip(FACTS_BY_MODELS, values, strict=True))) for key, digest, by, *values in rows}
 
 
-def compute_fact_spreads(connection: Connection, dataset: str) -> list[FactSpread]:
+def load_fact_spreads(connection: Connection, dataset: str) -> list[FactSpread]:
     """Return one spread per fact over all samples of the dataset of this name, in the order of FACT_COLUMNS. A fact of
     a video counts once for every sample of that video; in a dataset without samples, once. Runs one query per fact.
     """
-    return [_compute_spread(connection, dataset, name) for name in FACT_COLUMNS]
+    return [_load_spread(connection, dataset, name) for name in FACT_COLUMNS]
 
 
 def load_first_samples(
@@ -214,7 +214,7 @@ def load_facts(connection: Connection, sample_ids: Sequence[int]) -> dict[int, d
     return {row["sample_id"]: {name: row[name] for name in FACT_COLUMNS if row[name] is not None} for row in rows}
 
 
-def _compute_spread(connection: Connection, dataset: str, fact: str) -> FactSpread:
+def _load_spread(connection: Connection, dataset: str, fact: str) -> FactSpread:
     summary = (
         "percentile_cont(ARRAY[0, 0.5, 1]::float8[]) WITHIN GROUP (ORDER BY CAST({0} AS float8)), NULL"
         if is_number_column(FACT_COLUMNS[fact])

@@ -32,7 +32,7 @@ class EncoderOfVectors(NamedTuple):
     length: int | None
 
 
-class KnownVideo(NamedTuple):
+class VideoVector(NamedTuple):
     """A video with a vector of its present file by an encoder: their ids, the name of the encoder, and the vector."""
 
     video_id: int
@@ -75,18 +75,18 @@ def load_video_vectors(
     return {row.video_id: _convert(row.embedding) for row in connection.execute(query) if row.video_id in wanted}
 
 
-def list_known_videos(connection: Connection, dataset: Dataset | None, key: str) -> list[KnownVideo]:
+def list_vectors_by_key(connection: Connection, dataset: Dataset | None, key: str) -> list[VideoVector]:
     """List the vectors of the videos with this key, with their encoders, by name. dataset: None for all datasets."""
     query = sa.select(video.c.video_id, model.c.model_id, model.c.name, video_embedding.c.embedding)
     query = query.select_from(video_embedding.join(model).join(video, IS_PRESENT)).where(video.c.key == key)
     if dataset is not None:
         query = query.where(video.c.dataset_id == dataset.dataset_id)
     rows = connection.execute(query.order_by(model.c.name, video.c.video_id))
-    return [KnownVideo(row[0], row[1], row[2], _convert(row[3])) for row in rows]
+    return [VideoVector(row[0], row[1], row[2], _convert(row[3])) for row in rows]
 
 
 def list_nearest_to_video(
-    connection: Connection, known: KnownVideo, dataset: Dataset | None, limit: int
+    connection: Connection, known: VideoVector, dataset: Dataset | None, limit: int
 ) -> list[dict[str, Any]]:
     """List up to `limit` other videos with the vectors most similar to that of a video, the most similar first. A dict
     has dataset, video and similarity (the cosine in [-1, 1]). dataset: None for all datasets.

@@ -89,7 +89,7 @@ def count_selections(connection: Connection, target: Dataset) -> int:
     return connection.scalar(count) or 0
 
 
-def drop_dataset(connection: Connection, target: Dataset) -> None:
+def delete_dataset(connection: Connection, target: Dataset) -> None:
     """Delete a dataset and all its rows, scores and evidence; its frozen selections stay. Vectors and entailments of
     texts and replies of model servers stay too, since several datasets may share them. Waits for an ingest in progress,
     and does not commit.
@@ -107,10 +107,10 @@ def drop_dataset(connection: Connection, target: Dataset) -> None:
         if table not in (selection, selection_item) and _leads_to_dataset(table):
             connection.execute(sa.delete(table).where(_build_dataset_condition(table, target.dataset_id)))
     connection.execute(sa.delete(dataset).where(dataset.c.dataset_id == target.dataset_id))
-    _drop_unused(connection, imported)
+    _delete_unused_scorers(connection, imported)
 
 
-def drop_imported_scores(connection: Connection, target: Dataset, scorers: Collection[int]) -> None:
+def delete_imported_scores(connection: Connection, target: Dataset, scorers: Collection[int]) -> None:
     """Delete all that these imported scorers have in a dataset: scores, replaced scores, thresholds and the like.
     Scorers that then have no score in any dataset are deleted too. Waits for an ingest in progress, and does not
     commit. scorers: their ids.
@@ -126,7 +126,7 @@ def drop_imported_scores(connection: Connection, target: Dataset, scorers: Colle
                     _build_dataset_condition(table, target.dataset_id), _build_scorer_condition(table, scorers)
                 )
             )
-    _drop_unused(connection, scorers)
+    _delete_unused_scorers(connection, scorers)
 
 
 def _lock(connection: Connection, target: Dataset, *, is_exclusive: bool = False) -> None:
@@ -137,7 +137,7 @@ def _lock(connection: Connection, target: Dataset, *, is_exclusive: bool = False
     connection.execute(row.with_for_update(key_share=not is_exclusive))
 
 
-def _drop_unused(connection: Connection, scorers: Collection[int]) -> None:
+def _delete_unused_scorers(connection: Connection, scorers: Collection[int]) -> None:
     """Delete those of the given scorers that have no score. The newest other scorer of their metrics becomes active."""
     # Waits for scores that are being written: the next statement sees them, and must not delete their scorer.
     locked = sa.select(scorer.c.scorer_id).where(_build_scorer_condition(scorer, scorers)).order_by(scorer.c.scorer_id)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.reports.histograms import Histogram, compute_histogram
+from db.reports.histograms import Histogram, load_histogram
 from db.schema import sample, text_fact, video, video_fact
 from db.schema.facts import VIDEO_FACTS
 from db.scores.sample_scores import FACT_COLUMNS, Column
@@ -86,7 +86,7 @@ def create_fact_tables(connection: Connection, dataset: Dataset) -> dict[FactSub
     }
 
 
-def compute_fact_summary(connection: Connection, fact: str) -> FactSummary | None:
+def load_fact_summary(connection: Connection, fact: str) -> FactSummary | None:
     """Return median, extremes and histogram of a fact whose values are numbers; None if no video or caption has it.
     Reads the tables that `create_fact_tables` made in this transaction.
     """
@@ -104,7 +104,7 @@ def compute_fact_summary(connection: Connection, fact: str) -> FactSummary | Non
     )
     shown = sa.select(value.label("value"), sa.true().label("kept")).select_from(table)
     return FactSummary(
-        n, median, least, greatest, compute_histogram(connection, shown, is_whole=isinstance(value.type, sa.Integer))
+        n, median, least, greatest, load_histogram(connection, shown, is_whole=isinstance(value.type, sa.Integer))
     )
 
 

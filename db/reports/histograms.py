@@ -70,7 +70,7 @@ def count_values(context: QueryContext, name: str) -> Histogram | list[ValueCoun
     shown = sa.select(value.label("value"), sa.and_(sa.true(), *brush).label("kept")).select_from(scores.from_clause)
     shown = shown.where(scores.dataset_condition, *parse_conditions(context.query, columns, but=name.lower()))
     if is_number_column(value):
-        return compute_histogram(context.connection, shown, is_whole=isinstance(value.type, sa.Integer))
+        return load_histogram(context.connection, shown, is_whole=isinstance(value.type, sa.Integer))
     values = shown.subquery()
     n, kept = sa.func.count(), sa.func.count().filter(values.c.kept)
     query = sa.select(values.c.value, n, kept).group_by(values.c.value).order_by(n.desc(), values.c.value).limit(_BINS)
@@ -90,7 +90,7 @@ def load_column_values(context: QueryContext, name: str, sample_ids: Sequence[in
     return [(row[0], row[1], row[2]) for row in context.connection.execute(asked)]
 
 
-def compute_histogram(connection: Connection, shown: sa.Select[Any], *, is_whole: bool) -> Histogram:
+def load_histogram(connection: Connection, shown: sa.Select[Any], *, is_whole: bool) -> Histogram:
     """Return counts of the numbers that a query gives, in at most 25 bins with round limits. Without values the counts
     are empty and the limits NaN. `shown` is a query with the columns `value` and `kept`, a boolean; `is_whole` is
     whether the values are whole numbers, so that no bin is narrower than 1.

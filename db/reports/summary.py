@@ -100,7 +100,7 @@ class OwnNumber(NamedTuple):
     greatest: float
 
 
-def compute_own_numbers(connection: Connection, dataset_id: int) -> list[OwnNumber]:
+def load_own_numbers(connection: Connection, dataset_id: int) -> list[OwnNumber]:
     """Describe the own fields of a dataset's videos that are numbers, sorted by name. Values of another type, and those
     beyond double precision, do not count.
     """
@@ -114,11 +114,11 @@ def compute_own_numbers(connection: Connection, dataset_id: int) -> list[OwnNumb
     return [OwnNumber(*row) for row in connection.execute(query, {"dataset_id": dataset_id})]
 
 
-def list_videos_without_licence(
+def list_disallowed_licences(
     connection: Connection, dataset_id: int, allowed: Collection[str]
 ) -> list[tuple[str | None, int, str]]:
-    """List (licence, number of videos, key of the first) of a dataset's videos whose licence is none of `allowed`, the
-    commonest first; None is no licence.
+    """List the licences of a dataset's videos that are not among `allowed`, as (licence, number of videos, key of the
+    first video), the commonest first. Licence None stands for the videos without one.
     """
     licence, n = video.c.licence, sa.func.count()
     is_refused = sa.or_(licence.is_(None), licence.not_in(list(allowed)))
@@ -152,7 +152,7 @@ def list_unreadable_videos(connection: Connection, dataset_id: int) -> list[Unre
     return [UnreadableVideo(*row) for row in rows]
 
 
-def compute_duration_spread(connection: Connection, dataset_id: int) -> Spread | None:
+def load_duration_spread(connection: Connection, dataset_id: int) -> Spread | None:
     """Return quantiles of the durations of a dataset's videos in seconds, as one group "videos"; None if no duration is
     known.
     """
@@ -164,7 +164,7 @@ def compute_duration_spread(connection: Connection, dataset_id: int) -> Spread |
     return Spread("videos", n, tuple(quantiles)) if n else None
 
 
-def compute_word_spreads(connection: Connection, dataset_id: int) -> list[Spread]:
+def load_word_spreads(connection: Connection, dataset_id: int) -> list[Spread]:
     """Return quantiles of the lengths of captions in words, one `Spread` for every system, sorted by system. The number
     of words is the number of spaces within the text plus 1, or 0 for a blank text.
     """

@@ -13,7 +13,7 @@ from sqlalchemy.engine import URL, Connection
 
 from db.schema import METADATA
 from db.schema.marks import MetricInputs
-from db.schema.views import create_views, drop_views
+from db.schema.views import create_views, delete_views
 from db.server.conflicts import retry_conflicts
 from db.server.engine import build_connection_error, open_engine
 from db.server.leases import Leases
@@ -104,7 +104,7 @@ def _upgrade_tables(connection: Connection) -> None:
     from alembic import command
 
     # A migration may change a column that they read; they are made anew afterwards.
-    drop_views(connection)
+    delete_views(connection)
     command.upgrade(_make_config(connection), REVISION)
 
 

@@ -79,7 +79,7 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
     not exist.
     """
     _make_base_views(connection)
-    metrics = add_imported_metrics(connection, _drop_refused(metrics, find_refused_metrics(connection, metrics)))
+    metrics = add_imported_metrics(connection, _exclude_refused(metrics, find_refused_metrics(connection, metrics)))
     definitions, before = _build_definitions(metrics), _load_digests(connection)
     digests = {name: _compute_digest(definition) for name, definition in definitions.items()}
     if before == digests:
@@ -91,7 +91,7 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
     # A new metric has no scores to compare, and no other process needs to wait for it.
     if any(f"{_RULE}{metric}" in ruled for metric in changed) or has_scores(connection, changed):
         lock_shards(connection)
-    drop_views(connection)
+    delete_views(connection)
     connection.execute(sa.delete(view_definition))
     for definition in definitions.values():
         _run(connection, definition)
@@ -141,7 +141,7 @@ def _quote(text: str | None) -> str:
     return "NULL" if text is None else "'" + text.replace("'", "''") + "'"
 
 
-def drop_views(connection: Connection) -> None:
+def delete_views(connection: Connection) -> None:
     """Drop all views that `create_views` makes, if they exist; no data is lost. The trigger functions stay."""
     for name in reversed(VIEWS):
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
@@ -157,7 +157,7 @@ def has_current_views(connection: Connection, metrics: MetricInputs, tables: Seq
     if not all(sa.inspect(connection).has_table(table.name) for table in tables):
         return False
     refused = find_refused_metrics(connection, metrics)
-    return bool(refused) and _matches_definitions(connection, _drop_refused(metrics, refused))
+    return bool(refused) and _matches_definitions(connection, _exclude_refused(metrics, refused))
 
 
 def explain_refused_metrics(connection: Connection, metrics: MetricInputs) -> dict[str, str]:
@@ -177,7 +177,7 @@ def _matches_definitions(connection: Connection, metrics: MetricInputs) -> bool:
     return _load_digests(connection) == {name: _compute_digest(definition) for name, definition in definitions.items()}
 
 
-def _drop_refused(metrics: MetricInputs, refused: Collection[str]) -> MetricInputs:
+def _exclude_refused(metrics: MetricInputs, refused: Collection[str]) -> MetricInputs:
     return {name: inputs for name, inputs in metrics.items() if name not in refused}
 
 

@@ -71,7 +71,7 @@ def list_samples_of_first_videos(connection: Connection, dataset_id: int, n_vide
     return list(connection.scalars(query.order_by(sample.c.sample_id)))
 
 
-def compute_shard_digest(connection: Connection, dataset_id: int, shard: int) -> str | None:
+def load_shard_digest(connection: Connection, dataset_id: int, shard: int) -> str | None:
     """Return an MD5 digest, as 32 hexadecimal digits, that changes with any sample of a shard and any input of its
     video. None if the shard has no samples.
     """

@@ -94,7 +94,7 @@ def count_scores_without_value(connection: Connection, dataset: Dataset, scorer_
     return [StatusCount(*row) for row in connection.execute(statement, values)]
 
 
-def compute_mean_scores(
+def load_mean_scores(
     connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None
 ) -> list[MeanScore]:
     """Return the mean of a scorer's defined scores, one entry per kind of sample that has any, ordered by kind. shard:

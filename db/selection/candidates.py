@@ -121,7 +121,7 @@ def load_candidates(connection: Connection, eligible: EligibleSamples) -> Candid
     return Candidates(values, strata, places, **arrays, signatures=signatures, video_vectors=vectors)
 
 
-def compute_key_places(connection: Connection, sample_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+def load_key_places(connection: Connection, sample_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
     """Return for n distinct samples the place (n,), from 0, that every sample would have if they were sorted by kind
     and key. The result is in the order of `sample_ids`; kinds and keys are read from the database.
     """

@@ -100,7 +100,7 @@ def replace_rows(opened: Connection, file: Path, revision: str | None = None) ->
     filled, left_out = set[str](), list[str]()
     with _report_damage(file):
         archive = ZipFile(file)
-    with archive, _drop_keys_meanwhile(connection, known):
+    with archive, _empty_tables_without_keys(connection, known):
         tables, sequences = _read_content(archive, file)
         for table, columns in tables.items():
             if table not in known:
@@ -164,7 +164,7 @@ def _read_member(archive: ZipFile, file: Path, name: str) -> Iterator[bytes]:
 
 
 @contextmanager
-def _drop_keys_meanwhile(connection: psycopg.Connection[Any], tables: Collection[str]) -> Iterator[None]:
+def _empty_tables_without_keys(connection: psycopg.Connection[Any], tables: Collection[str]) -> Iterator[None]:
     """Empty the tables, and drop their triggers, keys and indexes until the context ends, since making them at once is
     faster.
     """

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy.engine import URL
 
 from db.server.listening import HOST, SUPERUSER, ListeningAddress, read_listening_address
-from db.server.processes import START_LOCK, has_embedded_data, is_embedded_running, remove_dead_lock_files
+from db.server.processes import START_LOCK, delete_dead_lock_files, has_embedded_data, is_embedded_running
 from db.server.urls import CURATION, DatabaseUnavailable, parse_url
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def start_embedded(home: Path) -> URL:
         server = _make_server(home)
         try:
             with _hold_start_lock(home):
-                remove_dead_lock_files(home)
+                delete_dead_lock_files(home)
                 _create_data_folder(home)
                 listening = read_listening_address(home)
                 if not is_embedded_running(home):

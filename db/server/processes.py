@@ -49,7 +49,7 @@ def is_process_alive(pid: int) -> bool:
     return True
 
 
-def remove_dead_lock_files(home: Path) -> None:
+def delete_dead_lock_files(home: Path) -> None:
     """Remove the lock files that a dead server left in a home's data folder, those with the process id of no live
     Postgres.
     """

@@ -102,7 +102,7 @@ def _create_temporary_databases(url: URL, names: Mapping[str, str]) -> Iterator[
     with _open_server(url) as connection:
         query = "SELECT datname FROM pg_database WHERE starts_with(datname, %s) AND pg_has_role(datdba, 'member')"
         for (left_behind,) in connection.execute(query, [_PREFIX]).fetchall():
-            _drop(connection, left_behind)
+            _delete_database(connection, left_behind)
     try:
         with _open_server(url) as connection:
             for name in fresh.values():
@@ -112,14 +112,14 @@ def _create_temporary_databases(url: URL, names: Mapping[str, str]) -> Iterator[
         # A server that is gone keeps them until the next restore.
         with suppress(psycopg.OperationalError), _open_server(url) as connection:
             for name in fresh.values():
-                _drop(connection, name)
+                _delete_database(connection, name)
 
 
 def _rename(url: URL, temporary: Mapping[str, URL], names: Mapping[str, str], mark: str) -> None:
     """Give the new databases their names, both at once or neither; empty ones that had these names are dropped."""
     with _open_server(url) as connection:
         for name in names.values():
-            _drop(connection, name)
+            _delete_database(connection, name)
         with connection.transaction():
             for key, name in names.items():
                 old, new = sql.Identifier(temporary[key].database or ""), sql.Identifier(name)
@@ -184,7 +184,7 @@ def _open_server(url: URL) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-def _drop(connection: psycopg.Connection[Any], name: str) -> None:
+def _delete_database(connection: psycopg.Connection[Any], name: str) -> None:
     connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 

@@ -135,7 +135,7 @@ def _compute_pooled_baseline(comparisons: AspectComparisons, baseline: str, kept
     return comparisons.compute_pooled(baseline, kept & np.isfinite(comparisons.inputs.values[baseline]))
 
 
-def build_baseline_rows(comparisons: AspectComparisons, metric: str) -> Iterator[AgreementRow]:
+def compare_with_rivals(comparisons: AspectComparisons, metric: str) -> Iterator[AgreementRow]:
     """Yield the agreement rows that compare a metric with the strongest simple score and with one more rater, on the
     metric's own rated items: tau-b of this rival (`RIVAL`), and the metric's less the rival's (`DIFFERENCE`). Against
     one more rater there is also the metric's tau-b with the means that the rater is compared with. Rows of comparisons

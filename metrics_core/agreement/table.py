@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.baseline_comparison import AspectComparisons, build_baseline_rows
+from metrics_core.agreement.baseline_comparison import AspectComparisons, compare_with_rivals
 from metrics_core.agreement.coefficients import KENDALL, TIED_PAIRS
 from metrics_core.agreement.groupings import compute_per_system, compute_per_video, compute_pooled
 from metrics_core.agreement.inputs import AgreementInputs, build_inputs
@@ -73,7 +73,7 @@ def _compute_aspect_rows(inputs: AgreementInputs, aspect: str) -> Iterator[Agree
     yield from build_agreement_rows((RATERS, aspect, "captions"), alphas, inputs.count_videos(several))
     for name in inputs.values:
         if name not in inputs.baselines:
-            yield from build_baseline_rows(comparisons, name)
+            yield from compare_with_rivals(comparisons, name)
 
 
 def _compare(

@@ -151,10 +151,10 @@ def has_same_words(left: str, right: str) -> bool:
     return clean_reply_text(left) == clean_reply_text(right)
 
 
-def drop_repeated_texts(texts: Iterable[str]) -> list[str]:
+def list_distinct_texts(texts: Iterable[str]) -> list[str]:
     """Return the texts in order, without a text that has the same words as an earlier one.
 
-    >>> drop_repeated_texts(["A dog.", "A cat.", "a dog"])
+    >>> list_distinct_texts(["A dog.", "A cat.", "a dog"])
     ['A dog.', 'A cat.']
     """
     seen: dict[str, str] = {}

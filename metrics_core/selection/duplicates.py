@@ -27,7 +27,7 @@ _DENSE = 128
 _PAIRS = 4096
 
 
-def drop_near_duplicates(units: Rows, least_cosine: float) -> Mask:
+def mark_distinct_rows(units: Rows, least_cosine: float) -> Mask:
     """Return a mask (n,) of the rows to keep: a row is dropped where its cosine with an earlier row that is kept is
     `least_cosine` or more. units: (n, d), float32 rows of length 1, the best first. A cosine within 1e-6 below
     `least_cosine` counts, too. Raises ValueError unless 0 < least_cosine <= 1.
@@ -40,7 +40,7 @@ def drop_near_duplicates(units: Rows, least_cosine: float) -> Mask:
     theirs or less where d is 384. Of more rows, a row is compared with those of its stretch of 16,384 rows, and of the
     stretches before with those in its 24 nearest cells; see `estimate_missed`.
 
-    >>> drop_near_duplicates(np.float32([[1, 0], [0.8, 0.6], [0, 1]]), 0.7).tolist()
+    >>> mark_distinct_rows(np.float32([[1, 0], [0.8, 0.6], [0, 1]]), 0.7).tolist()
     [True, False, True]
     """
     if not 0 < least_cosine <= 1:
@@ -70,7 +70,7 @@ class MissedDuplicates:
 
 
 def estimate_missed(units: Rows, keep: Mask, least_cosine: float, n_sampled: int = 5000) -> MissedDuplicates | None:
-    """Estimate how many near-duplicates `drop_near_duplicates` missed, by comparing some kept rows with all earlier
+    """Estimate how many near-duplicates `mark_distinct_rows` missed, by comparing some kept rows with all earlier
     ones; None where its search is exact. units, least_cosine: as it got them; keep: (n,), the mask that it returned.
     """
     from scipy.special import betaincinv
@@ -146,12 +146,12 @@ def _find_alike(units: Rows, heads: Rows, rows: Positions, others: Positions, li
 
 
 def find_originals(units: Rows, keep: Mask) -> tuple[Positions, Positions]:
-    """Return the positions of the rows that `drop_near_duplicates` dropped, in ascending order, and for every dropped
-    row the position of the earlier kept row that is most like it. units: (n, d), the rows that `drop_near_duplicates`
+    """Return the positions of the rows that `mark_distinct_rows` dropped, in ascending order, and for every dropped
+    row the position of the earlier kept row that is most like it. units: (n, d), the rows that `mark_distinct_rows`
     got; keep: (n,), the mask that it returned. Of rows equally alike the first is taken.
 
     >>> units = np.float32([[1, 0], [0, 1], [0.8, 0.6]])
-    >>> dropped, originals = find_originals(units, drop_near_duplicates(units, 0.5))
+    >>> dropped, originals = find_originals(units, mark_distinct_rows(units, 0.5))
     >>> dropped.tolist(), originals.tolist()
     ([2], [0])
     """

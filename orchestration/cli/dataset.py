@@ -260,7 +260,7 @@ def drop_dataset(
     from assets.words.text import format_count
     from orchestration import removal
 
-    going, n_selections = removal.count_droppable_rows(installation, dataset, metric)
+    going, n_selections = removal.count_rows_to_delete(installation, dataset, metric)
     meant = f"the imported scores of {metric} from dataset {dataset}" if metric else f"dataset {dataset}"
     if not as_json:
         print_rows([{"goes": what, "rows": n} for what, n in going.items()], empty=f"nothing is in {meant}")
@@ -271,9 +271,9 @@ def drop_dataset(
             )
     is_wanted = yes or (not as_json and sys.stdin.isatty() and typer.confirm(f"drop {meant}?"))
     if is_wanted and metric:
-        removal.remove_imported_scores(installation, dataset, metric)
+        removal.delete_imported_metric(installation, dataset, metric)
     elif is_wanted:
-        removal.drop_dataset_everywhere(installation, dataset)
+        removal.delete_dataset_everywhere(installation, dataset)
     if as_json:
         print_json({"dataset": dataset, "dropped": is_wanted, "goes": going, "selections_stay": n_selections})
     else:

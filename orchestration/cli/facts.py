@@ -23,13 +23,13 @@ def facts(installation: Installation, dataset: DatasetName, as_json: AsJson = Fa
     """
     from assets.datasets.lookup import require_dataset
     from assets.words.text import format_count
-    from db.evidence.facts import compute_fact_spreads, list_measurement_errors
+    from db.evidence.facts import list_measurement_errors, load_fact_spreads
     from orchestration.launch import run_facts
 
     described = run_facts(installation, dataset)
     with installation.engine.connect() as connection:
         name = require_dataset(installation.engine, dataset).name
-        rows = [spread._asdict() for spread in compute_fact_spreads(connection, name)]
+        rows = [spread._asdict() for spread in load_fact_spreads(connection, name)]
         errors = list_measurement_errors(connection, name)
     if as_json:
         print_json({"dataset": dataset, "described": described, "facts": rows, "errors": errors})

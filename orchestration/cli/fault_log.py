@@ -37,7 +37,7 @@ def write_fault_log(error: BaseException) -> str:
             descriptor, name = tempfile.mkstemp(".log", "fault_", folder)
             with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(trace)
-            _remove_oldest(folder)
+            _delete_oldest(folder)
         except OSError as problem:
             refused.append(f"{folder}: {problem.strerror}")
         else:
@@ -46,7 +46,7 @@ def write_fault_log(error: BaseException) -> str:
     return f"{fault}: please report it with this traceback, since no log can be written ({'; '.join(refused)})\n{trace}"
 
 
-def _remove_oldest(folder: Path) -> None:
+def _delete_oldest(folder: Path) -> None:
     """Remove the oldest fault logs of a folder, so that MOST_LOGS stay: a page may fail at every request."""
     with suppress(OSError):  # another process may remove the same ones
         for log in sorted(folder.glob("fault_*.log"), key=lambda log: log.stat().st_mtime_ns)[:-MOST_LOGS]:

@@ -246,13 +246,13 @@ def _print_samples(
     without samples the same of its videos.
     """
     from assets.words.text import format_count
-    from db.evidence.facts import compute_fact_spreads, load_first_samples, load_first_videos
+    from db.evidence.facts import load_fact_spreads, load_first_samples, load_first_videos
     from db.scores.sample_scores import TELLING_FACTS
 
     n, load = (holdings.samples, load_first_samples) if holdings.samples else (holdings.videos, load_first_videos)
     counted = "sample" if holdings.samples else "video"
     with installation.engine.connect() as connection:
-        spreads = compute_fact_spreads(connection, dataset)
+        spreads = load_fact_spreads(connection, dataset)
         facts = [spread.fact for spread in spreads if spread.n and spread.fact in TELLING_FACTS]
         columns = [*metrics, *facts]
         rows = load(connection, dataset, columns, SHOWN)

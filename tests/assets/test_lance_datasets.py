@@ -26,7 +26,7 @@ from assets.reports.thumbnails import read_thumbnails
 from assets.search import search_like_video
 from assets.selection.export import export_selection
 from assets.selection.export_target import ExportFormat
-from db.manifest.removal import drop_dataset
+from db.manifest.removal import delete_dataset
 from db.reports.samples import find_video
 from db.selection.holders import list_holding_datasets, list_holding_selections
 from db.selection.recipes import parse_recipe
@@ -213,7 +213,7 @@ def test_ingest_and_facts_are_those_of_files(
     captions = [candidate(name, name, f"Clip {name[0]}.") for name in clips]
     files = write_manifest(tmp_path / "files", videos, captions=captions)
     with engine.begin() as connection:
-        drop_dataset(connection, dataset_of(engine))
+        delete_dataset(connection, dataset_of(engine))
     in_files = measured(engine, ingested(engine, files, "files"))
     assert in_table == in_files
     assert all(row["status"] == "ok" for row in in_table)

@@ -20,7 +20,7 @@ from assets.ingest.run import ingest_folder
 from assets.metrics.evqa.scorer import EVQAScorer
 from assets.metrics.evqa.settings import EVQASettings
 from assets.scores.run import score_shard
-from db.manifest.removal import drop_dataset
+from db.manifest.removal import delete_dataset
 from tests.assets.media_servers import BUCKET, Bucket, S3Bucket, google_store, s3_store
 from tests.assets.verifying import dataset_of, make_sources
 
@@ -115,7 +115,7 @@ def stored(module_engine: Engine, bucket: Bucket, folder: Path) -> Generator[Eng
     yield module_engine
     # The other store's clips are ingested into the same database.
     with module_engine.begin() as connection:
-        drop_dataset(connection, dataset_of(module_engine, DEMO_DATASET))
+        delete_dataset(connection, dataset_of(module_engine, DEMO_DATASET))
 
 
 def of_video(engine: Engine, name: str) -> list[dict[str, Any]]:

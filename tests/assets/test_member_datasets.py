@@ -31,7 +31,7 @@ from assets.selection.formats.shard_keys import find_sample_key
 from assets.sources.facts import measure_videos
 from assets.sources.frames import SampledFrames
 from db.manifest.datasets import Dataset, find_dataset
-from db.manifest.removal import drop_dataset
+from db.manifest.removal import delete_dataset
 from db.reports.samples import find_video
 from db.selection.recipes import SelectionError, parse_recipe
 from metrics_core.file_hash import compute_file_sha256
@@ -109,7 +109,7 @@ def test_ingest_and_facts_are_those_of_files(
         tmp_path / "files", videos, captions=[candidate(name, name, f"Clip {name[0]}.") for name in clips]
     )
     with engine.begin() as connection:
-        drop_dataset(connection, dataset_of(engine))
+        delete_dataset(connection, dataset_of(engine))
     in_files = measured(engine, ingested(engine, files, "files"))
     assert in_tars == in_files
     assert all(row["status"] == "ok" for row in in_tars)
@@ -200,7 +200,7 @@ def test_an_export_has_the_members_and_no_folder_of_this_machine(
     lines = export_selection(engine, selection, tmp_path / "rows.jsonl").path.read_text()
     assert str(tmp_path) not in lines
     with engine.begin() as connection:
-        drop_dataset(connection, dataset_of(engine))
+        delete_dataset(connection, dataset_of(engine))
     again = export_selection(engine, selection, tmp_path / "again", ExportFormat.WEB_DATASET).path
     (tar,) = again.glob("*.tar")
     assert [s["avi"] for s in webdataset.WebDataset([str(tar)], shardshuffle=False).decode()] == list(clips.values())

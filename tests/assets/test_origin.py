@@ -22,7 +22,7 @@ from assets.ingest.validate import validate_row
 from assets.media.held_video import find_held_video
 from assets.media.settings import MediaSettings
 from assets.new_manifest.make import create_manifest
-from db.reports.summary import compute_own_numbers, count_origins
+from db.reports.summary import count_origins, load_own_numbers
 from db.selection.exports import find_frozen_selection
 from db.selection.holders import HeldVideo, list_holding_datasets, list_holding_selections
 from db.selection.provenance import count_selection_origins
@@ -187,7 +187,7 @@ def test_own_numbers_of_videos_are_described_whatever_else_a_field_holds(engine:
         engine, write_folder(tmp_path / "m", [{**row, **own} for row, own in zip(ROWS, fields, strict=True)]), "c"
     )
     with engine.connect() as connection:
-        found = compute_own_numbers(connection, require_dataset(engine, "c").dataset_id)
+        found = load_own_numbers(connection, require_dataset(engine, "c").dataset_id)
     assert [tuple(number) for number in found] == [("aesthetic", 1, 2.5, 2.5, 2.5), ("motion", 3, 1.5, 3.0, 4.0)]
 
 

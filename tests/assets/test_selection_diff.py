@@ -11,7 +11,7 @@ from sqlalchemy.engine import Engine
 from assets.selection.select import make_selection
 from db import schema
 from db.manifest.datasets import Dataset
-from db.manifest.removal import drop_dataset
+from db.manifest.removal import delete_dataset
 from db.selection.diff import compare_selections
 from db.selection.recipes import parse_recipe
 from tests.conftest import filled_template
@@ -66,7 +66,7 @@ def test_another_dataset_is_the_reason(engine: Engine, clips: Dataset) -> None:
         "b": f"selection {first} is from dataset 'clips'",
     }
     with engine.begin() as connection:
-        drop_dataset(connection, other)
+        delete_dataset(connection, other)
     assert reasons(engine, first, second)["a"] == f"selection {second} is from a dropped dataset 'other'"
 
 

@@ -15,7 +15,7 @@ from assets.metrics.qeva.settings import QEVASettings
 from assets.metrics.vcs.scorer import VCSShortScorer, VCSShortSettings
 from assets.planning.holdings import load_dataset_holdings
 from assets.planning.plan import list_scorer_inputs
-from assets.planning.timing import START_S, Clock, MeasuredRate, estimate_time, measure_rate
+from assets.planning.timing import START_S, Clock, MeasuredTime, estimate_time, measure_seconds_per_unit
 from assets.scores.base import Scorer
 from assets.sources.facts import measure_videos
 from db.schema.inputs import REFERENCES
@@ -54,8 +54,8 @@ def test_a_rate_leaves_out_what_is_loaded_and_ends_after_a_second(
     loading: float, each: float, things: list[float], seconds: float, done: list[int]
 ) -> None:
     work = Work(loading, each)
-    found = measure_rate(work, things, lambda: work.now, size=lambda thing: thing)
-    assert found == MeasuredRate(pytest.approx(seconds), sum(done))
+    found = measure_seconds_per_unit(work, things, lambda: work.now, size=lambda thing: thing)
+    assert found == MeasuredTime(pytest.approx(seconds), sum(done))
     assert work.done == done
 
 

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 import typer
 
 from db.manifest.datasets import find_dataset
-from db.manifest.removal import drop_dataset
+from db.manifest.removal import delete_dataset
 from db.schema import METADATA
 from db.server.embedded import stop_embedded
 from db.server.engine import open_engine
@@ -167,7 +167,7 @@ class _Disturbed:
                 connection.execute(sa.text("SET LOCAL lock_timeout = '1s'"))
                 of = find_dataset(connection, self._drop.dataset)
                 assert of is not None
-                drop_dataset(connection, of)
+                delete_dataset(connection, of)
         except sa.exc.OperationalError as error:
             if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
                 raise

@@ -23,7 +23,7 @@ from db.manifest.rating import (
     list_next_captions,
     store_answer,
 )
-from db.manifest.removal import count_contents, drop_dataset
+from db.manifest.removal import count_contents, delete_dataset
 from db.reports.judgements import CheckCount, count_passed_checks
 from db.schema import attention_check, preference, rating, sample
 from tests.db.builders import add_reference, add_sample, add_video, make_dataset, remove
@@ -199,5 +199,5 @@ def test_a_check_goes_with_its_captions(engine: Engine, clips: tuple[Dataset, di
         assert [count.rater for count in count_passed_checks(connection, dataset.dataset_id)] == ["ann"]
         assert not store_check(connection, rater, check, 1.0, EXTRA, has_passed=True), "dropped meanwhile"
         assert count_contents(connection, dataset)["answers to attention checks"] == 1
-        drop_dataset(connection, dataset)
+        delete_dataset(connection, dataset)
         assert connection.scalar(sa.select(sa.func.count()).select_from(attention_check)) == 0

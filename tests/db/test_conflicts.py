@@ -14,7 +14,7 @@ from sqlalchemy.engine import Engine
 from assets.metrics.registry import METRIC_INPUTS
 from db import schema
 from db.manifest.datasets import Dataset
-from db.manifest.removal import drop_dataset
+from db.manifest.removal import delete_dataset
 from db.schema.inputs import TEXT
 from db.schema.marks import MetricInputs, lock_shards
 from db.schema.views import create_views
@@ -86,7 +86,7 @@ def test_a_drop_waits_for_a_batch_of_scores_before_it_locks_a_sample(
 
     def drop() -> None:
         with engine.begin() as connection:
-            drop_dataset(connection, dataset)
+            delete_dataset(connection, dataset)
 
     with ThreadPoolExecutor(1) as pool:
         with open_psycopg_transaction(engine) as writer:
@@ -114,7 +114,7 @@ def test_a_batch_of_scores_waits_for_a_drop_before_it_locks_a_sample(
             stored = pool.submit(unwrap(store_scores), engine, 1, "run", [row])  # once, without a further try
             wait_for_lock(engine, stored)
             assert not stored.done()
-            drop_dataset(connection, dataset)
+            delete_dataset(connection, dataset)
         assert stored.result() == UpsertCounts(0, 0, 0)
 
 
@@ -132,7 +132,7 @@ def test_views_of_a_new_metric_do_not_wait_for_a_drop(engine: Engine, doomed: tu
             connection.exec_driver_sql("LOCK TABLE drawn_sample IN ROW EXCLUSIVE MODE")
             made = pool.submit(make_views)
             wait_for_lock(engine, made)
-            drop_dataset(connection, doomed[0])
+            delete_dataset(connection, doomed[0])
         made.result()
     with engine.connect() as connection:
         assert connection.execute(sa.text("SELECT clip_score FROM sample_scores")).all() == []
@@ -147,7 +147,7 @@ def test_a_score_that_is_written_while_its_scorer_loses_all_others_stays(engine:
 
     def drop() -> None:
         with engine.begin() as connection:
-            drop_dataset(connection, dropped)
+            delete_dataset(connection, dropped)
 
     with ThreadPoolExecutor(1) as pool:
         with open_psycopg_transaction(engine) as writer:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.sources.facts import measure_texts
-from db.evidence.facts import compute_fact_spreads, list_undescribed_texts, store_text_facts
+from db.evidence.facts import list_undescribed_texts, load_fact_spreads, store_text_facts
 from db.manifest.datasets import Dataset
 from db.schema import text_fact
 from metrics_core.facts.texts import TEXT_FACTS_VERSION
@@ -75,8 +75,8 @@ def test_a_new_rule_describes_everything_anew(engine: Engine, clips: Dataset) ->
 def test_the_spread_of_each_fact(engine: Engine, clips: Dataset) -> None:
     describe(engine, clips)
     with engine.connect() as connection:
-        spreads = {spread.fact: tuple(spread[1:]) for spread in compute_fact_spreads(connection, clips.name)}
-        empty = {spread.fact: tuple(spread[1:]) for spread in compute_fact_spreads(connection, "nothing")}
+        spreads = {spread.fact: tuple(spread[1:]) for spread in load_fact_spreads(connection, clips.name)}
+        empty = {spread.fact: tuple(spread[1:]) for spread in load_fact_spreads(connection, "nothing")}
     assert spreads["words"] == (3, 3.0, 3.0, 10.0, None)
     assert spreads["language"] == (1, None, None, None, "en")
     assert set(empty.values()) == {(0, None, None, None, None)}

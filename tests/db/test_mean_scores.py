@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
-from db.scores.quality import MeanScore, StatusCount, compute_mean_scores, count_statuses_with_reasons
+from db.scores.quality import MeanScore, StatusCount, count_statuses_with_reasons, load_mean_scores
 from tests.db.builders import add_sample, add_video, change_text, empty, make_dataset, set_scores
 
 
@@ -47,7 +47,7 @@ def test_mean_and_error_by_hand(engine: Engine) -> None:
     dataset = make_dataset(engine)
     scorer_id = add_scores(engine, dataset, [[0.25, 0.75], [1.0], [0.0, None], [None]])
     with engine.connect() as connection:
-        found = compute_mean_scores(connection, scorer_id, dataset.dataset_id)
+        found = load_mean_scores(connection, scorer_id, dataset.dataset_id)
     assert found == [MeanScore("caption", 4, 3, 0.5, True, pytest.approx(math.sqrt(0.75) / 4))]
 
 
@@ -55,8 +55,8 @@ def test_one_video_has_a_mean_and_no_error(engine: Engine) -> None:
     dataset = make_dataset(engine)
     scorer_id = add_scores(engine, dataset, [[0.25, 0.75]])
     with engine.connect() as connection:
-        found = compute_mean_scores(connection, scorer_id, dataset.dataset_id, 0)
-        nowhere = compute_mean_scores(connection, scorer_id, dataset.dataset_id, 1)
+        found = load_mean_scores(connection, scorer_id, dataset.dataset_id, 0)
+        nowhere = load_mean_scores(connection, scorer_id, dataset.dataset_id, 1)
     assert (found, nowhere) == ([MeanScore("caption", 2, 1, 0.5, True, None)], [])
 
 
@@ -64,7 +64,7 @@ def test_equal_scores_do_not_vary(engine: Engine) -> None:
     dataset = make_dataset(engine)
     scorer_id = add_scores(engine, dataset, [[0.5, 0.5], [0.5]])
     with engine.connect() as connection:
-        (found,) = compute_mean_scores(connection, scorer_id, dataset.dataset_id)
+        (found,) = load_mean_scores(connection, scorer_id, dataset.dataset_id)
     assert (found.varies, found.mean, found.standard_error) == (False, 0.5, 0.0)
 
 
@@ -76,11 +76,11 @@ def test_kinds_and_shards_have_means_of_their_own(engine: Engine) -> None:
     for shard in (0, 1):
         values = [number / 8 for number, of_shard in shards.items() if of_shard == shard]
         with engine.connect() as connection:
-            found = compute_mean_scores(connection, scorer_id, dataset.dataset_id, shard)
+            found = load_mean_scores(connection, scorer_id, dataset.dataset_id, shard)
         (captions,) = [each for each in found if each.kind == "caption"]
         assert (captions.n, captions.mean) == (len(values), pytest.approx(sum(values) / len(values)))
     with engine.connect() as connection:
-        whole = compute_mean_scores(connection, scorer_id, dataset.dataset_id)
+        whole = load_mean_scores(connection, scorer_id, dataset.dataset_id)
     assert [(each.kind, each.n) for each in whole] == [("caption", 8), ("qa", 1)]
 
 
@@ -98,7 +98,7 @@ def test_against_the_formula_in_python(engine: Engine, values: list[list[float]]
     dataset = make_dataset(engine)
     scorer_id = add_scores(engine, dataset, values)
     with engine.connect() as connection:
-        (found,) = compute_mean_scores(connection, scorer_id, dataset.dataset_id)
+        (found,) = load_mean_scores(connection, scorer_id, dataset.dataset_id)
     mean, error = by_hand(values)
     assert (found.mean, found.standard_error) == (pytest.approx(mean, abs=1e-9), pytest.approx(error, abs=1e-9))
 

@@ -25,7 +25,7 @@ from db.manifest.remarks import (
     save_view,
     store_remarks,
 )
-from db.manifest.removal import count_contents, drop_dataset
+from db.manifest.removal import count_contents, delete_dataset
 from db.reports.pages import load_page
 from db.reports.sample_query import SampleQuery, list_suggested_columns, prepare_query
 from db.reports.sample_query_sql import build_sql
@@ -161,7 +161,7 @@ def test_tags_and_notes_stay_with_a_changed_text_and_go_with_the_dataset(engine:
         assert keys(connection, clips, "tag_good") == ["s0"]
         counts = count_contents(connection, clips)
         assert (counts["tags and notes"], counts["saved views"]) == (1, 1)
-        drop_dataset(connection, clips)
+        delete_dataset(connection, clips)
         assert connection.scalar(sa.select(sa.func.count()).select_from(remark)) == 1
         assert connection.scalar(sa.select(sa.func.count()).select_from(saved_view)) == 0
 

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Engine
 
 from db import schema
 from db.manifest.datasets import Dataset
-from db.manifest.removal import drop_dataset
+from db.manifest.removal import delete_dataset
 from db.scores.sample_scores import list_dataset_metrics, list_scores
 from db.selection.conditions import FilterError
 from db.selection.freeze import Selection
@@ -212,7 +212,7 @@ def test_a_selection_outlives_its_dataset(engine: Engine, clips: Dataset) -> Non
     chosen = freeze(engine, clips, 1)
     before = rows(engine, chosen)
     with engine.begin() as connection:
-        drop_dataset(connection, clips)
+        delete_dataset(connection, clips)
     assert rows(engine, chosen) == before
     again = make_dataset(engine, clips.name)
     add_scored(engine, again, {"a": 0.1, "b": 0.9})

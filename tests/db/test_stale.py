@@ -14,7 +14,7 @@ from db import schema
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
 from db.scores.pending import list_pending_samples
-from db.scores.quality import compute_mean_scores, count_shard_scores, count_statuses_with_reasons
+from db.scores.quality import count_shard_scores, count_statuses_with_reasons, load_mean_scores
 from db.scores.sample_scores import list_scores
 from db.scores.store import (
     count_statuses,
@@ -281,7 +281,7 @@ def test_thresholds_reports_and_checks_do_not_count_stale_scores(one_stale: Scor
         assert count_statuses(connection, *place) == {"ok": 2, "stale": 1}
         quality = count_shard_scores(connection, *place, 0)
         counts = count_statuses_with_reasons(connection, *place, 0)
-        (mean,) = [each for each in compute_mean_scores(connection, *place) if each.kind == "caption"]
+        (mean,) = [each for each in load_mean_scores(connection, *place) if each.kind == "caption"]
     assert (quality.n_ok, quality.n_stale, quality.n_unscored, quality.maximum) == (2, 1, 0, 0.5)
     stale = [each for each in counts if each.status == "stale"]
     assert [(each.n, each.reason) for each in stale] == [

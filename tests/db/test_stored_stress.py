@@ -12,7 +12,7 @@ from sqlalchemy.engine import Engine
 
 from db import schema
 from db.manifest.datasets import Dataset
-from db.manifest.removal import drop_dataset
+from db.manifest.removal import delete_dataset
 from db.scores.stress import Stress, StressEffect, load_stresses, store_stress
 from tests.db.builders import activate, make_dataset, remove, wait_for_lock
 
@@ -101,7 +101,7 @@ def test_it_goes_with_its_dataset_and_with_its_scorer(engine: Engine, clips: Dat
             store_stress(engine, dataset.dataset_id, make_stress(scorer_id, GAIN, metric=metric))
     kept = load(engine, other)
     with engine.begin() as connection:
-        drop_dataset(connection, clips)
+        delete_dataset(connection, clips)
     assert (load(engine, clips), load(engine, other)) == ({}, kept)
     remove(engine, schema.scorer, first)
     assert set(load(engine, other)) == {"evqa"}
@@ -111,7 +111,7 @@ def test_it_goes_with_its_dataset_and_with_its_scorer(engine: Engine, clips: Dat
 def test_nothing_is_stored_of_a_dataset_that_is_gone(engine: Engine, clips: Dataset) -> None:
     stress = make_stress(activate(engine), GAIN)
     with engine.begin() as connection:
-        drop_dataset(connection, clips)
+        delete_dataset(connection, clips)
     with pytest.raises(sa.exc.IntegrityError, match="fk_stress_result_dataset_id"):
         store_stress(engine, clips.dataset_id, stress)
     assert count_rows(engine) == (0, 0)

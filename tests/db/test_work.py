@@ -17,7 +17,7 @@ from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.inputs import REFERENCES, TEXT, VIDEO, Input, ReferenceText, VideoState
 from db.schema.views import create_views
-from db.scores.pending import PendingSample, compute_shard_digest, list_pending_samples, load_samples, split_ids
+from db.scores.pending import PendingSample, list_pending_samples, load_samples, load_shard_digest, split_ids
 from tests.db.builders import (
     activate,
     add_keypoint,
@@ -265,7 +265,7 @@ def test_a_shards_state_changes_with_whatever_an_ingest_may_change_in_it(shard: 
 
     def state(of_shard: int = 0) -> str | None:
         with engine.connect() as connection:
-            return compute_shard_digest(connection, clips.dataset_id, of_shard)
+            return load_shard_digest(connection, clips.dataset_id, of_shard)
 
     seen = [state()]
     assert state() == seen[0]

@@ -9,7 +9,7 @@ from scipy import stats
 from metrics_core.agreement import compute_agreement_rows
 from metrics_core.agreement.baseline_comparison import (
     AspectComparisons,
-    build_baseline_rows,
+    compare_with_rivals,
 )
 from metrics_core.agreement.inputs import build_inputs
 from metrics_core.agreement.rater_checks import compare_raters, find_pattern
@@ -34,7 +34,7 @@ def videos_of(n_videos: int) -> list[int]:
 def on_same_items(metric: FloatArray, ratings: FloatArray, videos: list[int]) -> dict[tuple[str, str], AgreementRow]:
     """How a metric stands beside raters on its own items, without the rest of the agreement table."""
     once = AspectComparisons(build_inputs({"m": metric}, {"q": ratings}, videos), "q")
-    return index_comparisons(build_baseline_rows(once, "m"))
+    return index_comparisons(compare_with_rivals(once, "m"))
 
 
 def tau(one: FloatArray, other: FloatArray) -> float:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from metrics_core.selection import cells, diversity, duplicates
 from metrics_core.selection.diversity import choose_diverse_rows
-from metrics_core.selection.duplicates import drop_near_duplicates, estimate_missed, find_originals
+from metrics_core.selection.duplicates import estimate_missed, find_originals, mark_distinct_rows
 from metrics_core.selection.strata import choose_first_per_stratum, divide_places
 from metrics_core.selection.weighted_means import weighted_mean, weighted_mean_rank
 
@@ -120,7 +120,7 @@ def plain_walk(rows: npt.NDArray[np.float32], at_least: float) -> list[int]:
 @given(SMALL_ROWS, st.sampled_from([0.3, 0.9, 0.99, 1.0]))
 def test_near_duplicates_are_those_of_a_plain_walk(shape: tuple[int, int, int], at_least: float) -> None:
     rows = units(*shape)
-    assert np.flatnonzero(drop_near_duplicates(rows, at_least)).tolist() == plain_walk(rows, at_least)
+    assert np.flatnonzero(mark_distinct_rows(rows, at_least)).tolist() == plain_walk(rows, at_least)
 
 
 @pytest.mark.parametrize("dense", [1, 128, 10**9], ids=["each pair", "as it is", "whole rows"])
@@ -137,15 +137,15 @@ def test_bounds_drop_no_near_duplicate(monkeypatch: pytest.MonkeyPatch, at_least
     monkeypatch.setattr(duplicates, "_BLOCK", 64)
     monkeypatch.setattr(duplicates, "_OTHERS", 50)
     monkeypatch.setattr(duplicates, "_PAIRS", 100)
-    assert np.flatnonzero(drop_near_duplicates(rows, at_least)).tolist() == plain_walk(rows, at_least)
+    assert np.flatnonzero(mark_distinct_rows(rows, at_least)).tolist() == plain_walk(rows, at_least)
 
 
 def test_near_duplicates_are_the_same_over_any_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = units(500, 3, 1)
-    expected = drop_near_duplicates(rows, 0.98)
+    expected = mark_distinct_rows(rows, 0.98)
     monkeypatch.setattr(duplicates, "_BLOCK", 7)
     monkeypatch.setattr(duplicates, "_OTHERS", 5)
-    np.testing.assert_array_equal(drop_near_duplicates(rows, 0.98), expected)
+    np.testing.assert_array_equal(mark_distinct_rows(rows, 0.98), expected)
     assert 10 < expected.sum() < 490
 
 
@@ -156,25 +156,25 @@ def test_a_cosine_at_the_limit_is_that_of_float64(above: bool) -> None:
     cosine = float(rows[0].astype(float) @ rows[1].astype(float))
     at_least = abs(cosine) + duplicates.TOLERANCE * (1 - 1e-6 if above else 1 + 1e-6)
     rows[1] *= np.sign(cosine)
-    assert drop_near_duplicates(rows, at_least).tolist() == [True, not above]
+    assert mark_distinct_rows(rows, at_least).tolist() == [True, not above]
 
 
 def test_equal_rows_are_near_duplicates_at_a_cosine_of_one() -> None:
     rows = np.repeat(units(20, 7, 3), 2, axis=0)
-    assert drop_near_duplicates(rows, 1.0).tolist() == [True, False] * 20
+    assert mark_distinct_rows(rows, 1.0).tolist() == [True, False] * 20
     with pytest.raises(ValueError, match="above 0 and at most 1"):
-        drop_near_duplicates(rows, 1.01)
+        mark_distinct_rows(rows, 1.01)
 
 
 @pytest.mark.parametrize("in_cell", [1, 256], ids=["cells of one row", "one cell"])
 def test_cells_drop_all_equal_rows_but_the_first(monkeypatch: pytest.MonkeyPatch, in_cell: int) -> None:
     equal, pairs = np.repeat(units(1, 32, 5), 300, axis=0), np.concatenate([units(40, 32, 6)] * 2)
-    exact = drop_near_duplicates(pairs, 0.99)
+    exact = mark_distinct_rows(pairs, 0.99)
     monkeypatch.setattr(duplicates, "EXACT_UP_TO", 10)
     monkeypatch.setattr(duplicates, "_STRETCH", 16)
     monkeypatch.setattr(cells, "_ROWS_PER_CELL", in_cell)
-    assert drop_near_duplicates(equal, 1.0).tolist() == [True, *[False] * 299]
-    assert drop_near_duplicates(pairs, 0.99).tolist() == exact.tolist()
+    assert mark_distinct_rows(equal, 1.0).tolist() == [True, *[False] * 299]
+    assert mark_distinct_rows(pairs, 0.99).tolist() == exact.tolist()
     assert not exact[40:].any()
 
 
@@ -187,13 +187,13 @@ def test_cells_find_nearly_all_near_duplicates_and_their_misses_are_estimated(mo
     rows[5400:] = rows[:600] + noise
     rows[3000:3010] = rows[0]
     rows = np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
-    exact = drop_near_duplicates(rows, 0.97)
+    exact = mark_distinct_rows(rows, 0.97)
     assert estimate_missed(rows, exact, 0.97) is None
     monkeypatch.setattr(duplicates, "EXACT_UP_TO", 100)
     monkeypatch.setattr(duplicates, "_STRETCH", 256)
     monkeypatch.setattr(cells, "_ROWS_PER_CELL", 20)
-    found = drop_near_duplicates(rows, 0.97)
-    assert found.tolist() == drop_near_duplicates(rows, 0.97).tolist()
+    found = mark_distinct_rows(rows, 0.97)
+    assert found.tolist() == mark_distinct_rows(rows, 0.97).tolist()
     assert (~exact).sum() > 500
     assert not found[3000:3010].any()
     # A row goes only because of a row that stays.
@@ -203,7 +203,7 @@ def test_cells_find_nearly_all_near_duplicates_and_their_misses_are_estimated(mo
         assert (rows[before] @ rows[row]).max() >= 0.97 - 1e-5
     assert (~found).sum() >= 0.98 * (~exact).sum()
     monkeypatch.setattr(cells, "PROBED", 1)
-    worse = drop_near_duplicates(rows, 0.97)
+    worse = mark_distinct_rows(rows, 0.97)
     estimate = estimate_missed(rows, worse, 0.97, n_sampled=6000)
     assert estimate is not None
     alike = rows[worse] @ rows[worse].T >= 0.97 - 1e-6
@@ -255,7 +255,7 @@ def test_of_equally_far_rows_the_better_comes_first_and_a_subset_begins_a_larger
 def test_the_original_of_a_near_duplicate_is_the_kept_row_before_it_that_is_most_like_it() -> None:
     rows = np.random.default_rng(6).normal(size=(60, 3)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    keep = drop_near_duplicates(rows, 0.8)
+    keep = mark_distinct_rows(rows, 0.8)
     dropped, originals = find_originals(rows, keep)
     assert dropped.tolist() == np.flatnonzero(~keep).tolist()
     assert 10 < len(dropped) < 60

@@ -15,7 +15,7 @@ from assets.datasets.leases import hold_datasets
 from assets.datasets.lookup import require_dataset
 from assets.definitions.partitions import build_range_tags
 from db.manifest.datasets import Dataset
-from db.manifest.removal import drop_dataset
+from db.manifest.removal import delete_dataset
 from db.schema import video
 from orchestration.dead_runs import LEASED
 from orchestration.definitions import defs
@@ -144,7 +144,7 @@ def test_a_row_of_a_dropped_dataset(scored: Installation) -> None:
 
 def drop(of: Dataset) -> None:
     with get_installation().engine.begin() as connection:
-        drop_dataset(connection, of)
+        delete_dataset(connection, of)
 
 
 def test_a_command_whose_dataset_is_dropped_says_so(scored: Installation) -> None:

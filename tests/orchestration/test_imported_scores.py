@@ -19,7 +19,7 @@ from assets.agreement.judged import load_judged_snapshot
 from assets.datasets.lookup import require_dataset
 from assets.reports.sections import Report
 from db.manifest.datasets import find_dataset
-from db.manifest.removal import drop_dataset
+from db.manifest.removal import delete_dataset
 from db.reports.sample_query import SampleQuery, list_suggested_columns, prepare_query
 from db.scores.imported_scores import IMPORTED_VERSION
 from db.scores.sample_scores import list_dataset_metrics
@@ -332,7 +332,7 @@ def drop_during_import(dropped: str, into: str, lock: str = "score IN EXCLUSIVE 
             wait_for_lock(engine, importing)
             found = find_dataset(connection, dropped)
             assert found is not None
-            drop_dataset(connection, found)
+            delete_dataset(connection, found)
         importing.result()
 
 

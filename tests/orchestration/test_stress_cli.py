@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from assets.datasets.leases import format_dataset_lease_name
 from db.manifest.datasets import find_dataset
-from db.manifest.removal import drop_dataset
+from db.manifest.removal import delete_dataset
 from db.schema import stress_result
 from db.server.leases import Leases
 from metrics_core.stress.rewrites import REWRITE_KINDS
@@ -129,7 +129,7 @@ def test_of_a_dataset_that_somebody_drops_nothing_is_stored(installation: Instal
         with engine.begin() as connection:
             found = find_dataset(connection, "doomed")
             assert found is not None
-            drop_dataset(connection, found)
+            delete_dataset(connection, found)
 
     def count() -> int:
         with engine.connect() as connection:

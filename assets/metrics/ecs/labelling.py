@@ -74,7 +74,7 @@ class _LabellingTask:
         keys = ((self.sample_id, keypoint_id) for keypoint_id in self.keypoint_ids)
         return dict(zip(keys, self.digests, strict=True))
 
-    def drop_labelled(self, labelled: Mapping[LabelKey, bytes]) -> _LabellingTask:
+    def exclude_labelled(self, labelled: Mapping[LabelKey, bytes]) -> _LabellingTask:
         """Return a copy of the task without the keypoints that have an up-to-date label; it may have no keypoint left.
         labelled: the digests of stored labels, by (sample_id, keypoint_id).
         """
@@ -180,7 +180,7 @@ class KeypointLabeller:
                 counts["without_times"] += 1
         expected = {key: digest for task in tasks for key, digest in task.digest_by_key.items()}
         delete_labels(engine, source, [key for key, digest in labelled.items() if expected.get(key) != digest])
-        rest = [task.drop_labelled(labelled) for task in tasks]
+        rest = [task.exclude_labelled(labelled) for task in tasks]
         return [task for task in rest if task.keypoint_ids]
 
     def _build_tasks(self, sample: PendingSample, identity: ModelIdentity) -> list[_LabellingTask]:

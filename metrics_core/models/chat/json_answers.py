@@ -88,7 +88,7 @@ def iterate_texts(value: Any) -> Iterator[str]:
 
 
 def _find_outermost_object(text: str) -> str:
-    answer = _drop_thoughts(text).strip()
+    answer = _strip_thoughts(text).strip()
     # An answer that begins with a brace may hold a fence in one of its texts.
     fenced = None if answer.startswith("{") else _FENCED.search(answer)
     if fenced:
@@ -99,7 +99,7 @@ def _find_outermost_object(text: str) -> str:
     return answer[start : end + 1]
 
 
-def _drop_thoughts(text: str) -> str:
+def _strip_thoughts(text: str) -> str:
     """Return the text after the last `</think>`; the whole text if that occurs inside a text of the answer itself."""
     start, end = text.find("{"), text.rfind(_END_OF_THOUGHT)
     if -1 < start < end:

@@ -35,7 +35,7 @@ from metrics_core.qeva.records import (
     VideoAsFrames,
     VideoNotes,
 )
-from metrics_core.qeva.replies import drop_repeated_texts, has_same_words
+from metrics_core.qeva.replies import has_same_words, list_distinct_texts
 
 VERSION = 2
 """Increased by hand whenever the rules below give other answers."""
@@ -176,7 +176,7 @@ class _PremiseReader:
         if isinstance(context, VideoNotes):
             chronology = question.dimension == "chronology"
             return (
-                context.events if chronology else drop_repeated_texts((*context.facts, *context.events, *context.more))
+                context.events if chronology else list_distinct_texts((*context.facts, *context.events, *context.more))
             )
         if context not in self.split:
             self.split[context] = split_premises(context, self.splitter)

@@ -9,7 +9,7 @@ from itertools import groupby
 from metrics_core.ecs.premises import split_premises
 from metrics_core.protocols import SentenceSplitter
 from metrics_core.qeva.records import VideoNotes
-from metrics_core.qeva.replies import drop_repeated_texts
+from metrics_core.qeva.replies import list_distinct_texts
 
 EVENT_DIMENSIONS = frozenset({"segment_detail", "events"})
 """The dimensions whose keypoints are events. Keypoints of other dimensions describe the look or sound of the video."""
@@ -68,8 +68,8 @@ def build_video_notes(
     """
     written = [sentences for reference in references if (sentences := _split_reference(reference, splitter))]
     points = [point for point in keypoints if any(map(str.isalnum, point.text))]
-    facts = tuple(drop_repeated_texts(point.text for point in _sort_keypoints(points))) or tuple(
-        drop_repeated_texts(_flatten(written))
+    facts = tuple(list_distinct_texts(point.text for point in _sort_keypoints(points))) or tuple(
+        list_distinct_texts(_flatten(written))
     )
     if not facts:
         return None
@@ -79,7 +79,7 @@ def build_video_notes(
     source = " and ".join(name for name, given in (("keypoints", points), ("references", written)) if given)
     used = {*facts, *events}
     return VideoNotes(
-        events, facts, source, tuple(text for text in drop_repeated_texts(_flatten(written)) if text not in used)
+        events, facts, source, tuple(text for text in list_distinct_texts(_flatten(written)) if text not in used)
     )
 
 

@@ -13,7 +13,7 @@ from metrics_core.models.word_tokenizer import split_words
 from metrics_core.protocols import ModelIdentity, SentenceSplitter
 from metrics_core.qeva.chronology import build_chronology_questions
 from metrics_core.qeva.records import NO, YES, Dimension, Question, QuestionSet, VideoAsFrames, VideoNotes
-from metrics_core.qeva.replies import drop_repeated_texts
+from metrics_core.qeva.replies import list_distinct_texts
 
 MIN_WORDS = 3
 """A shorter text is no statement but an exclamation or a scrap."""
@@ -43,7 +43,7 @@ def split_statements(summary: str, splitter: SentenceSplitter) -> list[str]:
     ['A man waits at a door.', 'The dog comes back.', 'He and his dog leave.']
     """
     all_clauses = [clause for sentence in split_premises(summary, splitter) for clause in split_clauses(sentence)]
-    return drop_repeated_texts(clause for clause in all_clauses if len(clause.split()) >= MIN_WORDS)
+    return list_distinct_texts(clause for clause in all_clauses if len(clause.split()) >= MIN_WORDS)
 
 
 def split_clauses(sentence: str) -> list[str]:
@@ -198,7 +198,7 @@ class RuleVideoExaminer:
     def _coverage(self, video: VideoAsFrames | VideoNotes) -> QuestionSet:
         if isinstance(video, VideoAsFrames):
             return _build_refused_set("coverage", self.n)
-        facts = drop_repeated_texts(fact for fact in video.facts if len(fact.split()) >= MIN_WORDS)
+        facts = list_distinct_texts(fact for fact in video.facts if len(fact.split()) >= MIN_WORDS)
         chosen = draw_spread(len(facts), self.n, Random("\n".join((str(self.seed), *facts))))
         questions = tuple(_build_yes_no_question("coverage", facts[place]) for place in chosen)
         n_malformed = len(video.facts) - len(facts)
