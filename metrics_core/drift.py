@@ -10,7 +10,8 @@ import numpy.typing as npt
 from metrics_core.arithmetic import correct_p_values
 
 LEAST_DELTA = 0.147
-"""The least Cliff's delta, without its sign, at which a difference counts as more than negligible (Romano et al. 2006).
+"""The lowest Cliff's delta, without its sign, at which a difference counts as more than negligible (Romano et al.
+2006).
 """
 
 

@@ -144,8 +144,8 @@ def average_over_raters(
 ) -> dict[K, JackknifeStatistics]:
     """Average raters' statistics of every comparison: the averages by comparison, in the order of the first rater; {}
     without raters. by_rater: for each rater, statistics by comparison. A rater without a value for a statistic is left
-    out of its average. weights: how much each rater counts, above 0; None where all count alike. n is the greatest n of
-    the raters, n_undefined their least one.
+    out of its average. weights: how much each rater counts, above 0; None where all count the same. n is the highest n
+    of the raters, n_undefined their lowest one.
     """
     weight = np.ones(len(by_rater)) if weights is None else np.asarray(weights, dtype=np.float64)
     return {
@@ -237,7 +237,7 @@ class ClusterMean:
     """The mean of one group's n values, which come from n_clusters clusters such as videos, with its interval from
     `low` to `high`. The mean is None without a value; the limits are None with fewer than two clusters, and equal the
     mean where all clusters have the same mean. lead: for the group with the highest mean among those with two or
-    more clusters, the greatest p-value (two-sided) of its distance to any other of them; a group with one cluster is
+    more clusters, the highest p-value (two-sided) of its distance to any other of them; a group with one cluster is
     ignored, even if its mean is the highest. It is None for all other groups, and where fewer than two groups have two
     clusters.
     """

@@ -1,4 +1,4 @@
-"""Place vectors in two dimensions, so that a picture shows which are alike."""
+"""Place vectors in two dimensions, so that a plot shows which are similar."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def project_vectors(vectors: npt.NDArray[np.floating]) -> Projection:
     if size > n:
         of_vectors = components / np.sqrt(np.maximum(variances, _LEAST_VARIANCE) * n)
         components = np.concatenate([(scale(usable, part) - mean[part]).T @ of_vectors for part in columns])
-    # The greatest first; a direction that only rounding fills shows nothing.
+    # The highest first; a direction that only rounding fills shows nothing.
     components = components[:, ::-1] * (variances[::-1] > _LEAST_VARIANCE)
     components *= np.sign(components[np.abs(components).argmax(axis=0), np.arange(components.shape[1])])
     coordinates = np.full((len(vectors), 2), np.nan)

@@ -24,8 +24,8 @@ def load_newest_materialization_ids(instance: dg.DagsterInstance, assets: list[s
 
 def compute_newest_id(ids_by_asset: list[dict[str, int]], dataset: Dataset, *, any_asset: bool) -> int:
     """Return one materialisation id for a whole dataset; a greater id is a later one. Every asset counts by the
-    greatest id of the dataset's partitions, and by 0 if it was never materialised for them. any_asset: return the
-    greatest of these ids, else the least. ids_by_asset: the id by partition key, for every asset.
+    highest id of the dataset's partitions, and by 0 if it was never materialised for them. any_asset: return the
+    highest of these ids, else the lowest. ids_by_asset: the id by partition key, for every asset.
     """
     partitions = [dataset.name, *list_shard_keys(dataset)]
     newest_ids = [max((ids[key] for key in partitions if key in ids), default=0) for ids in ids_by_asset]

@@ -130,7 +130,7 @@ def _explain_unwritable(folder: Path, variable: str) -> str | None:
             os.fsync(file.fileno())
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        return f"{folder} cannot be written to ({why}): make room there, or set {variable} to a folder of yours"
+        return f"{folder} cannot be written to ({why}): make room there, or set {variable} to another folder"
     return None
 
 

@@ -25,7 +25,7 @@ import psutil
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # It has to be gone within 5 seconds, also on a busy machine.
 PATIENCE_S = 3.0
-STOPPED_MESSAGE = "stopped; the same command goes on from here"
+STOPPED_MESSAGE = "stopped; run the same command again to continue"
 
 
 class StopSignals:
@@ -94,7 +94,7 @@ class StopSignals:
                 self._reader.close()
                 return
             select.select([self._reader], [], [])
-        # Where the interrupt comes up inside a finaliser, Python goes on, and prints a traceback.
+        # Where the interrupt comes up inside a finaliser, Python continues, and prints a traceback.
         sys.unraisablehook = threading.excepthook = _ignore
         # A child whose parent ends first could not be found later on.
         self._family = psutil.Process().children(recursive=True)

@@ -29,7 +29,7 @@ STATUS_PATTERN = re.compile(r"[a-z][a-z_]{1,39}")
 
 class FunctionMetric:
     """A metric that is one Python function, with the members of `reelsieve.metrics.Scorer`; `reelsieve.metric` makes
-    one. Calling it calls the function. value_range: the least and the greatest number that the function may return.
+    one. Calling it calls the function. value_range: the lowest and the highest number that the function may return.
     """
 
     rests_on = ()

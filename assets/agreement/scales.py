@@ -13,12 +13,12 @@ from db.manifest.rating_scales import find_scale_name
 
 
 class RatingSettings(BaseSettings):
-    """The least ratings of a good sample, by aspect. Field X is read from the environment variable REELSIEVE_X."""
+    """The lowest ratings of a good sample, by aspect. Field X is read from the environment variable REELSIEVE_X."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
 
     good_ratings: dict[str, FiniteFloat] = Field(
-        default={}, description='least mean rating of a good sample by aspect, as JSON: {"consistency": 4}'
+        default={}, description='lowest mean rating of a good sample by aspect, as JSON: {"consistency": 4}'
     )
 
 

@@ -10,7 +10,7 @@ from db.spelling import suggest_name
 
 MOST_LISTED = 12
 LEAST_DIGITS = 4
-"""The least number of first digits that name a fingerprint."""
+"""The smallest number of first digits that name a fingerprint."""
 
 
 class UnknownScorer(ValueError):

@@ -23,7 +23,7 @@ from assets.words.text import format_items
 
 def build_source_asset(source_class: type[Source[Any]]) -> dg.AssetsDefinition:
     """Build the Dagster asset that makes the evidence of a source class for all scorers of a run that need it. It makes
-    and stores only what the scorers lack, so a run that was interrupted goes on where it stopped. Shards that failed
+    and stores only what the scorers lack, so a run that was interrupted continues where it stopped. Shards that failed
     are left out and noted in `curation.results`.
     """
 

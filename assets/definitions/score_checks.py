@@ -100,11 +100,11 @@ def format_check_sentences(
     quality: ShardQuality, value_range: tuple[float, float], inputs: str
 ) -> dict[str, tuple[str, str]]:
     """Return (sentence if the check passes, sentence if it fails) by the name of the check, without a full stop.
-    value_range: the least and greatest score that the metric can give. inputs: the names of the metric's inputs, such
+    value_range: the lowest and highest score that the metric can give. inputs: the names of the metric's inputs, such
     as "text or references".
     """
     low, high = value_range
-    extremes = f"the least is {format_number(quality.minimum, 3)}, the greatest {format_number(quality.maximum, 3)}"
+    extremes = f"the lowest is {format_number(quality.minimum, 3)}, the highest {format_number(quality.maximum, 3)}"
     all_lie = format_portion(quality.n_ok, quality.n_ok, "score", "lies", "lie")
     stale = _format_sample_count(
         quality,
@@ -151,7 +151,7 @@ def _format_sample_count(quality: ShardQuality, n: int, has: str, have: str) -> 
 def evaluate_checks(quality: ShardQuality, value_range: tuple[float, float]) -> dict[str, bool]:
     """Return whether the scores pass, by the name of the check: coverage (no sample is unscored or failed),
     in_range, not_constant (scores differ) and inputs_fresh (none is stale). Without scores in_range passes, and with
-    fewer than 20 scores not_constant passes. value_range: the least and greatest score that the metric can give; a
+    fewer than 20 scores not_constant passes. value_range: the lowest and highest score that the metric can give; a
     score may exceed it by 1e-6.
     """
     low, high = value_range[0] - RANGE_TOLERANCE, value_range[1] + RANGE_TOLERANCE

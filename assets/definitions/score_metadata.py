@@ -26,7 +26,7 @@ from db.scores.store import ScoredSample, find_active_scorer, list_best_and_wors
 N_EXTREMES = 1
 N_BARS = 24
 _BARS = "▁▂▃▄▅▆▇█"
-_SHARES = {"least": 0.0, "a quarter below": 0.25, "median": 0.5, "a quarter above": 0.75, "greatest": 1.0}
+_SHARES = {"lowest": 0.0, "a quarter below": 0.25, "median": 0.5, "a quarter above": 0.75, "highest": 1.0}
 
 
 def build_shard_metadata(
@@ -90,12 +90,12 @@ def format_scorer_identity(scorer: StoredScorer) -> str:
 
 
 def format_spread_table(values: Sequence[float]) -> str:
-    """Return a markdown table with the least value, the quartiles and the greatest, and below it a histogram of 24 bar
-    characters. values: in descending order, at least one. The bars are for 24 equally wide steps from the least value
-    to the greatest.
+    """Return a markdown table with the lowest value, the quartiles and the highest, and below it a histogram of 24 bar
+    characters. values: in descending order, at least one. The bars are for 24 equally wide steps from the lowest value
+    to the highest.
 
     >>> print(format_spread_table([1.0, 0.5, 0.5, 0.0]))
-    | least | a quarter below | median | a quarter above | greatest |
+    | lowest | a quarter below | median | a quarter above | highest |
     |---|---|---|---|---|
     | 0.0000 | 0.5000 | 0.5000 | 0.5000 | 1.0000 |
     <BLANKLINE>

@@ -32,7 +32,7 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
     asset scores the samples of its shards that lack a current score, and stores the scores. If shards failed, it
     raises ShardsFailed at its end; the scores of the other shards are kept.
 
-    A run that was interrupted goes on where it stopped, and a run with nothing left to score writes no score.
+    A run that was interrupted continues where it stopped, and a run with nothing left to score writes no score.
     """
     asset, (low, high) = build_score_asset_name(metric), SCORERS[metric].value_range
     lineage = build_score_lineage(SCORERS[metric])

@@ -62,7 +62,7 @@ def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
     shard. Replaces the earlier thresholds by share of the dataset in table `score_threshold`.
 
     Captions and question-answer pairs have thresholds of their own, since their scores may have different scales. A
-    threshold of the dataset is valid for a shard only where shards are alike: a check names those that are not.
+    threshold of the dataset is valid for a shard only where shards are similar: a check names those that are not.
     """
     dataset = require_dataset(curation.engine, context.partition_key)
     with curation.engine.connect() as connection:

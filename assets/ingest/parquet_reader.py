@@ -217,7 +217,7 @@ def _as_text(value: Any) -> str:
 
 
 def _compute_least_bytes(array: pa.Array) -> int:
-    """Compute the least number of bytes that the values take as JSON.
+    """Compute the smallest number of bytes that the values take as JSON.
 
     A value that is not null counts two bytes: a comma, and a bracket, a quote or a digit. Arrow knows the lengths of
     texts, so the texts themselves are not read.
@@ -279,7 +279,7 @@ def _convert_times(column: pa.Array) -> list[str | Reject | None]:
 
 
 def _compute_time_range(arrow_type: pa.DataType) -> tuple[int, int]:
-    """Compute the least and greatest number that Arrow stores for a time of day, or a date of the years 1 to 9999."""
+    """Compute the lowest and highest number that Arrow stores for a time of day, or a date of the years 1 to 9999."""
     if pa.types.is_date32(arrow_type):
         return _FIRST_DAY, _LAST_DAY
     per_day = _DAY_S * (1000 if pa.types.is_date64(arrow_type) else _PER_SECOND[arrow_type.unit])

@@ -245,7 +245,7 @@ def _make_google_client(allowed: Networks) -> Any:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
     class Client(GCSFileSystem):
-        # Twice, as S3 is asked; by default it goes on for half a minute.
+        # Twice, as S3 is asked; by default it tries for half a minute.
         _request = retry_request(retries=2)(GCSFileSystem._request.__wrapped__)
 
     async def connector() -> aiohttp.TCPConnector:

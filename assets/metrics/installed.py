@@ -116,7 +116,7 @@ def _check_scorer(scorer: Any, others: Sequence[type[Scorer]]) -> None:
     if not isinstance(scorer.code_version, str):
         raise _Unusable(f"has code_version {scorer.code_version!r}, which is no text")
     if not _is_range(scorer.value_range):
-        raise _Unusable(f"has value_range {scorer.value_range!r}, which is no pair of a least and a greatest value")
+        raise _Unusable(f"has value_range {scorer.value_range!r}, which is no pair of a lowest and a highest value")
     _check_settings(scorer.settings)
     _check_evidence(scorer.inputs, scorer.rests_on, others)
 

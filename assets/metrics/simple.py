@@ -53,7 +53,7 @@ class WordsInCommonScorer:
         return {"references": "maximum"}
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """Return one outcome for every sample, in order: the greatest F1 of its text with a reference of its video. The
+        """Return one outcome for every sample, in order: the highest F1 of its text with a reference of its video. The
         component "reference" is the key of that reference. Status no_reference without a reference; `evidence` is not
         used.
         """

@@ -56,7 +56,7 @@ CHANGED_VIDEO = UnreadableVideo(
 
 
 class VideoMaterial(ABC):
-    """The form in which models get a video that they are asked about: frames, or people's notes. It shows the videos of
+    """The form in which models get a video: frames, or people's notes. It shows the videos of
     samples to models, gives a digest of what they see, and knows the videos that it cannot show.
     """
 
@@ -69,8 +69,8 @@ class VideoMaterial(ABC):
 
     @abstractmethod
     def find_refusal(self, sample: PendingSample) -> Outcome | None:
-        """Return the outcome, with status and reason, of a sample whose video cannot be asked about; else None. Reads
-        no file.
+        """Return the outcome, with status and reason, of a sample whose video cannot be shown to a model; else None.
+        Reads no file.
         """
 
     @abstractmethod

@@ -272,7 +272,7 @@ class LeftOut:
 class Findings:
     """A record of the guesses about a source, as sentences, and of the things that were left out, by reason and
     its details.
-    `possible_ratings` are fields that may be ratings, with their least and greatest number and whether all are whole,
+    `possible_ratings` are fields that may be ratings, with their lowest and highest number and whether all are whole,
     or None for one that also holds something else; `possible_raters` is the field that may name the raters.
 
     `named_columns` are those names of columns that the user gave and a row has. `rating_scales` are the names of
@@ -303,7 +303,7 @@ class Findings:
         self.leave_out(Reason.UNREADABLE_TABLE if is_whole else Reason.REST_OF_TABLE, where, error=str(error))
 
     def add_possible_ratings(self, column: str, numbers: Sequence[float] | None, raters: str | None) -> None:
-        """Note the numbers of a cell that may hold ratings: least, greatest, and whether all are whole. No numbers
+        """Note the numbers of a cell that may hold ratings: lowest, highest, and whether all are whole. No numbers
         change nothing, and with None the column holds no ratings. raters: the column that may name who gave them.
         """
         before = self.possible_ratings.get(column, ())

@@ -54,7 +54,7 @@ def build_unstored_inputs(
         KEYPOINTS.name: KEYPOINTS.decode(points),
         VIDEO.name: state,
         THRESHOLDS.name: {},
-        # It is asked about because somebody named it.
+        # It is scored because somebody named it.
         DRAW_NAME: True,
     }
 

@@ -41,7 +41,7 @@ def check_knowledge(
     if not counted.size:
         return
     recipe, scorer_id = eligible.recipe, find_judge_id(eligible, terms)
-    # A metric is computed from texts and videos, unless it was imported or asked about a draw.
+    # A metric is computed from texts and videos, unless it was imported or computed for a draw only.
     metrics = {f"{name}{end}".lower() for name in eligible.scorers for end in ("", "_status", "_models")}
     late = list_late_columns(connection, eligible.dataset, terms.aspect, scorer_id)
     names = {name.lower() for name in recipe.column_names}

@@ -1,4 +1,4 @@
-"""Draws of samples that an expensive metric is asked about: taken, kept up to date, and what they would cost."""
+"""Draws of the samples for which an expensive metric is computed: taken, kept up to date, and what they would cost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from db.server.conflicts import retry_conflicts
 
 
 class CannotBeDrawn(ValueError):
-    """Raised when a draw is wished for a metric that is asked about all samples or lacks its model, and when further
+    """Raised when a draw is wished for a metric that scores all samples or lacks its model, and when further
     answers are wished of a metric that has one answer only.
     """
 
@@ -31,12 +31,12 @@ class CannotBeDrawn(ValueError):
 
 
 def is_drawable(scorer: Scorer) -> bool:
-    """Whether the scorer's metric can be asked about a part of a dataset: whether draws are among its inputs."""
+    """Whether the scorer's metric can be computed for a part of a dataset: whether draws are among its inputs."""
     return any(needed.name == DRAW_NAME for needed in scorer.inputs)
 
 
 def check_drawable(scorer: Scorer, draw: Draw) -> None:
-    """Raise CannotBeDrawn for a scorer whose metric is asked about all samples, that lacks its model, or that the draw
+    """Raise CannotBeDrawn for a scorer whose metric scores all samples, that lacks its model, or that the draw
     wishes further answers of and that has one answer only.
     """
     if not is_drawable(scorer):
@@ -77,7 +77,7 @@ def extend_stored_draws(engine: Engine, dataset: Dataset, scorer: Scorer) -> int
 
 def settle_undrawn_samples(engine: Engine, dataset: Dataset, scorer: Scorer, shard: int, run_id: str) -> int:
     """Store the status of the samples of a shard that no draw has reached and that the scorer has still to score, all
-    at once; return their number, 0 for a scorer that is asked about all samples. The other ones are left to score.
+    at once; return their number, 0 for a scorer that scores all samples. The other ones are left to score.
     """
     if not is_drawable(scorer):
         return 0

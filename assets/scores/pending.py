@@ -81,7 +81,7 @@ def _list_source_requests(scorer: Scorer, order: Order) -> Iterator[tuple[Source
     comes after the sources that it needs itself.
 
     A sample is pending for a source if the source has to make evidence before the scorer, or the source that needs this
-    one, can go on with it. A source that two others need comes twice.
+    one, can use it. A source that two others need comes twice.
     """
     return _walk_sources(
         scorer.sources, order, lambda: list_samples_to_score(order.engine, scorer, order.dataset, order.shard)

@@ -59,8 +59,8 @@ def _format_status_count(count: StatusCount) -> str:
 
 
 def format_mean(mean: MeanScore, value_range: tuple[float, float]) -> str:
-    """Return a mean with its 95 % interval in words, or with the reason why it has no interval. value_range: the least
-    and greatest possible score; the interval is cut there.
+    """Return a mean with its 95 % interval in words, or with the reason why it has no interval. value_range: the lowest
+    and highest possible score; the interval is cut there.
 
     >>> format_mean(MeanScore("caption", 8, 4, 0.5, True, 0.1), (0.0, 1.0))
     '0.500 from 8 scores of 4 videos; 95 % interval 0.182 to 0.818 (cluster-robust)'

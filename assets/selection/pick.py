@@ -59,7 +59,7 @@ def pick_samples(
     takes no sample.
 
     The best come in order of value, equal values in order of kind and key; where the size ends among equal values,
-    those with the least draws are taken. A random draw comes in order of its numbers, a diverse subset in the order of
+    those with the lowest draws are taken. A random draw comes in order of its numbers, a diverse subset in the order of
     choosing. A recipe cannot be met where the candidates are fewer than it asks for. Candidates are ranked, and
     near-duplicates dropped, only once.
     """

@@ -43,7 +43,7 @@ def embed_missing_texts(
 ) -> None:
     """Embed texts that have no vector of the encoder, and store their vectors in the database. Nothing happens for no
     texts. tell: called first with how many there are. approve: called with the time that the rest will take, measured
-    on the first ones, and returns whether to embed the rest; None to tell it and go on. clock: returns the time in
+    on the first ones, and returns whether to embed the rest; None to print it and continue. clock: returns the time in
     seconds. Raises SelectionError where it is not approved; the vectors of the first texts stay.
     """
     if not texts:

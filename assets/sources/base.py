@@ -45,7 +45,7 @@ class MissingEvidence(RuntimeError):
 
 
 class NeedsDatabase(RuntimeError):
-    """Raised when a source that works only on datasets in the database is asked about samples without one."""
+    """Raised when a source that works only on datasets in the database gets samples without one."""
 
     plain = True
 

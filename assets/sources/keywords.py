@@ -22,7 +22,8 @@ from metrics_core.models.server.spending import compute_call_usage
 from metrics_core.models.server.tokens import estimate_text_tokens
 from metrics_core.protocols import ModelIdentity, TextEncoder
 
-# Texts asked about between two writes. Table chat_reply keeps replies that a crash kept out of table keyword_set.
+# Texts whose keywords a model extracts between two writes. Table chat_reply keeps replies that a crash kept out of
+# table keyword_set.
 TEXTS_AT_A_TIME = 256
 # Rules of thumb for what extraction will cost.
 PROMPT_TOKENS, ANSWER_TOKENS = 250, 60
@@ -110,7 +111,7 @@ class ExtractedKeywords(Source[Extractions]):
         return [Forecast("keywords", name, len(asked), tokens_in, tokens_out, money)] if asked else []
 
     def count(self, values: Extractions) -> Mapping[str, int]:
-        """Return how many texts were asked about, and how many extractions failed or were refused."""
+        """Return of how many texts keywords were extracted, and how many extractions failed or were refused."""
         statuses = Counter(extraction.status for extraction in values.values())
         return {
             "texts_asked": len(values),

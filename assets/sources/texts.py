@@ -137,7 +137,7 @@ class WholeTextCosines(EmbeddedTexts[Mapping[int, NearestReference]]):
     """
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, NearestReference]:
-        """Return the greatest cosine of each caption with its references, and that reference, by sample_id. The
+        """Return the highest cosine of each caption with its references, and that reference, by sample_id. The
         database computes them from stored vectors. The cosine is None for a vector of zeros. Raises MissingEvidence if
         a text of a sample has no vector of the encoder.
         """
@@ -150,7 +150,7 @@ class WholeTextCosines(EmbeddedTexts[Mapping[int, NearestReference]]):
         return cosines
 
     def gather(self, values: Mapping[str, TextVector], batch: Batch) -> Mapping[int, NearestReference]:
-        """Return the greatest cosine of each caption with its references, and that reference, by sample_id. Equal to
+        """Return the highest cosine of each caption with its references, and that reference, by sample_id. Equal to
         what `load` returns up to rounding.
         """
         return {

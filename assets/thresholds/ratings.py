@@ -30,7 +30,7 @@ def store_rating_thresholds(
     engine: Engine, dataset: Dataset, judged: JudgedSamples, least: Mapping[str, float]
 ) -> list[Threshold]:
     """Compute the thresholds by ratings of a dataset and its shards, and store those that exist in place of the old
-    ones. Return all, also those of the dataset that could not be computed, with the reason. least: the least mean
+    ones. Return all, also those of the dataset that could not be computed, with the reason. least: the lowest mean
     rating of a good sample, by aspect; other aspects have the default of `find_rated_threshold`.
     """
     thresholds = list(_compute_rating_thresholds(judged, least))
@@ -54,7 +54,7 @@ def load_rating_thresholds(
     connection: Connection, dataset: Dataset, judged: JudgedSamples, least: Mapping[str, float]
 ) -> Iterator[Threshold]:
     """Yield the stored threshold of every metric by every aspect of the judged samples, or the reason why there is
-    none. least: the least mean rating of a good sample by aspect; only used to find that reason. A threshold that
+    none. least: the lowest mean rating of a good sample by aspect; only used to find that reason. A threshold that
     exists but is not stored, since the judgements are newer, is left out.
     """
     rows = list_thresholds(connection, score_threshold, dataset.dataset_id, METHOD_RATINGS)
@@ -74,7 +74,7 @@ def load_rating_thresholds(
 def _compute_rating_thresholds(judged: JudgedSamples, least: Mapping[str, float]) -> Iterator[Threshold]:
     """Yield the threshold of every score by every aspect of the judged samples, with its performance on held-out videos
     and that of simple scores, or the reason why there is none. After it come those within each of several shards, where
-    they exist, by the same least rating and without simple scores.
+    they exist, by the same lowest rating and without simple scores.
     """
     videos, shards = np.array(judged.videos), np.unique(judged.shards).tolist()
     for metric, values in (judged.metric_values | judged.simple_score_values).items():
@@ -118,7 +118,7 @@ def _name_objective(aspect: str) -> str:
 
 
 def _round_least(least: Mapping[str, float], aspect: str) -> float | None:
-    """Return the least rating, rounded like the means: 13/3 is reached by ratings of 4, 4 and 5. None for the
+    """Return the lowest rating, rounded like the means: 13/3 is reached by ratings of 4, 4 and 5. None for the
     default.
     """
     return round(least[aspect], DECIMALS) if aspect in least else None

@@ -29,7 +29,7 @@ _LONE_VIDEOS = """
 
 class FactSpread(NamedTuple):
     """The spread of one fact over the `n` samples of a dataset that have it; in a dataset without samples, over its
-    videos. A fact that is a number has a least, median and greatest value, and `commonest` is None. Another fact, such
+    videos. A fact that is a number has a lowest, median and highest value, and `commonest` is None. Another fact, such
     as the language, has only its commonest value. All four are None if n is 0.
     """
 

@@ -51,7 +51,7 @@ def store_keywords(engine: Engine, model_id: int, run_id: str, rows: Mapping[str
 
 def load_keywords(engine: Engine, model_id: int, texts: Iterable[str]) -> dict[str, Mapping[str, Any]]:
     """Load the keywords that a chat model extracted from texts, as {text: {"keywords", "status", "reason"}}. reason:
-    None if the status is "ok". A text that this model was never asked about is left out.
+    None if the status is "ok". A text from which this model never extracted keywords is left out.
     """
     by_key = {text_sha256(text): text for text in texts}
     query = sa.select(keyword_set.c.text_sha256, *(keyword_set.c[name] for name in KEYWORD_COLUMNS)).where(

@@ -53,7 +53,7 @@ class SamplesWithVectors:
 def list_samples_with_vectors(
     connection: Connection, dataset: Dataset, kind: VectorKind, model_id: int, most: int
 ) -> SamplesWithVectors:
-    """List the samples of a dataset that have a vector by a model, at most `most` of them: those with the least
+    """List the samples of a dataset that have a vector by a model, at most `most` of them: those with the lowest
     permanent random numbers. Only captions have vectors of texts; vectors of frames and of videos are those of the
     present file.
     """

@@ -34,7 +34,7 @@ MANIFEST_LABEL_SOURCE = "manifest"
 
 @dataclass(frozen=True, slots=True)
 class VerdictRow:
-    """A verdict on one keypoint and one caption. probability: the greatest, in [0, 1], that a sentence of the caption
+    """A verdict on one keypoint and one caption. probability: the highest, in [0, 1], that a sentence of the caption
     entails the keypoint; sentence, sentence_index: that sentence. All three are None for a caption without sentences.
     n_passes: number of sentences verified.
     """

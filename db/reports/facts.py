@@ -25,7 +25,7 @@ VIDEO_FACT_NAMES = frozenset(VIDEO_FACTS)
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """The least or greatest value of a fact, with key and id (`row_id`) of the video or caption that has it. If several
+    """The lowest or highest value of a fact, with key and id (`row_id`) of the video or caption that has it. If several
     have this value, it is the one with the first key.
     """
 
@@ -36,7 +36,7 @@ class Extreme:
 
 @dataclass(frozen=True, slots=True)
 class FactSummary:
-    """Median, least and greatest value and histogram of one fact whose values are numbers. `n` is the number of videos
+    """Median, lowest and highest value and histogram of one fact whose values are numbers. `n` is the number of videos
     or captions that have the fact.
     """
 

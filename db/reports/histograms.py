@@ -23,7 +23,7 @@ _BINS = 24
 class Histogram(NamedTuple):
     """Counts of numbers in bins of equal width `step`: bin i begins at (first + i) * step, and a value on a limit is in
     the bin above. `counts` has all rows, and `kept` only those that the caller counts as kept. `low` and `high` are the
-    least and the greatest value.
+    lowest and the highest value.
     """
 
     low: float
@@ -99,7 +99,7 @@ def load_histogram(connection: Connection, shown: sa.Select[Any], *, is_whole: b
     """
     values = shown.where(shown.selected_columns.value.is_not(None)).cte("values")
     low, high = sa.func.min(values.c.value), sa.func.max(values.c.value)
-    # The least of 1, 2, 5 and 10 times a power of ten that makes at most so many bins.
+    # The smallest of 1, 2, 5 and 10 times a power of ten that makes at most so many bins.
     width = sa.cast((high - low) / float(_BINS), sa.Double)
     power = sa.func.power(10.0, sa.func.floor(sa.func.log(sa.func.nullif(width, 0.0))))
     round_width = sa.case(*[(width <= times * power, times * power) for times in (1.0, 2.0, 5.0)], else_=10.0 * power)

@@ -36,7 +36,7 @@ _LOOKED_THROUGH = 1000
 @dataclass(frozen=True, slots=True)
 class SampleQuery:
     """A query for those samples of a dataset that meet all conditions, texts in the filter language. `sort` is the
-    column that orders them, the greatest value first if `descending`; None means the order of ingest. `shown` names
+    column that orders them, the highest value first if `descending`; None means the order of ingest. `shown` names
     further columns to load. `sample_ids` are the samples of an area of a map, to which conditions add; None for all.
     """
 

@@ -59,7 +59,7 @@ def count_video_statuses(connection: Connection, dataset_id: int) -> dict[str, i
 class Origins(NamedTuple):
     """Where the videos of a dataset come from. licences: how many videos have each licence, the commonest first, None
     for those without one. n_with_source: videos with a web address that they were collected from. n_opted_out: videos
-    whose owner asked to leave them out. first, last: the least and the greatest `collected_at`, None without any.
+    whose owner asked to leave them out. first, last: the earliest and the latest `collected_at`, None without any.
     """
 
     licences: dict[str | None, int]
@@ -89,7 +89,7 @@ def count_origins(connection: Connection, dataset_id: int) -> Origins | None:
 
 
 class OwnNumber(NamedTuple):
-    """An own field of videos that is a number: its name, how many videos have it, and its least, middle and greatest
+    """An own field of videos that is a number: its name, how many videos have it, and its lowest, middle and highest
     value.
     """
 

@@ -72,7 +72,7 @@ score_threshold = _threshold(
         "Purpose, as recipes name it: keep 0.125 keeps the best eighth, good overall the captions that people find "
         "good.",
         "Number of scores that it was computed from.",
-        "Where method is ratings: aspect, least rating of a good sample (by goodness in current_rating), shares of "
+        "Where method is ratings: aspect, lowest rating of a good sample (by goodness in current_rating), shares of "
         "good and other samples that pass, Youden J on other videos with that of simple scores.",
     ),
     [

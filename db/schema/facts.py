@@ -45,8 +45,12 @@ _PICTURE_FACTS = [
         "every codec. Faster than 0.7 up or down or 1.2 sideways it is not followed. NULL for less than 0.2 s, "
         "frames more than 0.3 s apart, or no structure.",
     ),
-    measure_column("motion_min", "motion in the step that moves least; depends on the coding."),
-    measure_column("motion_max", "motion in the step that moves most; depends on the coding."),
+    measure_column(
+        "motion_min", "Lowest motion between two frames, before the median is taken; depends on the coding."
+    ),
+    measure_column(
+        "motion_max", "Highest motion between two frames, before the median is taken; depends on the coding."
+    ),
     measure_column(
         "camera_motion",
         "Part of the motion that one shift, zoom and turn of the whole picture explains, median; below 0.03 it is "
@@ -58,8 +62,11 @@ _PICTURE_FACTS = [
         "Mean difference of two blurred pictures 0.2 s apart in grey levels of 0 to 255, median; of two frames in a "
         "row where they are more than 0.3 s apart. NULL for less than 0.2 s.",
     ),
-    measure_column("frame_change_min", "frame_change of the step that changes least; near 0 it depends on the coding."),
-    measure_column("frame_change_max", "frame_change of the step that changes most."),
+    measure_column(
+        "frame_change_min",
+        "Lowest frame_change between two frames, before the median is taken; near 0 it depends on the coding.",
+    ),
+    measure_column("frame_change_max", "Highest frame_change between two frames, before the median is taken."),
     measure_column(
         "static_share",
         "Share of the time without movement: the hundredth of the picture's blocks that changes most changes by "
@@ -75,14 +82,18 @@ _PICTURE_FACTS = [
         "Variance of the Laplacian in grey levels at the stored size, median over frames; texture, noise, size and "
         "bit rate change it: it does not measure quality, and files of different coding cannot be compared by it.",
     ),
-    measure_column("sharpness_min", "sharpness of the least sharp frame."),
-    measure_column("sharpness_max", "sharpness of the sharpest frame."),
+    measure_column("sharpness_min", "Sharpness of the blurriest frame, as in column sharpness."),
+    measure_column("sharpness_max", "Sharpness of the sharpest frame, as in column sharpness."),
     measure_column("brightness", "Mean luma of a frame from black (0) to white (1), median over frames."),
-    measure_column("brightness_min", "brightness of the darkest frame."),
-    measure_column("brightness_max", "brightness of the brightest frame."),
+    measure_column("brightness_min", "Mean luma of the darkest frame, from black (0) to white (1)."),
+    measure_column("brightness_max", "Mean luma of the brightest frame, from black (0) to white (1)."),
     measure_column("contrast", "Standard deviation of the luma of a frame from 0 to 0.5, median over frames."),
-    measure_column("contrast_min", "contrast of the frame with least contrast."),
-    measure_column("contrast_max", "contrast of the frame with most contrast."),
+    measure_column(
+        "contrast_min", "Standard deviation of the luma, from 0 to 0.5, of the frame with the lowest contrast."
+    ),
+    measure_column(
+        "contrast_max", "Standard deviation of the luma, from 0 to 0.5, of the frame with the highest contrast."
+    ),
     measure_column(
         "letterbox",
         "Share of the picture that dark even bars at its edges take in four fifths of the frames read; NULL if all "

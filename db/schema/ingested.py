@@ -275,8 +275,8 @@ rating_scale = declare_table(
     parent_column("dataset.dataset_id", primary_key=True),
     key_column("aspect", sa.Text, "Aspect that is rated, such as accuracy."),
     text_column("scale", "The scale as it was declared: 1-7, yes-no, real, or 0-20, lowest is best."),
-    measure_column("least", "Its least number; 0 (no) for yes-no, NULL for real numbers."),
-    measure_column("most", "Its greatest number; 1 (yes) for yes-no, NULL for real numbers."),
+    measure_column("least", "Its lowest number; 0 (no) for yes-no, NULL for real numbers."),
+    measure_column("most", "Its highest number; 1 (yes) for yes-no, NULL for real numbers."),
     column("lowest_is_best", sa.Boolean, "Whether the lowest number is best."),
 )
 

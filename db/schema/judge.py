@@ -1,4 +1,4 @@
-"""Tables of the judge's answers, and of the parts of datasets that a metric is asked about."""
+"""Tables of the judge's answers, and of the parts of datasets for which a metric is computed."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ sample_draw = declare_table(
         "Condition that drawn samples meet, as --where takes it; NULL for a draw from all samples.",
         nullable=True,
     ),
-    column("n_wanted", sa.BigInteger, "How many of the samples with the least random numbers are drawn."),
+    column("n_wanted", sa.BigInteger, "How many of the samples with the lowest random numbers are drawn."),
     column(
         "last_sample_id",
         sa.BigInteger,
-        "Greatest sample_id when it was last taken; newer samples are drawn by the next reelsieve score.",
+        "Highest sample_id when it was last taken; newer samples are drawn by the next reelsieve score.",
     ),
     time_column("drawn_at", "When it was first taken."),
     sa.UniqueConstraint("dataset_id", "metric", "seed", "condition", postgresql_nulls_not_distinct=True),

@@ -24,12 +24,12 @@ from db.sql import read_sql
 
 NOT_DRAWN = "not_drawn"
 """The status of a sample that no draw of its dataset has reached."""
-NOT_DRAWN_REASON = "the metric is asked about drawn samples only: draw more by score --draw"
+NOT_DRAWN_REASON = "the metric is computed for drawn samples only: draw more by score --draw"
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A wish to ask a metric only about the `n_wanted` samples of a dataset with the least random numbers by `seed`,
+    """A wish to compute a metric only for the `n_wanted` samples of a dataset with the lowest random numbers by `seed`,
     among those that meet the condition `where`, as `--where` takes it; None for all samples. n_answers: how many
     answers a judge is to give about every one of them.
     """
@@ -125,7 +125,7 @@ def list_drawn_samples(connection: Connection, dataset: Dataset, metric: str) ->
 def filter_asked_samples(
     connection: Connection, dataset: Dataset, metric: str, sample_ids: Collection[int]
 ) -> list[int]:
-    """Return those of the samples, ascending, that the metric is to be asked about: the drawn ones, or all of them if
+    """Return those of the samples, ascending, that the metric is to score: the drawn ones, or all of them if
     the dataset has no draw of the metric.
     """
     if not list_draws(connection, dataset, metric):

@@ -129,7 +129,7 @@ def find_eligible_samples(connection: Connection, dataset: Dataset, recipe: Reci
 
 class Standing(NamedTuple):
     """How a sample stands to a recipe now. unmet: the first condition that it does not meet, as the recipe has it; None
-    if it meets all. stratum: the name of its stratum, None for a recipe without strata. least: the least value that a
+    if it meets all. stratum: the name of its stratum, None for a recipe without strata. least: the lowest value that a
     selection by the recipe holds of this stratum; None if it holds none.
     """
 

@@ -37,7 +37,7 @@ _PICKED_TABLE = sa.Table(
 
 @dataclass(frozen=True, slots=True)
 class SelectionSummary:
-    """A selection in numbers: `n` of `n_eligible` samples were taken, and `cutoff` is the least value among them.
+    """A selection in numbers: `n` of `n_eligible` samples were taken, and `cutoff` is the lowest value among them.
     `n_duplicates` were left out as near-duplicates. `n_tied` of those taken, and `n_tied_left` left out, have exactly
     the value at which the size ends.
 
@@ -69,7 +69,7 @@ class Selection(SelectionSummary):
 
 
 def build_summary(eligible: EligibleSamples, picked: PickedSamples) -> SelectionSummary:
-    """Return the numbers of picked samples: how many were eligible, taken, tied and left out, and the least value
+    """Return the numbers of picked samples: how many were eligible, taken, tied and left out, and the lowest value
     taken. Nothing is stored. At least one sample must be picked.
     """
     return SelectionSummary(

@@ -220,8 +220,8 @@ def store_attempt(
 ) -> Attempt:
     """Return the attempt at a promise with these terms on this order of candidates. If there is none yet, it is stored
     as the next one on the same answers. others: further ids of datasets, with those who answer there, whose attempts
-    count, too. The transaction must hold the lock of `find_eligible_samples`, so that two processes do not count alike;
-    this does not commit.
+    count, too. The transaction must hold the lock of `find_eligible_samples`, so that two processes do not take the
+    same number; this does not commit.
     """
     own = promise.c.dataset_id == dataset.dataset_id, promise.c.answered_by == answered_by
     same = promise.c.terms == dict(terms), promise.c.order_sha256 == order_sha256

@@ -21,7 +21,7 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=1e-6, le=1e6)]
 # Fields that a plain recipe may have in addition to `by`.
 _OF_PLAIN = ("where", "keep", "stale", "combine", "kind")
-# The greatest number that Postgres and a row of an export can hold.
+# The highest number that Postgres and a row of an export can hold.
 _MOST = 2**63 - 1
 
 _WANTED = {
@@ -67,15 +67,15 @@ class Recipe(BaseModel):
     by: a metric or another number column, or several with their weights; the weight of a single one is always 1.
     combine: what a weighted mean is taken of, the ranks of the values or the values themselves. kind: captions or
     question-answer pairs, whose values are on scales of their own. None: captions where both could be taken, and both
-    with `per: kind`. "all": both in one list. where: a condition of the filter
-    language. at_least: the least value by column, as a number, or as the objective of a stored threshold, such as "keep
-    0.25". dedupe: a cosine; of two samples whose texts are that alike the better one stays. dedupe_videos: a similarity
-    of signatures; of two videos that are copies the one with the better sample stays, with all its samples.
-    video_encoder: the encoder whose vectors, brought by the manifest, `dedupe_videos` compares instead. choose: the
-    best, a random draw (`seed`), or a diverse subset of the rest. keep, count: the share or number to take, in all or,
-    with `per`, of each stratum or divided over the strata. per: the column whose values are the strata; bands: the
-    inner limits of bands, where it is a number. quotas: a number of samples by stratum; "*" is the most that every
-    other stratum sends. stale: whether samples with a stale score stop the selection or are left out.
+    with `per: kind`. "all": both in one list. where: a condition of the filter language. at_least: the lowest value by
+    column, as a number, or as the objective of a stored threshold, such as "keep 0.25". dedupe: a cosine; of two
+    samples whose texts are that similar the better one stays. dedupe_videos: a similarity of signatures; of two videos
+    that are copies the one with the better sample stays, with all its samples. video_encoder: the encoder whose
+    vectors, brought by the manifest, `dedupe_videos` compares instead. choose: the best, a random draw (`seed`), or a
+    diverse subset of the rest. keep, count: the share or number to take, in all or, with `per`, of each stratum or
+    divided over the strata. per: the column whose values are the strata; bands: the inner limits of bands, where it is
+    a number. quotas: a number of samples by stratum; "*" is the most that every other stratum sends. stale: whether
+    samples with a stale score stop the selection or are left out.
 
     Where the size ends among samples of equal value, `seed` draws those that are taken.
     """

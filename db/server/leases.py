@@ -111,7 +111,7 @@ class Leases:
         come first; names that others hold come when these let go, after waiting without a limit. Raises LeaseLost as
         `check` does.
 
-        choose_group_size: returns the greatest size of the next group, given the number of names left; by default 1.
+        choose_group_size: returns the largest size of the next group, given the number of names left; by default 1.
         report_wait: called with a name that others hold when no other name is left, once per name.
         """
         left, reported = list(names), set[str]()

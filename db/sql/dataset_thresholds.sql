@@ -28,5 +28,5 @@ COMMENT ON COLUMN dataset_thresholds.low IS 'Lower end of the threshold''s 95 % 
 COMMENT ON COLUMN dataset_thresholds.high IS 'Upper end of the threshold''s 95 % interval; NULL where method is quantile, or the interval is undefined.';
 COMMENT ON COLUMN dataset_thresholds.n IS 'Number of scores that it was computed from.';
 COMMENT ON COLUMN dataset_thresholds.method IS 'quantile (of the scores), or ratings (captions that people find good).';
-COMMENT ON COLUMN dataset_thresholds.details IS 'Where method is ratings: aspect, least rating of a good sample (by goodness in current_rating), shares of good and other samples that pass, Youden J on other videos with that of simple scores.';
+COMMENT ON COLUMN dataset_thresholds.details IS 'Where method is ratings: aspect, lowest rating of a good sample (by goodness in current_rating), shares of good and other samples that pass, Youden J on other videos with that of simple scores.';
 COMMENT ON COLUMN dataset_thresholds.chosen_at IS 'When it was computed.';

@@ -1,5 +1,5 @@
 -- The permanent random number of a sample, in [0, 1): it depends on kind, key and seed only. The n samples of any set
--- with the least numbers are a simple random sample of it. It is the order in which `rate` asks for captions.
+-- with the lowest numbers are a simple random sample of it. It is the order in which `rate` asks for captions.
 CREATE OR REPLACE FUNCTION draw_number(kind text, key text, seed bigint) RETURNS double precision
     LANGUAGE sql
     IMMUTABLE PARALLEL SAFE

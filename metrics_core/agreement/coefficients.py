@@ -19,8 +19,8 @@ TIED_PAIRS = "tied_pairs"
 SMALL = 128
 """Groups of up to this many items are compared pair by pair, larger ones by SciPy, one after the other."""
 FEWEST_SYSTEMS = 5
-"""The least number of systems for a claim: with 4 systems even the very same order has p = 2/24 by Kendall's test, with
-5 systems 2/120.
+"""The smallest number of systems for a claim: with 4 systems even the very same order has p = 2/24 by Kendall's test,
+with 5 systems 2/120.
 """
 
 

@@ -27,15 +27,15 @@ BETTER_THAN_SIMPLE: tuple[TrustLevel, ...] = ("above baseline", "ceiling")
 """The levels of metrics that order captions better than any simple score."""
 
 SystemOrder = Literal["alike", "against", "open"]
-"""Whether a metric ranks systems as people do (alike), the other way round (against), or it is not known (open); see
-`explain_system_order`.
+"""Whether a metric ranks systems as people do ("alike"), the other way round ("against"), or it is not known ("open");
+see `explain_system_order`.
 """
 MANY_SYSTEMS = 8
 """With fewer systems only nearly the same order is more than chance, so a page shows where that begins."""
 MAX_P_VALUE = 0.05
-"""The greatest p-value of a claim."""
+"""The highest p-value of a claim."""
 WIDEST_INTERVAL = 0.5
-"""The greatest width of an interval that can separate a weak metric from one that is as good as a rater."""
+"""The largest width of an interval that can separate a weak metric from one that is as good as a rater."""
 NEAR_RATER = 0.1
 """A metric orders about as well as a rater where the interval of the difference of their tau-b holds 0 and lies above
 minus this number.
@@ -230,7 +230,7 @@ def _explain_open_order(value: float, low: float, high: float, p: float, n: int,
 
 
 def find_least_tau(n: int) -> float | None:
-    """Find the least tau of an order of n systems that is more than chance, which means p of at most MAX_P_VALUE by
+    """Find the lowest tau of an order of n systems that is more than chance, which means p of at most MAX_P_VALUE by
     `kendall_p_value`. None where even the very same order may be chance.
 
     >>> find_least_tau(4), find_least_tau(5), round(find_least_tau(6), 2)

@@ -21,7 +21,7 @@ since 9,048 captions have 41 million pairs.
 @dataclass(frozen=True)
 class CaptionPairs:
     """Pairs of captions as arrays (pairs,): the positions `first` and `second` of their captions, and the metric's
-    absolute difference `gap`. is_tied_by_people: people rate both alike. is_ordered_alike: people do not, and the
+    absolute difference `gap`. is_tied_by_people: people rate both the same. is_ordered_alike: people do not, and the
     metric's difference has the sign of theirs.
     """
 

@@ -121,7 +121,7 @@ def _compute_ceiling_value(counted: Sequence[RaterAndOthers]) -> float | None:
 # A stretch of answers that chance gives less often than this is a pattern.
 _PATTERN_CHANCE = 0.001
 _LONGEST_CYCLE = 10
-# The least chance with which an answer is taken to repeat an earlier one, as a fair coin does.
+# The lowest chance with which an answer is taken to repeat an earlier one, as a fair coin does.
 _LEAST_SHARE = 0.5
 
 

@@ -15,8 +15,8 @@ from metrics_core.arithmetic import ratio, wilson_interval
 from metrics_core.arrays import BoolArray, FloatArray, IntArray
 from metrics_core.intervals import BLOCKS, JackknifeStatistics
 
-# The scales of ratings for Krippendorff's alpha: nominal, all differences count alike; ordinal, by rank; interval, by
-# the squared difference.
+# The scales of ratings for Krippendorff's alpha: nominal, all differences count the same; ordinal, by rank; interval,
+# by the squared difference.
 _RATING_SCALES = ("nominal", "ordinal", "interval")
 MOST_RATERS = 20
 """Statistics of single raters are averaged over the most active raters, at most so many, since a crowd may have

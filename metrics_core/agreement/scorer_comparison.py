@@ -1,5 +1,5 @@
-"""Compares two scorers on the same items: whether they order them alike, which items move most, and which scorer is
-closer to people.
+"""Compares two scorers on the same items: whether they order them in the same way, which items move most, and which
+scorer is closer to people.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def compare_with_people(
     between two of the items. NaN stands for a missing number. videos: (n,). baselines: simple scores, values (n,) by
     name, of which the strongest is reported with ratings, too.
 
-    n_resamples: the greatest number of swaps of the test. Raises ValueError for shapes that do not fit and infinite
+    n_resamples: the largest number of swaps of the test. Raises ValueError for shapes that do not fit and infinite
     numbers.
 
     >>> people = {"quality": [[1], [2], [3], [4], [5]]}
@@ -246,7 +246,7 @@ def _swap_ranks(
 ) -> Callable[[BoolArray], FloatArray]:
     """Return a function that computes the difference of both scorers' tau-b with people (swaps,) for a mask (swaps,
     videos) of the videos in which their ranks are swapped. Ranks are all that tau-b reads, so two scorers that order
-    alike are alike here, whatever their scales (Deutsch et al. 2021).
+    the same are equal here, whatever their scales (Deutsch et al. 2021).
     """
     from scipy.stats import rankdata
 

@@ -16,7 +16,7 @@ from metrics_core.calibration.search import find_best_threshold
 from metrics_core.intervals import Estimate, jackknife_estimate
 
 FEWEST_SAMPLES, FEWEST_VIDEOS = 20, 10
-"""The least numbers of samples and of videos for a threshold; with fewer it is chance."""
+"""The smallest numbers of samples and of videos for a threshold; with fewer it is chance."""
 FOLDS = 5
 
 
@@ -33,7 +33,7 @@ def find_rated_threshold(
     """Find the threshold t at which keeping scores >= t best separates samples that people rate as good from other
     ones, by Youden's J. With resamples it has its interval, and its J on other videos next to that of simple scores; a
     status and a reason where there is none. scores, ratings: (n,), NaN for none, where a rating is the mean over
-    raters. videos: (n,). baselines: simple scores, (n,) by name. least_rating: the least rating of a good sample, by
+    raters. videos: (n,). baselines: simple scores, (n,) by name. least_rating: the lowest rating of a good sample, by
     default the median.
 
     Where the median of all ratings is the lowest rating, the default is the next one above it. The threshold is one of
@@ -45,18 +45,18 @@ def find_rated_threshold(
     The interval of the threshold resamples videos. `held_out` is J over the samples of all videos, where every sample
     is decided by a threshold that was chosen on other videos: videos are dealt into five parts, and the threshold for a
     part is chosen on the other four. Its interval leaves out one video at a time. The baselines, (n,) by name, are
-    treated alike, except that they may select in either direction, and a baseline without a number for one of the
-    samples is left out. Keeping everything is the baseline whose J is 0. Where four parts give no threshold with J
+    treated in the same way, except that they may select in either direction, and a baseline without a number for one of
+    the samples is left out. Keeping everything is the baseline whose J is 0. Where four parts give no threshold with J
     above 0, the fifth is kept whole.
 
-    Raises ValueError for shapes that do not fit, and for a least rating that is not finite.
+    Raises ValueError for shapes that do not fit, and for a lowest rating that is not finite.
 
     >>> scores, ratings = [0.9, 0.8, 0.7, 0.3, 0.2] * 4, [5, 4, 4, 2, 1] * 4
     >>> threshold = find_rated_threshold(scores, ratings, range(20), least_rating=3, n_resamples=100)
     >>> threshold.at_least, threshold.n_good, threshold.youden, threshold.held_out.value
     (0.7, 12, 1.0, 1.0)
     >>> find_rated_threshold(scores, ratings, range(20), least_rating=6).reason
-    'no rating is at least 6: set a lower least rating'
+    'no rating is at least 6: lower the lowest rating of a good sample'
     """
     values, means = _require_scores_and_ratings(scores, ratings, len(videos), least_rating)
     is_rated = np.isfinite(means)
@@ -122,9 +122,9 @@ def _explain_undefined(scores: FloatArray, rated: Threshold) -> tuple[Status, st
         has = f"{samples} of {videos} {'has' if n == 1 else 'have'} a score, and {needed}"
         return "few_ratings", has if n else f"no rated sample has a score, and {needed}"
     if rated.n_good == n:
-        return "all_good", f"every rating is at least {least:g}: set a higher least rating"
+        return "all_good", f"every rating is at least {least:g}: raise the lowest rating of a good sample"
     if rated.n_good == 0:
-        return "none_good", f"no rating is at least {least:g}: set a lower least rating"
+        return "none_good", f"no rating is at least {least:g}: lower the lowest rating of a good sample"
     if scores.min() == scores.max():
         return "constant_scores", f"all {n} scores are {scores[0]:g}: no threshold separates them"
     return "ok", None

@@ -54,9 +54,9 @@ def find_best_threshold(
     ==========  ==========================================================================================
     objective   the best threshold has
     ==========  ==========================================================================================
-    f1          the greatest 2TP / (2TP + FP + FN)
-    youden      the greatest recall minus false positive rate
-    mcc         the greatest Matthews correlation; predicting all or nothing counts as 0
+    f1          the highest 2TP / (2TP + FP + FN)
+    youden      the highest recall minus false positive rate
+    mcc         the highest Matthews correlation; predicting all or nothing counts as 0
     coverage    as many predictions of yes as labels of yes, which keeps a system's mean at its labels' mean
     ==========  ==========================================================================================
 

@@ -29,7 +29,7 @@ description states it.
 Answer with one entry for every fact, in the order of the facts: "keypoint" is the number of the fact, "covered" is true
 or false, and "sentence" is the number of the statement that says it, or 0 where the fact is not covered."""
 
-# More keypoints than this are asked about in several requests, so that no answer is cut.
+# More keypoints than this are judged in several requests, so that no answer is cut.
 KEYPOINTS_PER_REQUEST = 40
 # A valid object may still name a keypoint twice. The model is asked at most so many times, with other seeds.
 MAX_ATTEMPTS = 3
@@ -99,7 +99,7 @@ class ChatJudge:
         return [_merge_results(caption_results) for caption_results in by_caption]
 
     def _ask_until_valid(self, parts: Sequence[CaptionKeypoints]) -> list[CaptionLabels]:
-        """Return the labels of every part, in order; a part without sentences covers nothing and is not asked about."""
+        """Return the labels of every part, in order; a part without sentences covers nothing, and no model is asked."""
         uncovered = KeypointLabel(False, None)
         results = {
             i: CaptionLabels((uncovered,) * len(part.keypoints)) for i, part in enumerate(parts) if not part.sentences

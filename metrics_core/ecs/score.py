@@ -43,7 +43,7 @@ def compute_flat_score(
     names: Sequence[str] = (),
 ) -> ECSResult:
     """Return ECS of a caption as the covered share of the video's keypoints, whatever their times; the score is None
-    without keypoints. dimensions, verdicts: one per keypoint. mode: "flat_micro" counts all keypoints alike;
+    without keypoints. dimensions, verdicts: one per keypoint. mode: "flat_micro" weighs all keypoints equally;
     "flat_macro" averages over the dimensions that have keypoints. names: dimensions to list first in the result, even
     those without a keypoint.
 

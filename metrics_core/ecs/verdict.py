@@ -14,7 +14,7 @@ Combination = Literal["all", "mean"]
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The least probabilities at which keypoints count as covered. by_dimension: the threshold by name of the
+    """The lowest probabilities at which keypoints count as covered. by_dimension: the threshold by name of the
     dimension. default: the threshold of all other dimensions, such as the verifier's own; None where they have none.
 
     >>> thresholds = Thresholds({"camera": 0.3}, default=0.5)
@@ -35,7 +35,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class KeypointVerdict:
-    """Whether one caption covers one keypoint, and the probability that decided this. probability: the greatest
+    """Whether one caption covers one keypoint, and the probability that decided this. probability: the highest
     P(entailment) of the caption's sentences, in [0, 1]. sentence: the index of the sentence with this probability.
     covered: whether the probability reaches the threshold, None as long as there is no threshold. Without a sentence,
     probability and sentence are None and covered is False.
@@ -66,7 +66,7 @@ class KeypointVerdict:
 def decide_keypoint(
     keypoint: RankedPremises, probabilities: Sequence[float], threshold: float | None = None
 ) -> KeypointVerdict:
-    """Return the verdict on a keypoint, given P(entailment) of all its pairs, best ranked first. The greatest
+    """Return the verdict on a keypoint, given P(entailment) of all its pairs, best ranked first. The highest
     probability decides: it covers the keypoint if it reaches the threshold. Without a threshold the verdict is
     undecided; without pairs the keypoint is uncovered.
 
@@ -105,7 +105,7 @@ def combine_part_verdicts(
     parts: Sequence[KeypointVerdict], how: Combination = "all", threshold: float | None = None
 ) -> KeypointVerdict:
     """Return one verdict on a long keypoint from the verdicts on its sentences, which were verified like keypoints.
-    how: "all" takes the least of their probabilities, "mean" the mean. It is decided at `threshold`, whatever the
+    how: "all" takes the lowest of their probabilities, "mean" the mean. It is decided at `threshold`, whatever the
     parts' decisions are; None leaves it undecided. If a part has no probability, the keypoint is uncovered.
 
     The result names the caption's sentence that fits the weakest part best, because a person should look there first.

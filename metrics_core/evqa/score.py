@@ -21,7 +21,7 @@ def evqa_from_features(
     regions: npt.ArrayLike | None = None,
 ) -> EVQAResult:
     """Return EVQAScore of one text and one video, from features of one image-text encoder: frames (T, d), one row per
-    keyword (K, d), and the whole text (d,). keyword_weights (K,): None weighs all keywords alike, as EVQAScore does.
+    keyword (K, d), and the whole text (d,). keyword_weights (K,): None weighs all keywords equally, as EVQAScore does.
     regions (n, d): crops that replace the frames in precision and recall. A video or text that cannot be scored gets a
     status, not an error.
 
@@ -47,7 +47,7 @@ def evqa_from_prepared_frames(
 ) -> EVQAResult:
     """Return EVQAScore of one text and a video that `prepare_frames` prepared. It equals `evqa_from_features` to the
     last bit, and raises the same errors. keywords (K, d): one row per keyword. text (d,): the whole text.
-    keyword_weights (K,): None weighs all keywords alike.
+    keyword_weights (K,): None weighs all keywords equally.
 
     >>> video = prepare_frames([[2, 0], [0, 1]])
     >>> [evqa_from_prepared_frames(video, keywords, [0, 3]).status for keywords in ([[1, 0]], [])]
@@ -93,7 +93,7 @@ def _compute_cosines(keywords: FloatArray, units: FloatArray) -> FloatArray:
 
 def _combine_coarse_and_fine(cosines: FloatArray, coarse: float, weights: FloatArray | None) -> EVQAResult:
     """Return EVQAScore from the cosines (K, n) of keywords with frames or regions, at least one of both, and the coarse
-    part. weights (K,): None weighs all keywords alike. There is a status instead of a score if all weights are 0, or
+    part. weights (K,): None weighs all keywords equally. There is a status instead of a score if all weights are 0, or
     precision and recall have opposite signs.
 
     P = sum_j w_j max_i S[j, i], R = mean_i max_j S[j, i], F = 2PR / (P + R), score = (C + F) / 2.

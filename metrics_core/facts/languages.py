@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 # Below this probability the text is too short, or too mixed, to name a language. Of 464 beginnings of sentences with
 # up to four English words 65 % reach it, none in a wrong language; of longer ones 999 of 1,000.
 LEAST_PROBABILITY = 0.5
-# Sums in another order differ by less than this. Nearer to the least probability, the library itself decides.
+# Sums in another order differ by less than this. Nearer to the lowest probability, the library itself decides.
 _ROUNDING = 1e-3
 # Characters walked through at once, and what a text counts in addition for its scores. A character takes some 30 bytes.
 _BATCH_SIZE, _TEXT_SIZE = 1 << 20, 64

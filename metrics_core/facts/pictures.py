@@ -339,7 +339,7 @@ def _measure_change(before: Floats, after: Floats, seconds: float) -> PictureCha
 
 
 def _average_greatest(changes: Floats) -> float:
-    """Return the mean of the hundredth part of the changes that is greatest."""
+    """Return the mean of the hundredth part of the changes that is largest."""
     n = max(1, round(MOST_CHANGED * changes.size))
     return float(np.partition(changes, changes.size - n, axis=None)[-n:].mean())
 
@@ -401,7 +401,7 @@ def list_cuts(changes: Sequence[float], reach: int) -> list[int]:
 def mark_repeated_frames(changes: Sequence[float], reach: int, cuts: Sequence[int] = ()) -> list[bool]:
     """Mark which frames repeat the frame before: a list of bools, where place t belongs to frame t + 1. `changes[t]` is
     the change of the picture from frame t to t + 1, in grey levels; [] without changes. A frame is a repeat if its
-    change is below 0.1, or below a quarter of the greatest change within `reach` places on either side. `cuts`, the
+    change is below 0.1, or below a quarter of the largest change within `reach` places on either side. `cuts`, the
     frames that begin a new shot, are left out of that.
 
     Coding draws a repeated picture a little otherwise.
@@ -476,7 +476,7 @@ def _edges(size: int, n: int) -> NDArray[np.int64]:
 
 
 def _spread(values: Sequence[float] | Floats) -> tuple[float | None, float | None, float | None]:
-    """Return the median, the least and the greatest value; None for no values."""
+    """Return the median, the lowest and the highest value; None for no values."""
     if not len(values):
         return None, None, None
     return float(np.median(values)), float(np.min(values)), float(np.max(values))

@@ -1,6 +1,6 @@
 """A judge of captions without references: a vision model scores a text by frames of its video, and names what is wrong.
 
-`ask.ChatJudge` asks about many texts at once; `prompt` has the rubric, `spans` finds the named words in the text, and
+`ask.ChatJudge` judges many texts at once; `prompt` has the rubric, `spans` finds the named words in the text, and
 `variance` takes the variance of repeated answers apart.
 """
 

@@ -56,7 +56,7 @@ class KeywordExtraction:
 @dataclass(frozen=True)
 class ChatKeywordExtractor:
     """A KeywordExtractor that asks a chat model, at temperature 0. A text without a letter or digit is not sent: it has
-    no keyword. `extract_all` asks about many texts at once.
+    no keyword. `extract_all` takes many texts at once.
     """
 
     chat_model: ChatModel

@@ -96,7 +96,7 @@ def compute_class_probabilities(logits: npt.NDArray[np.float64], index: int) -> 
     >>> compute_class_probabilities(np.log([[1.0, 3.0, 1.0]]), 1).round(12).tolist()
     [0.6]
     """
-    # Subtracting the greatest logit keeps the exponentials from overflowing.
+    # Subtracting the highest logit keeps the exponentials from overflowing.
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     probabilities: npt.NDArray[np.float64] = powers[:, index] / powers.sum(axis=1)
     return probabilities

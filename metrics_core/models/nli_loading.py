@@ -98,7 +98,7 @@ def find_entailment_class(id2label: Mapping[int, str], source: str) -> int:
 
 
 def find_max_length(model: Any, tokenizer: Any, source: str) -> int:
-    """Return the most tokens that a model reads at once: the least of the limits of its positions and its tokenizer.
+    """Return the most tokens that a model reads at once: the smallest of the limits of its positions and its tokenizer.
     source: the model's name for the message. Raises ValueError where no limit is known.
     """
     limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]

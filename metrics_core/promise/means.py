@@ -18,7 +18,7 @@ from metrics_core.arrays import FloatArray
 from metrics_core.intervals import LEVEL
 
 FEWEST_ANSWERS = 10
-"""The least number of answers for an interval."""
+"""The smallest number of answers for an interval."""
 FEWEST_OTHERS = 15
 """Where fewer answers than this have another value than the most frequent one, or are clearly off what the cheap value
 says of most of them, their mean is not corrected."""
@@ -69,7 +69,7 @@ def estimate_mean(
     The interval is by Student's t on n - 1 degrees of freedom, by a studentised bootstrap below BOOTSTRAP_BELOW (200)
     answers, with quantiles of 98 % in place of 95 % below FEW_ANSWERS (30), or by Clopper and Pearson's, without
     correction, where fewer than FEWEST_OTHERS (15) answers differ from the most frequent value, as few errors among
-    many zeros do, and that value is the least or the greatest and that of two thirds of the answers. The mean is not
+    many zeros do, and that value is the lowest or the highest and that of two thirds of the answers. The mean is not
     corrected either where the cheap value fits all answers but fewer than FEWEST_OTHERS: too few show how far it is
     off. A cheap value that fits all answers, most of which differ, leaves no width. Where all items are asked, their
     mean is the value.
@@ -140,7 +140,7 @@ def _fit_crossed_slopes(values: FloatArray, helper: FloatArray, seed: int) -> Fl
 
 
 def _count_others(values: FloatArray) -> int | None:
-    """Count the items without the most frequent value; None where that value is neither the least nor the greatest, or
+    """Count the items without the most frequent value; None where that value is neither the lowest nor the highest, or
     not that of two thirds of the items.
     """
     counts = np.unique(values, return_counts=True)[1]

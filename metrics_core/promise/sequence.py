@@ -42,7 +42,7 @@ class Prior:
 
 
 def count_allowed_errors(size: int, limit: float) -> int:
-    """Count the errors that a set of `size` members may have where at most the share `limit` may be wrong: the greatest
+    """Count the errors that a set of `size` members may have where at most the share `limit` may be wrong: the largest
     whole number up to limit times size. The limit counts as the decimal number that it is written as.
 
     >>> count_allowed_errors(100, 0.29), 0.29 * 100
@@ -81,7 +81,7 @@ def compute_log_evidence(
 def compute_least_log_evidence(
     size: int, least_errors: int, n_asked: npt.ArrayLike, n_wrong: npt.ArrayLike, prior: Prior
 ) -> FloatArray:
-    """Compute the least log evidence against any number of errors from `least_errors` to `size`, after `n_asked`
+    """Compute the lowest log evidence against any number of errors from `least_errors` to `size`, after `n_asked`
     answers of which `n_wrong` were errors. Where it reaches log(1/a), all these numbers are refuted at level a. It is
     infinite for least_errors above size. n_asked, n_wrong: whole numbers or arrays of one shape, which the result has.
 
@@ -100,8 +100,8 @@ def compute_least_log_evidence(
 
 def compute_error_bounds(size: int, wrong: npt.ArrayLike, level: float, prior: Prior) -> IntArray:
     """Compute the upper bounds (n,) on the number of errors in a set of `size` members after every answer. All of them
-    hold at once, except with a chance of `level`, in (0, 1): a bound is the least after any answer so far. wrong: (n,),
-    whether the answers were errors, in the order in which members were asked; n is at most `size`.
+    hold at once, except with a chance of `level`, in (0, 1): a bound is the lowest after any answer so far. wrong:
+    (n,), whether the answers were errors, in the order in which members were asked; n is at most `size`.
 
     >>> compute_error_bounds(12, [False] * 10, 0.05, Prior(1, 1)).tolist()
     [11, 9, 8, 7, 5, 5, 4, 3, 2, 2]

@@ -1,9 +1,9 @@
 """The walk over nested sets, strictest first: the last set that is confirmed before one is not keeps a promise.
 
 Shares of an order are fixed before the first answer. A set is tested by its own answers at the whole level. The walk
-goes on only if the set is confirmed, so it can only err where it confirms its first false set; the number of sets costs
-nothing. Another attempt on the same answers, by another order, limit or list, has half the level of the attempt before,
-so that all attempts together err with at most the whole level.
+continues only if the set is confirmed, so it can only err where it confirms its first false set; the number of sets
+costs nothing. Another attempt on the same answers, by another order, limit or list, has half the level of the attempt
+before, so that all attempts together err with at most the whole level.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DEFAULT_SHARES = (0.06, 0.09, 0.125, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0)
 """Shares of an order that a walk tries, strictest first; `benchmarks.promise_worlds` compares them with other lists."""
 RIGHT, WRONG, UNANSWERED = 0, 1, -1
 """The answers about a candidate, as `collect_set_answers` takes them."""
-# So many numbers of answers are tried to find the least that suffices.
+# So many numbers of answers are tried to find the smallest that suffices.
 _TRIED = 4096
 
 

@@ -57,7 +57,7 @@ def rank_event_pairs(texts: Mapping[int, str], rng: Random) -> list[EventPair]:
     remaining ones of either. texts: the events by number, in order of time. `rng` decides between equals.
 
     Distant pairs from the beginning and the middle, the middle and the end, and the beginning and the end of the video
-    take turns, before those from within a third; among them, those worded less alike come first.
+    take turns, before those from within a third; among them, those with less similar words come first.
     """
     numbers = list(texts)
     third = _assign_thirds(numbers)

@@ -1,4 +1,4 @@
-"""Cells of vectors: rows that are alike lie in cells that are near, so that most others need not be compared."""
+"""Cells of vectors: similar rows lie in cells that are near, so that most others need not be compared."""
 
 from __future__ import annotations
 

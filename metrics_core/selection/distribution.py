@@ -56,7 +56,7 @@ def _find_bins(ordered: Values, bins: int) -> npt.NDArray[np.intp]:
     low, high = float(ordered[0]), float(ordered[-1])
     if low == high:
         return np.zeros(len(ordered), dtype=np.intp)
-    # Numbers near the greatest of float64 are halved, since their difference would be infinite.
+    # Numbers near the largest of float64 are halved, since their difference would be infinite.
     scale = 1.0 if isfinite(high - low) else 0.5
     places = bins * ((ordered * scale - low * scale) / (high * scale - low * scale))
     return np.minimum(places.astype(np.intp), bins - 1)

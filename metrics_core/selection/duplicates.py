@@ -21,7 +21,8 @@ _BLOCK, _OTHERS = 1024, 4096
 _STRETCH = 16_384
 # Numbers per row of which bounds are computed. Bounds are allowed to err by so much.
 _HEAD, _SLACK = 64, 1e-5
-# Where more than one of so many pairs could be alike, products of whole rows cost less than a product per pair.
+# Where more than one of so many pairs could be similar enough, products of whole rows cost less than a product per
+# pair.
 _DENSE = 128
 # Pairs whose vectors lie in memory at once.
 _PAIRS = 4096
@@ -148,7 +149,7 @@ def _find_alike(units: Rows, heads: Rows, rows: Positions, others: Positions, li
 def find_originals(units: Rows, keep: Mask) -> tuple[Positions, Positions]:
     """Return the positions of the rows that `mark_distinct_rows` dropped, in ascending order, and for every dropped
     row the position of the earlier kept row that is most like it. units: (n, d), the rows that `mark_distinct_rows`
-    got; keep: (n,), the mask that it returned. Of rows equally alike the first is taken.
+    got; keep: (n,), the mask that it returned. Of equally similar rows the first is taken.
 
     >>> units = np.float32([[1, 0], [0, 1], [0.8, 0.6]])
     >>> dropped, originals = find_originals(units, mark_distinct_rows(units, 0.5))
@@ -204,8 +205,8 @@ def _find_alike_pairs(
 
 
 def _choose_greedily(n: int, first: Positions, second: Positions) -> Positions:
-    """Choose the places to keep of n rows, given all pairs that are alike, each pair in both orders, by their first
-    place.
+    """Choose the places to keep of n rows, given all pairs that are similar enough, each pair in both orders, by their
+    first place.
     """
     is_gone = np.zeros(n, dtype=np.bool_)
     starts = np.searchsorted(first, np.arange(n + 1))

@@ -21,7 +21,7 @@ from metrics_core.sodam.spans import (
 
 def align(reference_spans: npt.ArrayLike, predicted_spans: npt.ArrayLike, *, compat: Compat | None = None) -> Alignment:
     """Return the alignment of predicted with reference segments whose sum of IoU, the overlap of their times, is
-    greatest (arXiv 2602.08711). Spans are (N, 2) and (M, 2) in seconds, in any order; N and M may be 0.
+    highest (arXiv 2602.08711). Spans are (N, 2) and (M, 2) in seconds, in any order; N and M may be 0.
     compat="official" repeats the official code, whose sum can be smaller. Raises ValueError for another shape or for
     seconds that are not finite.
 

@@ -8,7 +8,7 @@ from metrics_core.arrays import FloatArray, IntArray
 
 
 def compute_best_totals(iou: FloatArray) -> FloatArray:
-    """Return the table S (videos, N + 1, M + 1) from the IoU (videos, N, M). S[v, i, j] is the greatest sum of IoU that
+    """Return the table S (videos, N + 1, M + 1) from the IoU (videos, N, M). S[v, i, j] is the largest sum of IoU that
     ordered pairs of the first i references and the first j predictions of video v reach.
 
     S[i, j] = max(S[i-1, j], S[i, j-1], S[i-1, j-1] + iou[i, j]) with zeros along the borders (Eq. 3 of arXiv
@@ -27,7 +27,7 @@ def compute_best_totals(iou: FloatArray) -> FloatArray:
 
 def find_optimal_path(total: FloatArray) -> IntArray:
     """Return for every reference its paired prediction, or -1 for none: (videos, N). total: the table S of
-    `compute_best_totals`. The pairs' IoU adds up to its last cell, the greatest sum.
+    `compute_best_totals`. The pairs' IoU adds up to its last cell, the largest sum.
 
     Of equal steps, dropping a reference comes before dropping a prediction. Both come before a pair, so every pair on
     the path overlaps: a pair without overlap adds nothing.

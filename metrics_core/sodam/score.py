@@ -46,7 +46,7 @@ def count_covered_keypoints(dimensions: Iterable[str], covered: Iterable[bool]) 
 
 def compute_coverage(counts: CoverageCounts, average: Average = "micro") -> float | None:
     """Return the covered share of the keypoints, in [0, 1]; None where there is no keypoint. counts: (covered, all)
-    keypoints by dimension. "micro" counts every keypoint alike (Eq. 2 of arXiv 2602.08711); "macro" averages over the
+    keypoints by dimension. "micro" counts every keypoint equally (Eq. 2 of arXiv 2602.08711); "macro" averages over the
     dimensions that have keypoints. Raises ValueError for another average and for impossible counts.
 
     The coverage of a reference segment is the score of a pair; the coverage of a whole video is its score without

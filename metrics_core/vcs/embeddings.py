@@ -135,9 +135,9 @@ def _copy_repeated_similarities(similarity: RealArray, chunks: RealArray, axis: 
 
 
 def _compute_nonzero_lengths(name: str, vectors: RealArray, pairs: Sequence[str]) -> RealArray:
-    """Return the lengths of vectors along the last axis; for a zero vector the least positive number, so that division
-    keeps it zero. Raises ValueError for a length that is not finite, with `name` and the first such pair's name in
-    `pairs`.
+    """Return the lengths of vectors along the last axis; for a zero vector the smallest positive number, so that
+    division keeps it zero. Raises ValueError for a length that is not finite, with `name` and the first such pair's
+    name in `pairs`.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         length: RealArray = np.sqrt(np.vecdot(vectors, vectors))

@@ -25,7 +25,7 @@ def find_best_matches(
     rows: FloatArray, window_cells: IntArray, context_cutoff: float, context_window_control: float
 ) -> Matches:
     """Return the match of every walked chunk of every pair, given the similarities `rows` (pairs, walked chunks,
-    timeline). Candidates are the cells that are similar enough, by the greatest similarity of their row,
+    timeline). Candidates are the cells that are similar enough, by the highest similarity of their row,
     `context_cutoff` and `context_window_control`. Among the candidates of a row the nearest to its window wins, then
     the most similar, then the lowest index.
 
@@ -49,9 +49,9 @@ def find_best_matches(
 def _compute_candidate_threshold(
     strongest: FloatArray, context_cutoff: float, context_window_control: float
 ) -> FloatArray:
-    """Return the least similarity at which a cell of a row is a candidate for the match, given the maximum of every row
-    in `strongest`. It is the maximum itself unless this is positive and exceeds `context_cutoff`. Then it is lower: the
-    smaller `context_window_control`, the lower.
+    """Return the lowest similarity at which a cell of a row is a candidate for the match, given the maximum of every
+    row in `strongest`. It is the maximum itself unless this is positive and exceeds `context_cutoff`. Then it is lower:
+    the smaller `context_window_control`, the lower.
 
     A control of 0 makes every cell of a row a candidate if the row's maximum exceeds the cutoff. Keep the order of
     operations: it decides at the last bit.

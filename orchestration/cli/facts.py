@@ -17,9 +17,9 @@ def facts(installation: Installation, dataset: DatasetName, as_json: AsJson = Fa
 
     No model is needed; with the extra `facts`, small models also measure text on screen and speech.
 
-    Only missing facts are measured, so the same command goes on after a stop. `score --facts` measures them too, in the
-    pass that decodes a video for its scores. View sample_scores has a column for every fact. These numbers describe. A
-    higher one is not better.
+    Only missing facts are measured, so the same command continues after a stop. `score --facts` measures them too, in
+    the pass that decodes a video for its scores. View sample_scores has a column for every fact. These numbers
+    describe. A higher one is not better.
     """
     from assets.datasets.lookup import require_dataset
     from assets.words.text import format_count

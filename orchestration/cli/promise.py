@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def promise(
     installation: Installation,
     dataset: DatasetName,
-    errors_at_most: Annotated[float, typer.Option(help="The greatest share of errors, such as 0.05.")],
+    errors_at_most: Annotated[float, typer.Option(help="The largest share of errors, such as 0.05.")],
     error_below: Annotated[
         float,
         typer.Option(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 By = Annotated[list[str] | None, typer.Option(help="Metric that ranks the samples; several as NAME=WEIGHT.")]
 Where = Annotated[str | None, typer.Option(help="""A condition, such as "vcs > 0.3 and system != 'brief'".""")]
 AtLeast = Annotated[
-    list[str] | None, typer.Option(help="Least value as NAME=NUMBER, or a stored threshold: vcs='keep 0.25'.")
+    list[str] | None, typer.Option(help="Lowest value as NAME=NUMBER, or a stored threshold: vcs='keep 0.25'.")
 ]
 Dedupe = Annotated[float | None, typer.Option(help="Of samples whose texts have this cosine or more, keep the best.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of random numbers.")]

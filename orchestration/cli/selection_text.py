@@ -97,7 +97,7 @@ def _print_numbers(
 
 
 def _describe_choice(installation: Installation, rule: Recipe, cutoff: float) -> str:
-    """Return what the chosen samples have in common: the least value where the best are chosen, else how they were
+    """Return what the chosen samples have in common: the lowest value where the best are chosen, else how they were
     drawn.
     """
     if rule.choose == "random":

@@ -56,7 +56,7 @@ def try_folder(
     """Write a page about a folder of your own videos as it is: `init`, `ingest`, `facts`, `score` and `report` in one.
 
     No references and no models are needed. A metric that cannot score anything is left out, and its missing inputs are
-    named. The same command again goes on, and computes nothing twice.
+    named. The same command again continues, and computes nothing twice.
     """
     from assets.new_manifest.make import suggest_dataset_name
     from orchestration.forecasts import load_dataset_plan

@@ -79,7 +79,7 @@ class RayActorPool:
                         raise error.cause from None
                     except RayError as error:
                         key = step.shards[0].key
-                        tell(f"an actor died at {key}, another one goes on with it: {_first_line(error)}")
+                        tell(f"an actor died at {key}, another one takes it over: {_first_line(error)}")
                         died[key] += 1
                         if died[key] < TRIES:
                             left.appendleft(step)

@@ -16,7 +16,7 @@ from typing import Any
 
 from orchestration.stopping import clean_up_after_kill
 
-# Actors exchange counts, no data; this is the least that Ray takes.
+# Actors exchange counts, no data; this is the minimum that Ray takes.
 OBJECT_STORE_BYTES = 80 * 2**20
 LOOPBACK = "127.0.0.1"
 KNOCK_S = 10.0

@@ -95,7 +95,7 @@ def _read_content(path: Path) -> bytes:
     except OSError as error:
         why = str(error.strerror).partition(":")[0]
         raise SettingsError(
-            f"{path} cannot be read ({why}): name a settings file of yours by --config or {CONFIG_VARIABLE}"
+            f"{path} cannot be read ({why}): name another settings file by --config or {CONFIG_VARIABLE}"
         ) from None
     if owner not in (os.geteuid(), 0):
         raise SettingsError(

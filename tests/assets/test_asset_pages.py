@@ -115,7 +115,7 @@ def said(quality: ShardQuality) -> dict[str, tuple[str, str]]:
 def test_what_passed_checks_say() -> None:
     assert {name: good for name, (good, _) in said(FINE).items()} == {
         "coverage": "All 40 captions have a score",
-        "in_range": "All 40 scores lie between 0 and 1: the least is 0.125, the greatest 1.000",
+        "in_range": "All 40 scores lie between 0 and 1: the lowest is 0.125, the highest 1.000",
         "not_constant": "Scores differ",
         "inputs_fresh": "None of 40 captions was scored before its text or reference changed",
     }
@@ -136,7 +136,7 @@ def test_what_failed_checks_say() -> None:
     broken = replace(FINE, n_failed=1, n_unscored=2, n_ok=37, n_stale=2, maximum=1.5)
     assert {name: bad for name, (_, bad) in said(broken).items()} == {
         "coverage": "1 of 40 captions failed and 2 of 40 captions lack a score",
-        "in_range": "Scores lie outside 0 to 1 (the least is 0.125, the greatest 1.500)",
+        "in_range": "Scores lie outside 0 to 1 (the lowest is 0.125, the highest 1.500)",
         "not_constant": "All scores are the same: the model may be broken, or all captions equal",
         "inputs_fresh": "2 of 40 captions were scored before their text or reference changed "
         "(run `reelsieve score` to score them again)",

@@ -278,7 +278,7 @@ def test_the_report_shows_how_steady_the_judge_is(bench: Bench) -> None:
         files = create_report(bench.engine, bench.dataset, {"judge": scorer}, bench.folder / "report")
     page = files.page.read_text()
     assert "How steady is a judge that is asked again?" in page
-    assert f"about {N} texts are equal: this judge rates all texts alike." in page
+    assert f"about {N} texts are equal: this judge gives all texts the same score." in page
     (numbers,) = json.loads((files.page.parent / "report.json").read_text())["judges"]
     assert numbers["variance"]["n_answers"] == N * (K - 1)
 

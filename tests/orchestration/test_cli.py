@@ -744,7 +744,7 @@ def test_doctor_writes_for_trial_where_there_must_be_room(run: Run, scored: dict
     assert missing.pop("database") == DISK_IS_FULL
     assert missing.keys() == {"home folder", "temporary folder", "media"}
     for what, variable in {"home folder": "HOME", "media": "MEDIA_CACHE"}.items():
-        says = f"(file too large): make room there, or set REELSIEVE_{variable} to a folder of yours"
+        says = f"(file too large): make room there, or set REELSIEVE_{variable} to another folder"
         assert missing[what].endswith(says)
 
 

@@ -260,7 +260,7 @@ def test_score_metadata_holds_counts_spread_and_extremes() -> None:
         assert best > worst
         assert rows[0][1] == "faithful"
         names, quantiles = table_rows(shard["distribution of captions"])
-        assert (names[0], names[-1]) == ("least", "greatest")
+        assert (names[0], names[-1]) == ("lowest", "highest")
         assert (float(quantiles[0]), float(quantiles[-1])) == (worst, best)
         assert not PICTURE.search(str(shard)), "Dagster keeps this for every shard and every run"
 
@@ -418,7 +418,7 @@ def test_a_check_has_one_result_for_each_shard_of_the_run(name: str) -> None:
         assert (each.passed, each.blocking, each.severity, dict(each.metadata)) == (True, True, severity, {})
         values = [value for of_video in scores_by_video("vcs", number) for value in of_video]
         n, n_ok = counts[number], len(values)
-        extremes = f"the least is {min(values):.3f}, the greatest {max(values):.3f}"
+        extremes = f"the lowest is {min(values):.3f}, the highest {max(values):.3f}"
         assert (
             each.description
             == {
@@ -546,7 +546,7 @@ def test_a_failing_check_ends_the_command_line_with_a_sentence(tmp_path: Path) -
     newest = evaluations("vcs_score", "in_range")[0]
     assert (newest.passed, newest.description) == (
         False,
-        "Scores lie outside 0 to 1 (the least is 0.991, the greatest 1.500), in shard broken:0000.",
+        "Scores lie outside 0 to 1 (the lowest is 0.991, the highest 1.500), in shard broken:0000.",
     )
     execute("UPDATE score SET value = 0 WHERE value > 1")
     assert run_command("score", "--dataset", "broken").returncode == 0

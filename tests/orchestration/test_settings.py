@@ -272,7 +272,7 @@ def test_a_named_file_counts_from_the_folder_of_the_person(tmp_path: Path, monke
     assert in_force()["frames_cap"] == (32, "named.toml: frames_cap")
 
 
-NAME_ONE = "name a settings file of yours by --config or REELSIEVE_CONFIG"
+NAME_ONE = "name another settings file by --config or REELSIEVE_CONFIG"
 
 
 @pytest.mark.parametrize(

@@ -238,7 +238,7 @@ def test_a_scoring_stopped_by_hand_says_so_and_goes_on_from_there(finished: Home
         until(lambda: "STARTED" in run_statuses(url) or not command.is_running, "a run")
         os.kill(command.pid, signal.SIGINT)
     assert command.wait() == 130
-    assert "stopped; the same command goes on from here" in command.stderr
+    assert "stopped; run the same command again to continue" in command.stderr
     assert "Traceback" not in command.stderr
     assert finished.run(*SCORE).wait() == 0
     assert scored(url) == {table: undisturbed[table] for table in scored(url)}

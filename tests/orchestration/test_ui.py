@@ -215,7 +215,7 @@ CHECKS = {
     ),
     "in_range": (
         "Every defined score lies in the metric's range",
-        "All (8|16) scores lie between 0 and 1: the least is",
+        "All (8|16) scores lie between 0 and 1: the lowest is",
     ),
     "not_constant": ("The defined scores are not all the same", "Too few scores to check: fewer than 20"),
     "inputs_fresh": (

@@ -56,7 +56,7 @@ class LabellingResult:
 class _LabellingTask:
     """One task for a judge: keypoints of one caption to be compared with one text, the caption or a part of it.
     checked: the sentences of that text, and the texts of the keypoints. digests: for every keypoint the hash of what
-    the judge is asked about it. text_sha256: the hash of the whole caption.
+    the judge labels it. text_sha256: the hash of the whole caption.
     """
 
     sample_id: int

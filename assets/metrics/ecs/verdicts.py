@@ -35,7 +35,7 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
 
     asset: ClassVar[str] = "ecs_verdict"
     description: ClassVar[str] = (
-        "Whether captions entail the keypoints of their videos: the greatest probability and the sentence that has it."
+        "Whether captions entail the keypoints of their videos: the highest probability and the sentence that has it."
     )
     group: ClassVar[str] = "verdicts"
     reads: ClassVar[tuple[str, ...]] = ("sample", "keypoint", "reference")

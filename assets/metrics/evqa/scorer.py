@@ -129,7 +129,7 @@ class EVQAScorer:
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
         """Return a line with the number of frames and the score's parts, and a row for every keyword. A row has the
-        keyword's greatest cosine with a frame, and that frame's time in seconds. components: those stored with the
+        keyword's highest cosine with a frame, and that frame's time in seconds. components: those stored with the
         score.
         """
         raw = self._choose_extractions(evidence)(self._preparer.choose_keyword_text(sample)).keywords

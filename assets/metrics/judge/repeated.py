@@ -73,13 +73,13 @@ def _explain_variance(scorer: str, variance: JudgeVariance) -> list[str]:
     and 24 % is the judge's own;
     two answers about one text differ by .050 on average.
     One answer lies .049 from the mean of many (standard deviation),
-    so a difference below .136 between two texts that are asked about once may be the judge's own;
+    so a difference below .136 between two texts that are judged once may be the judge's own;
     the mean of 4 answers halves both.
     """
     counts = f"{variance.n_answers:,} answers of {scorer} about {format_count(variance.n_texts, 'text')}"
     shares = variance.shares
     if shares is None:
-        return [f"All {counts} are equal: this judge rates all texts alike."]
+        return [f"All {counts} are equal: this judge gives all texts the same score."]
     names: dict[VariancePart, str] = {
         "system": "systems",
         "video": "videos",
@@ -96,7 +96,7 @@ def _explain_variance(scorer: str, variance: JudgeVariance) -> list[str]:
     return [
         first,
         f"One answer lies {format_short(variance.deviation)} from the mean of many (standard deviation), so a "
-        f"difference below {apart} between two texts that are asked about once may be the judge's own; the mean of 4 "
+        f"difference below {apart} between two texts that are judged once may be the judge's own; the mean of 4 "
         "answers halves both.",
     ]
 

@@ -16,4 +16,4 @@ class JudgeSettings(ChatSettings):
         description="vision model that judges captions and answers; empty: metric `judge` is left out",
     )
     judge_frames: int = Field(default=8, ge=1, description="frames that the judge is shown, spread over the video")
-    judge_frame_size: int = Field(default=448, ge=32, description="greatest width and height of a frame, in pixels")
+    judge_frame_size: int = Field(default=448, ge=32, description="largest width and height of a frame, in pixels")

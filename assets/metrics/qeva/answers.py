@@ -25,7 +25,7 @@ _REPLY_FIELDS = tuple(field.name for field in fields(Reply))
 
 
 class _AnswerKey(NamedTuple):
-    """The key of an answer: a question, and the sample that it is asked about. context_sha256: the digest of the
+    """The key of an answer: a question, and the sample that it is about. context_sha256: the digest of the
     summary or video that it is answered from.
     """
 

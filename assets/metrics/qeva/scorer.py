@@ -115,7 +115,7 @@ class QEVAScorer:
         return self._find_obstacle(sample) is None
 
     def _find_obstacle(self, sample: PendingSample) -> Outcome | None:
-        """Return the outcome of a sample that cannot be asked about, as known before any model is asked; else None."""
+        """Return the outcome of a sample that gets no questions, before any model is asked; else None."""
         if sample.kind != "caption":
             return Outcome(None, "not_applicable", "QEVA asks about captions; this is a question-answer pair")
         return self._factory.material.find_refusal(sample)

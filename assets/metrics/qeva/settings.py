@@ -42,7 +42,7 @@ class QEVASettings(TextEncoderSettings, SplitterSettings):
         default="auto", description="judges open answers; `auto`: the text model where there is one, else entailment"
     )
     qeva_frames: int = Field(default=32, ge=1, description="frames that a video model is shown")
-    qeva_frame_size: int = Field(default=512, ge=32, description="greatest width and height of a frame, in pixels")
+    qeva_frame_size: int = Field(default=512, ge=32, description="largest width and height of a frame, in pixels")
 
     @field_validator("qeva_questions")
     @classmethod

@@ -117,7 +117,7 @@ class ReferenceScorer:
             yield from self._chunks(text)
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """Return one outcome for every sample, in order: the greatest VCS of its caption with a reference of its video.
+        """Return one outcome for every sample, in order: the highest VCS of its caption with a reference of its video.
         Components have the parts of the score and the reference's key. A question-answer pair gets status
         not_applicable; a caption without anything to compare, or too short for VCS, gets a status too.
         """

@@ -27,7 +27,7 @@ def make_offline_verifier() -> OfflineVerifier:
 
 @lru_cache(maxsize=1)
 def read_default_threshold() -> float:
-    """Return the least probability at which a keypoint counts as covered, for use where there are no labels to
+    """Return the lowest probability at which a keypoint counts as covered, for use where there are no labels to
     calibrate on. It holds for probabilities corrected by the whole text. The bundled whole_text.json is read once.
 
     At this threshold the model says yes as often as people do on the news articles that the network was not trained on.
@@ -38,7 +38,7 @@ def read_default_threshold() -> float:
 
 @lru_cache(maxsize=1)
 def read_pair_threshold() -> float:
-    """Return the least P(entailment) at which a single sentence counts as entailing a statement, without correction by
+    """Return the lowest P(entailment) at which a single sentence counts as entailing a statement, without correction by
     a whole text. The bundled record.json is read once.
 
     It has the best F1 on the news articles that RECORD.md sets aside for choices. Other texts may need another one.

@@ -209,7 +209,7 @@ def _conflict(left: set[str], right: set[str]) -> float:
 
 
 def _order(left: Sequence[str], right: Sequence[str]) -> float:
-    """Greatest share of the hypothesis's content words that occur in the premise in the same order."""
+    """Largest share of the hypothesis's content words that occur in the premise in the same order."""
     if not right:
         return 1.0
     best = [0] * (len(left) + 1)

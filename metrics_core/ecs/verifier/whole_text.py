@@ -59,7 +59,7 @@ class LearnedWholeTextWeigher:
 
     The network reads one sentence at a time. A statement whose parts are spread over several sentences is entailed by
     none of them, and the words of the whole text then show more. The weights are in a JSON file: "probability" for the
-    log-odds of a sentence's probability, "bias", and "evidence" by the features that count; "threshold" is the least
+    log-odds of a sentence's probability, "bias", and "evidence" by the features that count; "threshold" is the lowest
     result at which a statement counts as covered.
     """
 
@@ -77,7 +77,7 @@ class LearnedWholeTextWeigher:
 
     @property
     def threshold(self) -> float:
-        """The least corrected probability at which a statement counts as covered, for use without labels to calibrate
+        """The lowest corrected probability at which a statement counts as covered, for use without labels to calibrate
         on. Read from the file.
         """
         threshold: float = self._weights["threshold"]
@@ -170,7 +170,7 @@ class WordLikeness:
 
     def compute_mean_and_least(self, text: str, hypothesis: str) -> tuple[float, float]:
         """Return (mean, least) likeness, in [0, 1], of the hypothesis's content words with their nearest words of the
-        text. A word that occurs in the text in any form has likeness 1, others their greatest cosine with a content
+        text. A word that occurs in the text in any form has likeness 1, others their highest cosine with a content
         word of the text. Both numbers are 1 without a content word in the hypothesis, else 0 without one in the text.
 
         >>> mean, least = WordLikeness().compute_mean_and_least("A dog runs.", "The dogs sprint.")

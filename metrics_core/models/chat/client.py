@@ -29,7 +29,7 @@ _MIN_SILENT = 4
 
 @dataclass
 class _Stop:
-    """Why no more requests are sent; None while asking goes on. n_silent: requests in a row that got no answer."""
+    """Why no more requests are sent; None while requests are sent. n_silent: requests in a row that got no answer."""
 
     reason: str | None = None
     n_silent: int = 0

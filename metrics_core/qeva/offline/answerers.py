@@ -51,7 +51,7 @@ NO_FRAMES = "an entailment model cannot look at frames: set a video model, or gi
 @dataclass(frozen=True)
 class EntailmentAnswerer:
     """An Answerer that checks the questions' statements against the sentences of the context by an entailment model.
-    threshold: the least P(entailment) at which a sentence supports a statement. encoder: chooses the r sentences most
+    threshold: the lowest P(entailment) at which a sentence supports a statement. encoder: chooses the r sentences most
     like a statement, and only these are verified; without it the words in common choose. forced: a guess instead of an
     abstention where nothing supports an answer.
 

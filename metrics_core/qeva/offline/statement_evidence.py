@@ -70,9 +70,9 @@ def _can_prove(sentence: str, statement: str) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StatementEvidence:
-    """How alike m sentences and one statement are, and P(entailment) of the statement by every sentence. similarities
-    (m,): how alike a sentence and the statement are, at most 1. probabilities (m,): in [0, 1]; NaN for a sentence that
-    was not verified.
+    """How similar m sentences are to one statement, and P(entailment) of the statement by every sentence. similarities
+    (m,): the similarity of a sentence and the statement, at most 1. probabilities (m,): in [0, 1]; NaN for a sentence
+    that was not verified.
 
     A sentence is not verified because others are nearer, or because it speaks of the camera and the statement of
     something else.
@@ -83,14 +83,14 @@ class StatementEvidence:
 
     @property
     def best_sentence(self) -> int | None:
-        """The index of the sentence with the greatest probability, of equal ones the first; None where none was
+        """The index of the sentence with the highest probability, of equal ones the first; None where none was
         verified.
         """
         return None if np.isnan(self.probabilities).all() else int(np.nanargmax(self.probabilities))
 
     @property
     def best_probability(self) -> float:
-        """The greatest probability; 0 where no sentence was verified."""
+        """The highest probability; 0 where no sentence was verified."""
         return 0.0 if self.best_sentence is None else float(self.probabilities[self.best_sentence])
 
 
@@ -170,7 +170,7 @@ def _compute_sentence_similarities(
     texts = (text for statement, sentences in statements for text in (statement, *sentences))
     vectors = encode_unit_vectors(texts, encoder)
     # Rounded, so that neither the form of the product nor the batch that a vector was made in decides between two
-    # sentences that are equally alike.
+    # sentences that are equally similar.
     return [
         np.array([vectors[statement] @ vectors[sentence] for sentence in sentences], dtype=np.float64).round(5)
         for statement, sentences in statements
@@ -206,7 +206,7 @@ MENTION_THRESHOLD = 0.2
 
 def locate_event(evidence: StatementEvidence, threshold: float, forced: bool = False) -> float | None:
     """Return the place where sentences describe an event, from 0 to m - 1: the weighted mean of the positions of all m
-    sentences. None where no sentence was verified, or none mentions the event. threshold: the least P(entailment) that
+    sentences. None where no sentence was verified, or none mentions the event. threshold: the lowest P(entailment) that
     counts as a mention. forced: an event has a place although no sentence mentions it.
 
     A sentence weighs exp(similarity / SIMILARITY_SPREAD) times the odds of entailment to the power of
