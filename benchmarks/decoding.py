@@ -35,10 +35,11 @@ from benchmarks.measure import RESULTS, save, vatex_source
 from metrics_core.facts.languages import detect_languages
 from metrics_core.facts.measure import measure_and_read, measure_video
 from metrics_core.facts.texts import compute_text_facts
-from metrics_core.frames import DecordReader, PictureFit, PyAVReader, choose_frame_indices
+from metrics_core.frames import PictureFit, choose_frame_indices
 from metrics_core.frames.container import open_video
+from metrics_core.frames.decord_reader import DecordReader
 from metrics_core.frames.pool import DecoderPool, TakeDecoder
-from metrics_core.frames.pyav_reader import decode_frames
+from metrics_core.frames.pyav_reader import PyAVReader, decode_frames
 from metrics_core.models.sentence_splitter import RuleSplitter
 
 RESULT = RESULTS / "decoding.json"
@@ -99,9 +100,9 @@ def read_by_torchcodec(path: Path) -> None:
 
 
 def measure_and_read_in_turn(path: Path) -> None:
-    """Facts, then frames by the default reader."""
+    """Facts, then frames by PyAV."""
     measure_video(path)
-    DecordReader().read(path, EVERY, None, FIT)
+    PyAVReader().read(path, EVERY, None, FIT)
 
 
 WAYS: dict[str, Callable[[Path], object]] = {
@@ -109,7 +110,7 @@ WAYS: dict[str, Callable[[Path], object]] = {
     "facts": measure_video,
     "frames, pyav": lambda path: PyAVReader().read(path, EVERY, None, FIT),
     "frames, decord": lambda path: DecordReader().read(path, EVERY, None, FIT),
-    "facts, then frames by decord": measure_and_read_in_turn,
+    "facts, then frames": measure_and_read_in_turn,
     "facts and frames in one pass": lambda path: measure_and_read(path, EVERY, None, FIT),
     "decord as it comes": read_by_decord,
     "decord2 as it comes": read_by_decord,

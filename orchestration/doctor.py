@@ -187,10 +187,10 @@ def _splitter(installation: Installation) -> tuple[bool, str]:
 
 def _decoders(installation: Installation) -> tuple[bool, str]:
     from assets.models.settings import FrameSettings
-    from metrics_core.frames import list_reader_names
 
     settings = FrameSettings.model_validate(installation.settings, from_attributes=True)
-    return True, ", ".join(list_reader_names(settings.frame_reader))
+    is_decord = settings.frame_reader == "decord" and importlib.util.find_spec("decord") is not None
+    return True, "decord, pyav" if is_decord else "pyav"
 
 
 def _media(installation: Installation) -> tuple[bool, str]:

@@ -109,7 +109,7 @@ class FrameSettings(BaseModel):
     frames_cap: int = Field(default=128, ge=1, description="the most sampled frames per video, spread evenly")
     frame_reader: Literal["pyav", "decord"] = Field(
         default="pyav",
-        description="`pyav`, or `decord` first: its FFmpeg is old, so only for files of people you trust",
+        description="`pyav`, or `decord` for files of people you trust: its FFmpeg is old; PyAV reads what it cannot",
     )
 
 

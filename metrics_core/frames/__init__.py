@@ -5,25 +5,19 @@ whether the file is damaged. The child process exists because native decoders ha
 """
 
 from metrics_core.frames.decoding import DecodingWorker, probe_video, read_frames
-from metrics_core.frames.decord_reader import DecordReader
 from metrics_core.frames.fit import PictureFit
-from metrics_core.frames.pyav_reader import PyAVReader
-from metrics_core.frames.readers import list_reader_names
 from metrics_core.frames.records import DecodedFrames, FrameReader, FrameReadError, NotAVideo, VideoProbe
 from metrics_core.frames.sampling import choose_frame_indices
 
 __all__ = [
     "DecodedFrames",
     "DecodingWorker",
-    "DecordReader",
     "FrameReadError",
     "FrameReader",
     "NotAVideo",
     "PictureFit",
-    "PyAVReader",
     "VideoProbe",
     "choose_frame_indices",
-    "list_reader_names",
     "probe_video",
     "read_frames",
 ]

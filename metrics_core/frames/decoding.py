@@ -21,9 +21,14 @@ from metrics_core.facts.pictures import PictureFacts, VideoMeasurement
 from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.probe import UNKNOWN_FIELDS
 from metrics_core.frames.process import WorkerFailed, WorkerProcess
-from metrics_core.frames.readers import check_reader_name, list_reader_names
 from metrics_core.frames.records import DecodedFrames, DecoderFailed, FrameReadError, NotAVideo, VideoProbe
 from metrics_core.frames.sampling import choose_frame_indices
+
+# Where the readers are, as the child process imports them.
+_READERS = {
+    "decord": "metrics_core.frames.decord_reader:DecordReader",
+    "pyav": "metrics_core.frames.pyav_reader:PyAVReader",
+}
 
 
 class DecodingWorker:
@@ -66,32 +71,27 @@ class DecodingWorker:
         cap: int | None = None,
         fit: PictureFit | None = None,
         timeout_s: float = 60.0,
-        readers: Sequence[str] | None = None,
+        reader: str = "pyav",
     ) -> DecodedFrames:
         """Decode the sampled frames of a video in this worker's process, and return them in the order shown. every: the
         distance between two sampled frames. cap: the most of them, None for no limit. fit: the part of a frame to keep;
-        None keeps whole frames. timeout_s: how long one reader may take. readers: names to try in order; None for
-        PyAV's only. Raises FrameReadError where no reader can read the file, ValueError for an argument out
-        of its range.
+        None keeps whole frames. timeout_s, reader: as in the function `read_frames`. Raises FrameReadError where the
+        file cannot be read, ValueError for an argument out of its range.
         """
-        names = list_reader_names() if readers is None else list(readers)
-        _check_arguments(every, cap, names)
+        choose_frame_indices(0, every, cap)
+        if reader not in _READERS and ":" not in reader:
+            raise ValueError(f"unknown reader {reader!r}: use one of {', '.join(_READERS)}, or 'module:attribute'")
         _check_file(path)
-        reasons: list[str] = []
-        error = FrameReadError
-        for name in names:
-            request = _build_read_request("read", path, every, cap, fit) | {"reader": name}
+        request = _build_read_request("read", path, every, cap, fit)
+        for name in ("decord", "pyav") if reader == "decord" else (reader,):
             try:
-                answer, arrays = self._request(request, timeout_s)
+                answer, arrays = self._request(request | {"reader": _READERS.get(name, name)}, timeout_s)
             except WorkerFailed as failure:
                 answer, arrays = {"unexpected": str(failure)}, []
             if arrays:
                 return _build_frames(answer, arrays)
-            if "unexpected" in answer:
-                error = DecoderFailed
-            (reason,) = answer.values()
-            reasons.append(f"{name}: {reason}")
-        raise error(path, f"no reader can read its frames ({'; '.join(reasons)})")
+        (reason,) = answer.values()
+        raise (DecoderFailed if "unexpected" in answer else FrameReadError)(path, reason)
 
     def probe_video(self, path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
         """Return facts about a video file, such as duration, size, codec and damage, checked in this worker's process.
@@ -177,11 +177,10 @@ def read_frames(
     cap: int | None = None,
     fit: PictureFit | None = None,
     timeout_s: float = 60.0,
-    readers: Sequence[str] | None = None,
+    reader: str = "pyav",
 ) -> DecodedFrames:
     """Decode the sampled frames of a video, and return them in the order shown. This runs in a child process that all
-    calls of this process share. The readers are tried in order until one succeeds; FrameReadError is raised where none
-    does.
+    calls of this process share. FrameReadError is raised where the file cannot be read.
 
     Args:
         path: the video file.
@@ -189,17 +188,16 @@ def read_frames(
         cap: the greatest number of frames, None for no limit. All sampled frames are held in memory at once, up to
             `metrics_core.frames.pictures.MAX_FRAMES_BYTES`.
         fit: the part of a frame to keep as soon as it is decoded; None keeps whole frames.
-        timeout_s: how long one reader may take.
-        readers: names of the readers to try in this order: ``decord``, ``pyav`` or your own ``module:attribute``.
-            By default only ``pyav``.
+        timeout_s: how long a reader may take.
+        reader: ``pyav``; ``decord``, in whose place PyAV reads a file that decord refuses or fails to read; or your own
+            ``module:attribute``.
 
     Raises:
-        FrameReadError: no reader can read the file. The reason lists the error of every reader (it cannot decode the
-            file, crashed, or exceeded the limit of time or memory).
-        ValueError: an argument is out of its range, or a reader is unknown.
+        FrameReadError: the reader cannot decode the file, crashed, or exceeded the limit of time or memory.
+        ValueError: an argument is out of its range, or the reader is unknown.
     """
     return _make_process_worker(os.getpid()).read_frames(
-        path, every=every, cap=cap, fit=fit, timeout_s=timeout_s, readers=readers
+        path, every=every, cap=cap, fit=fit, timeout_s=timeout_s, reader=reader
     )
 
 
@@ -246,11 +244,3 @@ def _check_file(path: Path) -> None:
         raise FrameReadError(path, f"it cannot be opened ({error.strerror})") from error
     if not stat.S_ISREG(mode):
         raise FrameReadError(path, "this is not a file")
-
-
-def _check_arguments(every: int, cap: int | None, readers: Sequence[str]) -> None:
-    choose_frame_indices(0, every, cap)
-    if not readers:
-        raise ValueError("readers is empty: name at least one, or pass None for the default")
-    for name in readers:
-        check_reader_name(name)

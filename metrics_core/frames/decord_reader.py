@@ -1,4 +1,4 @@
-"""Read frames with decord. It is fast but unmaintained, so it is used only on files where it can be checked."""
+"""Read frames with decord, where its count of frames is that of PyAV's timeline."""
 
 from __future__ import annotations
 
@@ -20,25 +20,12 @@ MAX_BYTES_AHEAD = 512 << 20
 
 
 class DecordReader:
-    """A `FrameReader` that seeks to the sampled frames with decord. It raises FrameReadError for files of a sort in
-    which decord returns wrong frames, for packets that decord cannot decode, and for too many large pictures. Damage
-    that decord skips silently is not noticed.
+    """A `FrameReader` that seeks to the sampled frames with decord. It raises FrameReadError for files in which decord
+    would take other frames than PyAV shows, for packets that decord cannot decode, and for too many large pictures.
 
     decord takes the number of packets for the number of frames, and counts from the key frame before a frame to find
-    it. So it silently returns another frame of some files, even healthy ones. Therefore PyAV reads the packets first,
-    and the file is refused (`FrameReadError`, so that the next reader takes it) when
-
-    - decord and PyAV disagree about the number of frames (edit lists),
-    - the container's index lists packets that cannot be read (truncated and damaged files),
-    - the stream has open groups of pictures (x265's default, many AVI, clips cut without re-encoding),
-    - the codec is VP8, whose hidden reference frames decord counts as frames,
-    - colours have more than 8 bits, which decord converts otherwise than PyAV does,
-    - pictures do not have three channels, as happens with decord for some widths below 50,
-    - many large pictures must be cut down in quick succession, so that decord would fill the memory,
-    - decord meets a packet that it cannot decode.
-
-    Damage that decord skips silently remains: an index can then be off by the few broken frames. Where that matters,
-    read files that `probe_video` calls damaged with ``readers=("pyav",)``.
+    it. So it silently returns another frame of some files, even healthy ones, and PyAV reads the packets first. Damage
+    that decord skips silently remains: an index can then be off by the few broken frames.
     """
 
     name = "decord"
@@ -60,7 +47,8 @@ class DecordReader:
         try:
             # With one thread decord raises on a damaged packet; with more it repeats earlier frames instead.
             video = decord.VideoReader(str(path.absolute()), num_threads=1)
-            _check_agreement(path, timeline, len(video))
+            if not _counts_as_pyav(timeline, len(video)):
+                raise FrameReadError(path, "decord would take other frames than PyAV shows")
             pictures = PictureBuffer(path, len(indices), fit)
             for index in indices.tolist():
                 picture = video[index].asnumpy()
@@ -73,19 +61,13 @@ class DecordReader:
         return DecodedFrames(indices, timeline.times_s[indices], pictures.require_pixels(), n_frames, self.name)
 
 
-def _check_agreement(path: Path, timeline: Timeline, n_decord: int) -> None:
-    n_frames = len(timeline.times_s)
-    if n_decord != n_frames:
-        raise FrameReadError(path, f"decord counts {n_decord} frames, but the stream shows {n_frames}")
-    if timeline.n_missing_packets:
-        packets = "1 packet" if timeline.n_missing_packets == 1 else f"{timeline.n_missing_packets} packets"
-        raise FrameReadError(path, f"{packets} cannot be read, so decord could miscount: another reader has to read it")
-    if not timeline.has_closed_groups:
-        raise FrameReadError(path, "it has open groups of pictures, in which decord miscounts")
-    if timeline.bits_per_component > 8:
-        raise FrameReadError(path, f"decord converts its {timeline.bits_per_component}-bit colours coarsely")
-    if timeline.codec == "vp8":
-        raise FrameReadError(path, "decord would count the hidden frames of VP8")
+def _counts_as_pyav(timeline: Timeline, n_frames: int) -> bool:
+    """Return whether decord, which counts `n_frames`, takes the frames of PyAV's timeline with their colours. VP8 has
+    packets that are not shown, and decord converts colours of more than 8 bits coarsely.
+    """
+    is_whole = timeline.has_closed_groups and not timeline.n_missing_packets
+    is_kept = timeline.codec != "vp8" and timeline.bits_per_component <= 8
+    return n_frames == len(timeline.times_s) and is_whole and is_kept
 
 
 def _check_decoding_ahead(path: Path, indices: NDArray[np.int64], picture_bytes: int) -> None:

@@ -18,7 +18,6 @@ from metrics_core.facts.pictures import VideoMeasurement
 from metrics_core.frames.decoding import DecodingWorker
 from metrics_core.frames.memory import estimate_video_bytes
 from metrics_core.frames.pool import DecoderPool, TakeDecoder, compute_time_limit
-from metrics_core.frames.readers import list_reader_names
 from metrics_core.frames.records import DecodedFrames, DecoderFailed, FrameReadError
 from metrics_core.frames.sampling import choose_frame_indices
 from metrics_core.protocols import ImageEncoder, ModelIdentity
@@ -29,14 +28,14 @@ Key = TypeVar("Key")
 @dataclass(frozen=True, slots=True)
 class FrameEncoder:
     """An image encoder together with the rule that samples the frames of a video. every: the distance between two
-    sampled frames. cap: the most sampled frames of a video, None for no limit. See `choose_frame_indices`. readers: the
-    names of the readers to try, in order; all give the same frames.
+    sampled frames. cap: the most sampled frames of a video, None for no limit. See `choose_frame_indices`. reader: as
+    in `read_frames`; all readers give the same frames.
     """
 
     image_encoder: ImageEncoder
     every: int = 30
     cap: int | None = None
-    readers: tuple[str, ...] = list_reader_names()
+    reader: str = "pyav"
 
     @property
     def identity(self) -> ModelIdentity:
@@ -196,7 +195,7 @@ def _read_frames(
                 path, **sampling, with_models=video.with_models, timeout_s=limit
             )
             return frames, measurement
-    return worker.read_frames(path, **sampling, timeout_s=limit, readers=encoder.readers), None
+    return worker.read_frames(path, **sampling, timeout_s=limit, reader=encoder.reader), None
 
 
 def _preprocess_frames(encoder: ImageEncoder, path: Path, frames: DecodedFrames) -> list[Any]:

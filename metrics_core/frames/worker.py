@@ -10,6 +10,7 @@ import faulthandler
 import socket
 import sys
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,7 @@ from metrics_core.facts.pictures import VideoMeasurement
 from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.messages import receive_message, send_message
 from metrics_core.frames.probe import collect_probe_fields
-from metrics_core.frames.readers import make_reader
-from metrics_core.frames.records import DecodedFrames, FrameReadError, NotAVideo
+from metrics_core.frames.records import DecodedFrames, FrameReader, FrameReadError, NotAVideo
 
 # A worker ends itself so long after the caller's time limit, in case its caller died and cannot kill it.
 GRACE_S = 5.0
@@ -76,7 +76,9 @@ def _read_frames(path: Path, request: dict[str, Any]) -> tuple[dict[str, Any], D
     if request["task"] == "measure_and_read":
         measured, frames = measure_and_read(path, *sampling, with_models=request["with_models"])
         return _build_answer(measured), frames
-    frames = make_reader(request["reader"]).read(path, *sampling)
+    module, _, attribute = request["reader"].partition(":")
+    reader: FrameReader = getattr(import_module(module), attribute)()
+    frames = reader.read(path, *sampling)
     _check_frames(path, frames)
     return {}, frames
 

@@ -12,8 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from metrics_core.frames import DecodingWorker, FrameReadError, PictureFit
+from metrics_core.frames.decord_reader import DecordReader
 from metrics_core.frames.memory import estimate_video_bytes
-from tests.metrics_core.frames_clips import encode, encode_pictures, shown_number, write_gif
+from tests.metrics_core.frames_clips import encode, encode_pictures, write_gif
 
 MIB = 1 << 20
 
@@ -53,14 +54,6 @@ def test_narrow_clips_come_out_as_they_are(
     assert np.abs(frames.pixels.astype(int) - pictures[::2]).max() <= 12
 
 
-def test_pictures_of_another_shape_than_promised_go_to_the_next_reader(worker: DecodingWorker, tmp_path: Path) -> None:
-    clip = encode(tmp_path / "clip.mp4", 9)
-    frames = worker.read_frames(clip, every=4, readers=["frames_fakes:FourChannelsReader", "pyav"])
-    assert (frames.reader, [shown_number(picture) for picture in frames.pixels]) == ("pyav", [0, 4, 8])
-    with pytest.raises(FrameReadError, match=r"indices, times and pixels of .* uint8 \(1, 2, 2, 4\)"):
-        worker.read_frames(clip, readers=["frames_fakes:FourChannelsReader"])
-
-
 @pytest.mark.parametrize(
     "fit", [PictureFit(40, 40), PictureFit(30, 50, "longest", "bilinear", 7), PictureFit(20, 30, "squash")]
 )
@@ -80,9 +73,9 @@ def test_decord_is_not_left_to_decode_many_large_pictures_ahead(worker: Decoding
     clip = encode_pictures(tmp_path / "clip.mp4", "libx264", "yuv420p", black, preset="ultrafast")
     fit = PictureFit(32, 32)
     with pytest.raises(FrameReadError, match="decord would decode too many large pictures ahead"):
-        worker.read_frames(clip, every=2, fit=fit, readers=["decord"])
-    assert worker.read_frames(clip, every=2, fit=fit, readers=["decord", "pyav"]).reader == "pyav"
-    assert worker.read_frames(clip, every=10, fit=fit, readers=["decord", "pyav"]).reader == "decord"
+        DecordReader().read(clip, 2, None, fit)
+    assert worker.read_frames(clip, every=2, fit=fit, reader="decord").reader == "pyav"
+    assert worker.read_frames(clip, every=10, fit=fit, reader="decord").reader == "decord"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads a process's peak of memory from /proc")
@@ -90,7 +83,7 @@ def test_frames_of_a_huge_picture_are_not_held_whole(worker: DecodingWorker, tmp
     clip = write_gif(tmp_path / "huge.gif", 3840, 2160, 24)
     frames = worker.read_frames(clip, every=1, fit=PictureFit(32, 32, "squash"))
     assert frames.pixels.shape == (24, 32, 32, 3)
-    process = worker.read_frames(clip, readers=["frames_fakes:ProcessReader"]).n_frames
+    process = worker.read_frames(clip, reader="frames_fakes:ProcessReader").n_frames
     peak = next(line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("VmHWM"))
     # 24 whole frames would take 569 MiB.
     assert int(peak.split()[1]) * 1024 < 300 * MIB

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metrics_core.frames import DecodedFrames, DecodingWorker, FrameReadError, PictureFit, list_reader_names
+from metrics_core.frames import DecodedFrames, DecodingWorker, FrameReadError, PictureFit
 from metrics_core.frames.features import FrameEncoder, FrameFeatures, VideoToEncode, compute_frame_features
 from metrics_core.frames.memory import estimate_video_bytes
 from metrics_core.frames.pool import DecoderPool, TakeDecoder, compute_time_limit
@@ -25,7 +25,7 @@ REAL_CLIPS = ["coloured_eggs.mp4", "eye_makeup.avi", "testcard_av1.mkv", "keyboa
 def check_one_pass(worker: DecodingWorker, path: Path, **sampling: Any) -> DecodedFrames:
     """Compare one pass with two, bit for bit, and return its frames."""
     measurement, frames = worker.measure_and_read(path, **sampling)
-    alone = worker.read_frames(path, **sampling, readers=["pyav"])
+    alone = worker.read_frames(path, **sampling, reader="pyav")
     assert measurement == worker.measure_video(path)
     for name in ("indices", "times_s", "pixels"):
         np.testing.assert_array_equal(getattr(frames, name), getattr(alone, name))
@@ -38,7 +38,7 @@ def test_one_pass_over_real_clips_gives_what_two_give(worker: DecodingWorker, sh
     path = shared_data / "clips" / "videos" / clip
     frames = check_one_pass(worker, path, every=30, cap=128, fit=PictureFit(32, 32))
     # By decord, where it is installed and takes the file.
-    other = worker.read_frames(path, every=30, fit=PictureFit(32, 32), readers=list_reader_names("decord"))
+    other = worker.read_frames(path, every=30, fit=PictureFit(32, 32), reader="decord")
     np.testing.assert_array_equal(frames.pixels, other.pixels)
 
 
@@ -102,7 +102,7 @@ def test_a_decoder_that_dies_among_64_costs_its_own_clip(tmp_path: Path) -> None
         reader = f"{FAKES}:CrashingReader" if number == 17 else "pyav"
         try:
             with take_decoder() as worker:
-                return worker.read_frames(clip, readers=[reader])
+                return worker.read_frames(clip, reader=reader)
         except FrameReadError as error:
             return error
 

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from metrics_core.frames import PyAVReader, choose_frame_indices
+from metrics_core.frames import choose_frame_indices
 from metrics_core.frames.container import Timeline, open_video, read_packets, read_timeline
+from metrics_core.frames.pyav_reader import PyAVReader
 from metrics_core.frames.stretches import SeekingFailed, choose_stretches, decode_stretches, decode_until_needed
 from tests.metrics_core.frames_clips import (
     X264,

@@ -33,7 +33,6 @@ from metrics_core.evqa import (
     qa_score,
 )
 from metrics_core.frames.features import FrameEncoder
-from metrics_core.frames.readers import list_reader_names
 from metrics_core.keywords import clean_keywords
 from metrics_core.long_text import average_chunk_features
 from metrics_core.models.chat_keywords import ChatKeywordExtractor
@@ -63,8 +62,7 @@ class EVQAScorer:
         extractor: KeywordExtractor,
         splitter: SentenceSplitter,
     ) -> None:
-        readers = list_reader_names(settings.frame_reader)
-        frames = FrameEncoder(encoder, settings.frames_every, settings.frames_cap, readers)
+        frames = FrameEncoder(encoder, settings.frames_every, settings.frames_cap, settings.frame_reader)
         self.frames = SampledFrames(frames, self._is_scorable, self.inputs)
         self.keywords: ExtractedKeywords | None = None
         self.vectors = TextVectors(ClipTextEncoder(encoder), self._list_texts_by_rule, self.inputs)
