@@ -6,19 +6,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
 from db.manifest.datasets import find_dataset
 from db.schema import scorer
 from db.selection.conditions import FilterError
-from db.selection.eligible import Standing, load_standings
+from db.selection.eligible import load_standings
 from db.selection.recipes import SelectionError, build_recipe, convert_rule
 from db.selection.stored_selections import require_selection
+from db.server.arrays import read_arrays
 from db.sql import read_sql
 
 _NOT_BY_VALUE = {"random": "drew others at random", "diverse": "chose a diverse subset without it"}
 _STATEMENT = read_sql("selection_diff")
+_ITEMS = "SELECT sample_id, value FROM selection_item WHERE selection_id = :selection_id"
+
+# The first condition of a recipe that a sample does not meet, and the name of its stratum.
+_Standing = tuple[str | None, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,37 +59,48 @@ def _list_only_in(
     connection: Connection, holder: RowMapping, other: RowMapping, change: Literal["came in", "went out"]
 ) -> Iterator[Difference]:
     scorer_id, metric = _find_only_scorer(connection, other["spec"])
-    values = {
-        "holder": holder["selection_id"],
-        "other": other["selection_id"],
-        "scorer_id": scorer_id,
-        "made_at": other["created_at"],
-    }
+    sample_ids, _ = _load_items(connection, holder)
+    other_ids, other_values = _load_items(connection, other)
+    missing = sample_ids[~np.isin(sample_ids, other_ids)].tolist()
+    values = {"holder": holder["selection_id"], "sample_ids": missing, "scorer_id": scorer_id}
+    values["made_at"] = other["created_at"]
     statement = sa.text(_STATEMENT).bindparams(sa.bindparam("scorer_id", type_=sa.BigInteger))
-    rows = connection.execute(statement, values).all()
-    standings = _load_standings(connection, other, [row.sample_id for row in rows])
-    for row in rows:
-        reason = _explain_absence(row, holder, other, metric, standings.get(row.sample_id))
+    in_strata = other_ids.tolist() if other["spec"].get("per") else []
+    standings = _load_standings(connection, other, missing + in_strata) if missing else {}
+    least: dict[str | None, float] = {}
+    for sample_id, value in zip(in_strata, other_values.tolist(), strict=False):
+        if sample_id in standings:
+            _, stratum = standings[sample_id]
+            least[stratum] = min(value, least.get(stratum, value))
+    for row in connection.execute(statement, values):
+        reason = _explain_absence(row, holder, other, metric, standings.get(row.sample_id), least)
         yield Difference(change, row.sample, row.kind, row.system, row.rank, row.value, reason, row.value_then)
 
 
-def _load_standings(connection: Connection, other: RowMapping, sample_ids: Sequence[int]) -> dict[int, Standing]:
+def _load_items(connection: Connection, selection: RowMapping) -> list[npt.NDArray[Any]]:
+    """Load the ids of the samples of a selection, and the values that ranked them, as arrays (n,) in the same order."""
+    return read_arrays(connection, {"sample_id": "i8", "value": "f8"}, _ITEMS, dict(selection))
+
+
+def _load_standings(connection: Connection, other: RowMapping, sample_ids: Sequence[int]) -> dict[int, _Standing]:
     """Load how samples stand to the recipe of a selection; {} where its dataset or a column that it names is gone."""
     dataset = find_dataset(connection, other["dataset_name"])
-    if dataset is None or dataset.dataset_id != other["dataset_id"] or not sample_ids:
+    if dataset is None or dataset.dataset_id != other["dataset_id"]:
         return {}
     try:
-        recipe = build_recipe(other["spec"])
-        return load_standings(connection, dataset, recipe, sample_ids, other["selection_id"])
+        return load_standings(connection, dataset, build_recipe(other["spec"]), sample_ids)
     except (SelectionError, FilterError):
         return {}
 
 
-def _build_comparable_rule(spec: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """Return the parts that two selections by the same rule have in common: recipe and encoder, without scorers and
-    kind.
-    """
-    return convert_rule({**spec, "kind": "all"}), spec.get("encoder")
+def _explain_rule(holder: Mapping[str, Any], spec: Mapping[str, Any], exclusion: str | None, name: str) -> str:
+    """Return why a selection by the rule `spec` lacks a sample of one by the rule `holder`, by recipe and encoder."""
+    seeds = [rule.get("seed", 0) for rule in (holder, spec)]
+    first, second = ((convert_rule({**rule, "kind": "all", "seed": 0}), rule.get("encoder")) for rule in (holder, spec))
+    if first == second and seeds[0] == seeds[1]:
+        return f"{name} took others by the same rule, since scores or samples were different when it was made"
+    another = f"the same rule with seed {seeds[1]}, not {seeds[0]}" if first == second else "another rule"
+    return exclusion or f"{name} has {another}"
 
 
 def _find_only_scorer(connection: Connection, spec: dict[str, Any]) -> tuple[int | None, str | None]:
@@ -99,7 +117,12 @@ def _find_only_scorer(connection: Connection, spec: dict[str, Any]) -> tuple[int
 
 
 def _explain_absence(
-    row: Any, holder: RowMapping, other: RowMapping, metric: str | None, standing: Standing | None
+    row: Any,
+    holder: RowMapping,
+    other: RowMapping,
+    metric: str | None,
+    standing: _Standing | None,
+    least: Mapping[str | None, float],
 ) -> str:
     """Return why selection `other` does not hold a sample of `holder`. The scores of a deleted sample are unknown."""
     name, spec = f"selection {other['selection_id']}", other["spec"]
@@ -109,9 +132,7 @@ def _explain_absence(
         return f"{name} holds only samples of kind {spec['kind']}"
     exclusion = _explain_exclusion(row, spec, standing, name)
     if metric is None:
-        if _build_comparable_rule(holder["spec"]) == _build_comparable_rule(spec):
-            return f"{name} took others by the same rule, since scores or samples were different when it was made"
-        return exclusion or f"{name} has another rule"
+        return _explain_rule(holder["spec"], spec, exclusion, name)
     if row.is_gone:
         return f"the sample has been deleted, so its {metric} when {name} was made is not known"
     if row.status_then is None:
@@ -123,11 +144,11 @@ def _explain_absence(
         return exclusion or f"{name} {_NOT_BY_VALUE[spec['choose']]}"
     if row.value_then < other["cutoff"]:
         return f"its {metric} was below the cut-off {other['cutoff']:.6g} of {name}"
-    exclusion = exclusion or f"{name} excluded it {_find_exclusion_by_rank(row, other, standing)}"
+    exclusion = exclusion or f"{name} excluded it {_find_exclusion_by_rank(row, other, standing, least)}"
     return f"its {metric} was high enough, but {exclusion}"
 
 
-def _explain_exclusion(row: Any, spec: Mapping[str, Any], standing: Standing | None, name: str) -> str | None:
+def _explain_exclusion(row: Any, spec: Mapping[str, Any], standing: _Standing | None, name: str) -> str | None:
     """Return the clause for a sample that does not meet the conditions of a selection; None if nothing shows that. Only
     staleness is known as it was then: fields and other scores are those of now, so the clause is in the present tense.
     """
@@ -136,16 +157,20 @@ def _explain_exclusion(row: Any, spec: Mapping[str, Any], standing: Standing | N
     if standing is None:
         has_conditions = bool(spec.get("where") or spec.get("at_least"))
         return f"{name} has a condition on a column that is gone" if has_conditions and not row.is_gone else None
-    return f"it does not meet `{standing.unmet}` of {name}" if standing.unmet else None
+    unmet, _ = standing
+    return f"it does not meet `{unmet}` of {name}" if unmet else None
 
 
-def _find_exclusion_by_rank(row: Any, other: RowMapping, standing: Standing | None) -> str:
+def _find_exclusion_by_rank(
+    row: Any, other: RowMapping, standing: _Standing | None, least: Mapping[str | None, float]
+) -> str:
     """Return why a selection did not take a sample that meets its conditions, as the end of a sentence."""
     spec, cutoff = other["spec"], other["cutoff"]
     if spec.get("per") and standing is not None:
-        if standing.least is None or row.value_then < standing.least:
-            return f"by the size of its stratum {standing.stratum!r}"
-        cutoff = standing.least
+        _, stratum = standing
+        if stratum not in least or row.value_then < least[stratum]:
+            return f"by the size of its stratum {stratum!r}"
+        cutoff = least[stratum]
     if row.value_then == cutoff and other["n_tied_left"]:
         return "as one of several with the same value"
     if spec.get("dedupe") or spec.get("dedupe_videos"):

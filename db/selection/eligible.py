@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
 from db.manifest.rating_scales import load_turned_aspects
-from db.schema import sample, selection_item
+from db.schema import sample
 from db.scores.sample_scores import (
     SIMPLE_SCORES,
     ActiveScorer,
@@ -127,22 +127,13 @@ def find_eligible_samples(connection: Connection, dataset: Dataset, recipe: Reci
     )
 
 
-class Standing(NamedTuple):
-    """How a sample stands to a recipe now. unmet: the first condition that it does not meet, as the recipe has it; None
-    if it meets all. stratum: the name of its stratum, None for a recipe without strata. least: the lowest value that a
-    selection by the recipe holds of this stratum; None if it holds none.
-    """
-
-    unmet: str | None
-    stratum: str | None
-    least: float | None
-
-
 def load_standings(
-    connection: Connection, dataset: Dataset, recipe: Recipe, sample_ids: Sequence[int], selection_id: int
-) -> dict[int, Standing]:
-    """Load how samples stand to the recipe of a selection, by id, with the scores and fields that they have now. Gone
-    samples are left out. Raises SelectionError and FilterError where the recipe names a column that is gone.
+    connection: Connection, dataset: Dataset, recipe: Recipe, sample_ids: Sequence[int]
+) -> dict[int, tuple[str | None, str | None]]:
+    """Load how samples stand to a recipe, by id, with the scores and fields that they have now: the first condition
+    that a sample does not meet, as the recipe has it, None if it meets all; and the name of its stratum, None for a
+    recipe without strata. Gone samples are left out. Raises SelectionError and FilterError where the recipe names a
+    column that is gone.
     """
     known = list_dataset_scores(connection, dataset)
     prepare_for_joins(connection)
@@ -151,15 +142,8 @@ def load_standings(
     sample_id = scores.columns["sample_id"]
     stratum = _build_stratum(columns, recipe) if recipe.per else sa.null()
     rows = sa.select(sample_id, _build_unmet(recipe, columns), stratum).select_from(scores.from_clause)
-    held = (
-        sa.select(stratum, sa.func.min(selection_item.c.value))
-        .select_from(scores.from_clause.join(selection_item, selection_item.c.sample_id == sample_id))
-        .where(scores.dataset_condition, selection_item.c.selection_id == selection_id)
-        .group_by(stratum)
-    )
-    least = {row[0]: row[1] for row in connection.execute(held)} if recipe.per else {}
     wanted = rows.where(scores.dataset_condition, build_id_condition(sample_id, sample_ids))
-    return {row[0]: Standing(row[1], row[2], least.get(row[2])) for row in connection.execute(wanted)}
+    return {row[0]: (row[1], row[2]) for row in connection.execute(wanted)}
 
 
 def _build_unmet(recipe: Recipe, columns: Mapping[str, Column]) -> sa.ColumnElement[Any]:

@@ -1,4 +1,4 @@
--- The samples of one selection that another one lacks, with their score by the other's scorer when the other was made.
+-- Samples of a selection, with their score by the scorer of another one when that was made.
 SELECT i.sample_id,
        i.sample,
        i.kind,
@@ -29,8 +29,5 @@ LEFT JOIN LATERAL (
     ORDER BY c.scored_at DESC
     LIMIT 1) then_score ON true
 WHERE i.selection_id = :holder
-  AND NOT EXISTS (SELECT
-                  FROM selection_item o
-                  WHERE o.selection_id = :other
-                    AND o.sample_id = i.sample_id)
+  AND i.sample_id = ANY(:sample_ids)
 ORDER BY i.rank

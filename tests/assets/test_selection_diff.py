@@ -102,6 +102,11 @@ def test_a_combination_and_a_field_have_no_score_of_then(engine: Engine, clips: 
     }
     third = make(engine, clips, **rule)
     assert reasons(engine, first, third) == {"a": SAME_RULE.format(third), "b": SAME_RULE.format(first)}
+    seeded = make(engine, clips, seed=7, **rule)
+    assert reasons(engine, first, seeded) == {
+        "a": f"selection {seeded} has the same rule with seed 7, not 0",
+        "b": f"selection {first} has the same rule with seed 0, not 7",
+    }
 
 
 def test_a_stale_score_may_be_the_reason(engine: Engine, clips: Dataset) -> None:
