@@ -39,7 +39,7 @@ FORGOTTEN = (
     *("REELSIEVE_", "CURATION_DB_URL", "DAGSTER_", "RAY_", "PG", "AWS_"),
     *("XDG_", "HF_", "TORCH", "TRITON_", "MPL", "PYTHONDONTWRITEBYTECODE"),
 )
-KEPT = ("REELSIEVE_TEST_DATA", "REELSIEVE_REQUIRE_ALL", "REELSIEVE_RENEW_GRAPH")
+KEPT = ("REELSIEVE_TEST_DATA", "REELSIEVE_REQUIRE_ALL", "REELSIEVE_RENEW_GOLDEN")
 # As for commands, see orchestration/cli: tests and what they import are a million objects, searched for garbage again
 # and again, and once more when the process ends.
 gc.set_threshold(50_000, 10, 10)

@@ -31,17 +31,22 @@ NO_COLUMNS: Mapping[str, str] = {}
 
 class TableContent:
     """The part of a table's file that `read_table` has read: its encoding, the names of columns in the header of a CSV
-    file, and the SHA-256 of all parts, text as UTF-8.
+    file, and the SHA-256 of all parts, text as UTF-8. `file` is the open file while it is read.
     """
+
+    file: OpenFile
 
     def __init__(self) -> None:
         self.encoding = UTF_8
         self.columns: list[str] = []
         self._sha256 = hashlib.sha256()
 
-    def add(self, part: bytes) -> None:
-        """Count the next part as read."""
+    def read(self, size: int, /) -> bytes:
+        """Read the next part of the file, of up to `size` bytes, and note it as read."""
+        part = self.file.read(size)
         self._sha256.update(part)
+        self.encoding = self.file.encoding
+        return part
 
     def compute_sha256(self) -> bytes:
         """Return the digest of the parts read so far, 32 bytes."""
@@ -65,10 +70,10 @@ def read_table(
     if kind is not None and path.suffix not in SUFFIXES:
         raise ManifestError(f"{path.name}: unknown format: use {', '.join(SUFFIXES)}")
     with open_table(path) as file:
-        text = _NotedText(file, content)
+        content.file = file
         types = MANIFEST_TABLES[kind].field_types if kind else {}
         types = {**types, **{column: types[field] for field, column in columns.items() if field in types}}
-        for line, row, raw, is_safe in _read_rows(text, path.name, path.suffix if kind else JSON_LINES, types):
+        for line, row, raw, is_safe in _read_rows(content, path.name, path.suffix if kind else JSON_LINES, types):
             fields = _name_fields(row, columns)
             kind_of_row = kind or (None if isinstance(fields, Reject) else fields.pop("kind", None))
             if isinstance(fields, Reject):
@@ -82,25 +87,25 @@ def read_table(
 
 
 def _read_rows(
-    text: _NotedText, name: str, suffix: str, types: Mapping[str, type]
+    content: TableContent, name: str, suffix: str, types: Mapping[str, type]
 ) -> Iterator[tuple[int, dict[str, Any] | Reject, str, bool]]:
     """Yield for every row its line, its fields or a Reject, its beginning as text that Postgres can store, and whether
     its texts need no check.
     """
     if suffix == _CSV:
-        text.content.columns, rows = start_csv(text, name, field_types=types)
+        content.columns, rows = start_csv(content, name, field_types=types)
         for number, row, raw in rows:
             yield number, row, raw, False
     elif suffix == _PARQUET:
         from assets.ingest.parquet_reader import read_parquet_rows  # most manifests have none, and it takes long
 
-        while text.read(_PART):
+        while content.read(_PART):
             pass
         # The rows are read here and there in the file.
-        for number, row, raw in read_parquet_rows(text.file, name, types):
+        for number, row, raw in read_parquet_rows(content.file, name, types):
             yield number, row, raw, False
     else:
-        for line, row in read_objects(text):
+        for line, row in read_objects(content):
             yield line.number, row, format_raw_row(line.data), has_safe_text(line.data)
 
 
@@ -119,20 +124,6 @@ def _name_fields(row: dict[str, Any] | Reject, columns: Mapping[str, str]) -> di
             return Reject("duplicate_key", reason)
     fields = {column: field for field, column in columns.items()}
     return {fields.get(name, name): value for name, value in row.items()}
-
-
-class _NotedText:
-    """An open file, what was read of it, and a `read` that adds to that."""
-
-    def __init__(self, file: OpenFile, content: TableContent) -> None:
-        self.file = file
-        self.content = content
-
-    def read(self, size: int, /) -> bytes:
-        data = self.file.read(size)
-        self.content.add(data)
-        self.content.encoding = self.file.encoding
-        return data
 
 
 def count_table_rows(path: Path, kind: str) -> int:

@@ -133,8 +133,7 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
         """Count these videos and their stored frames."""
         assert batch.order is not None
         with batch.order.engine.connect() as connection:
-            counts = count_frames(connection, self.model_id(connection), [video.video_id for video in keys])
-        return counts.as_dict()
+            return count_frames(connection, self.model_id(connection), [video.video_id for video in keys])
 
     def judge_counts(self, counts: Mapping[str, int]) -> Mapping[str, bool]:
         """Return whether frames_present holds, for every video that decodes was read for this encoder, with or without

@@ -46,10 +46,15 @@ def split_longest_first(keys: Iterable[K], length: Callable[[K], int]) -> Iterat
 
 def embed_texts(encoder: TextEncoder, texts: Iterable[str]) -> Iterator[dict[str, TextVector]]:
     """Yield the vectors of different texts by text, chunk by chunk, the longest texts first. Raises the encoder's
-    errors.
+    errors, once the vectors that came before are yielded.
     """
     for chunk in split_longest_first(texts, len):
-        vectors = encoder.encode(chunk)
+        try:
+            vectors = encoder.encode(chunk)
+        except ModelUnusable as error:
+            if error.vectors:
+                yield {text: TextVector(vector, 1) for text, vector in error.vectors.items()}
+            raise
         n_chunks = count_chunks(encoder, chunk)
         yield {text: TextVector(vector, n_chunks.get(text, 1)) for text, vector in zip(chunk, vectors, strict=True)}
 

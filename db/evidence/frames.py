@@ -7,7 +7,7 @@ missing or differs from the ingested file, so the next run tries again.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -78,25 +78,6 @@ class StoredFrames:
     reader: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FrameCounts:
-    """Counts of some decodable videos and their frames under one image encoder. n_missing: videos without frames of
-    their present file. n_failed, n_unreadable: videos whose last status is this, even if the file has changed since.
-    n_sampled, n_stored: frames that were sampled, and vectors stored.
-    """
-
-    n_videos: int
-    n_missing: int
-    n_failed: int
-    n_unreadable: int
-    n_sampled: int
-    n_stored: int
-
-    def as_dict(self) -> dict[str, int]:
-        """Return the counts as {field name: count}, for JSON and Dagster metadata."""
-        return asdict(self)
-
-
 def list_pending_videos(connection: Connection, model_id: int | None, video_ids: Collection[int]) -> list[StoredVideo]:
     """List those of the given videos that decode and whose present file this encoder has not seen or failed to read, by
     id. model_id: None for an encoder that is not registered yet; then every video that decodes is pending.
@@ -159,13 +140,15 @@ def load_frames(engine: Engine, model_id: int, video_ids: Collection[int]) -> di
     return loaded
 
 
-def count_frames(connection: Connection, model_id: int | None, video_ids: Collection[int]) -> FrameCounts:
-    """Count those of the given videos that decode, and their frames, by status under one image encoder. model_id: None
-    for an encoder that is not registered yet; then all these videos are missing.
+def count_frames(connection: Connection, model_id: int | None, video_ids: Collection[int]) -> dict[str, int]:
+    """Count those of the given videos that decode (n_videos), and their frames, under one image encoder. n_missing:
+    videos without frames of their present file. n_failed, n_unreadable: videos whose last status is this, even if the
+    file has changed since. n_sampled, n_stored: frames that were sampled, and vectors stored. model_id: None for an
+    encoder that is not registered yet; then all these videos are missing.
     """
     query = sa.text(read_sql("frame_counts"))
     row = connection.execute(query, {"model_id": model_id, "video_ids": list(video_ids)}).mappings().one()
-    return FrameCounts(**{name: int(n) for name, n in row.items()})
+    return {name: int(n) for name, n in row.items()}
 
 
 def _copy_features(

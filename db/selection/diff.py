@@ -140,7 +140,7 @@ def _explain_absence(
     if row.value_then is None:
         return f"its {metric} was undefined ({row.status_then}) when {name} was made"
     if spec.get("choose") in _NOT_BY_VALUE:
-        # Its cutoff is only the least value that was taken, not a rule.
+        # Its cutoff is only the lowest value that was taken, not a rule.
         return exclusion or f"{name} {_NOT_BY_VALUE[spec['choose']]}"
     if row.value_then < other["cutoff"]:
         return f"its {metric} was below the cut-off {other['cutoff']:.6g} of {name}"

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class ModelUnusable(ValueError):
     """Raised where a model gives no usable output: its files do not load, memory is short, its server fails, or its
-    output is useless. The message names the model.
+    output is useless. The message names the model. `vectors` holds the unit vectors (dim,) of texts that a server gave
+    before, by text.
     """
 
     plain = True
+    vectors: Mapping[str, NDArray[np.float32]] = {}
 
 
 class CheckpointMismatch(ValueError):

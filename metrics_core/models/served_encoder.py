@@ -61,7 +61,8 @@ class ServedTextEncoder:
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Ask the server for unit vectors, float32 (n, dim), in the order of the texts; (0, 0) without texts. Every
         request counts towards the spending limit and is recorded in the ledger, if the endpoint has them. Raises
-        ModelUnusable where the server gives no usable vectors, at the spending limit, and offline.
+        ModelUnusable where the server gives no usable vectors, at the spending limit, and offline; the error then
+        holds the vectors of the batches that the server answered.
 
         Vectors of different lengths or without direction are not usable. Raises ServerUnusable where the server's key
         is missing, and for a proxy or certificates of the environment that cannot be used.
@@ -81,7 +82,16 @@ class ServedTextEncoder:
         # It imports the libraries of servers, which take seconds.
         from metrics_core.models.server.exchange import ask_all
 
-        vectors = self.join(ask_all(endpoint, lambda client, call: call.encode(client), calls))
+        try:
+            vectors = self.join(ask_all(endpoint, lambda client, call: call.encode(client), calls))
+        except ModelUnusable as error:
+            # The other batches are paid for. Of different lengths, nobody knows which are those of the model.
+            parts = [(call.texts, call.vectors) for call in calls if call.vectors is not None]
+            if len({part.shape[1] for _, part in parts}) == 1:
+                error.vectors = {
+                    text: row for part_texts, part in parts for text, row in zip(part_texts, part, strict=True)
+                }
+            raise
         ordered = np.empty_like(vectors)
         ordered[order] = vectors
         return ordered
@@ -136,9 +146,10 @@ class _EncodingCall:
         if len(texts) == 1:
             raise ModelUnusable(f"{name} gave no vector for the text {texts[0][:80]!r}: {self.problem}")
         half = len(texts) // 2
-        return self.encoder.join(
+        self.vectors = self.encoder.join(
             [await _EncodingCall(self.encoder, part).encode(client, deadline) for part in (texts[:half], texts[half:])]
         )
+        return self.vectors
 
     def _judge(self, exchange: Exchange) -> bool:
         outcome: AttemptOutcome = "unreachable" if exchange.may_pass else "rejected"

@@ -26,7 +26,7 @@ from orchestration.settings.groups import Settings, list_setting_fields, list_se
 # benchmarks.
 _OTHERS = (
     *(CONFIG_VARIABLE, DEVICE_VARIABLE, "REELSIEVE_DAGSTER_DIR", STARTED_IN),
-    *("REELSIEVE_TEST_DATA", "REELSIEVE_REQUIRE_ALL", "REELSIEVE_RENEW_GRAPH"),
+    *("REELSIEVE_TEST_DATA", "REELSIEVE_REQUIRE_ALL", "REELSIEVE_RENEW_GOLDEN"),
 )
 # How similar to PREFIX the first word of a variable is that counts as a misspelt one of ours.
 _LIKENESS = 0.8

@@ -1,6 +1,6 @@
 """Recorded cases of all sources: what models are asked in which batches, what is stored, forecast, checked and scored.
 
-After a change that is meant, run it once with REELSIEVE_RENEW_GRAPH=1 and read the difference.
+After a change that is meant, run it once with REELSIEVE_RENEW_GOLDEN=1 and read the difference.
 """
 
 from __future__ import annotations
@@ -372,7 +372,7 @@ def record(bench: Bench, case: Case) -> dict[str, Any]:
 
 def compare(case: str, part: str, found: Any) -> None:
     """Hold what was found against the record, or write it there."""
-    if os.environ.get("REELSIEVE_RENEW_GRAPH"):
+    if os.environ.get("REELSIEVE_RENEW_GOLDEN"):
         recorded = json.loads(RECORD.read_text()) if RECORD.exists() else {}
         recorded.setdefault(case, {})[part] = found
         RECORD.write_text(json.dumps(recorded, indent=1, ensure_ascii=False) + "\n")

@@ -13,6 +13,7 @@ from assets.sources.cached_models import CachingEncoder
 from db.evidence.embeddings import TEXT_VECTORS
 from db.evidence.models import find_model_id
 from db.evidence.store import PostgresStore
+from metrics_core.models.errors import ModelUnusable
 from tests.assets.verifying import Crash, HashEncoder
 
 TEXTS = ["a", "seven", "ox", "three words long", "cats", "elephant", "dog"]
@@ -74,6 +75,19 @@ def test_what_was_answered_before_an_error_is_not_asked_again(engine: Engine) ->
     assert ask(engine, mended) == told_of(4, 0, 3, 4)
     assert mended.chunks == [LONGEST_FIRST[3:6], LONGEST_FIRST[6:]]
     assert stored(engine, mended) == set(TEXTS)
+
+
+def test_what_a_server_answered_of_a_chunk_before_an_error_is_stored(engine: Engine) -> None:
+    class PartlyAnswered(HashEncoder):
+        def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            error = ModelUnusable("one text is too long")
+            error.vectors = dict(zip(texts[1:], super().encode(texts[1:]), strict=True))
+            raise error
+
+    encoder = PartlyAnswered()
+    with pytest.raises(ModelUnusable):
+        ask(engine, encoder)
+    assert stored(engine, encoder) == set(LONGEST_FIRST[1:3])
 
 
 def test_where_nothing_is_missing_no_model_is_asked_or_registered(engine: Engine) -> None:

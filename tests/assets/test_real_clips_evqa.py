@@ -149,5 +149,5 @@ def test_all_frames_of_the_shard_are_accounted_for(
         of_dataset = sa.text("SELECT DISTINCT video_id FROM sample WHERE dataset_id = :dataset_id")
         video_ids = connection.scalars(of_dataset, {"dataset_id": dataset.dataset_id}).all()
         counts = count_frames(connection, model_id, video_ids)
-    assert (counts.n_missing, counts.n_failed, counts.n_unreadable) == (0, 0, 0)
-    assert counts.n_stored == counts.n_sampled > 100
+    assert (counts["n_missing"], counts["n_failed"], counts["n_unreadable"]) == (0, 0, 0)
+    assert counts["n_stored"] == counts["n_sampled"] > 100

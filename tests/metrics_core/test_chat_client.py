@@ -351,7 +351,7 @@ def test_spending_stops_between_two_calls_and_across_models() -> None:
     assert [reply.status for reply in replies] == ["ok"] * 3 + ["stopped"] * 3
     assert (other.status, len(server.asked), len(ledger.calls)) == ("stopped", 3, 3)
     assert "spending limit of 0.001" in str(other.reason)
-    assert spending.money_spent == pytest.approx(0.00135)
+    assert spending._spent == pytest.approx(0.00135)
 
 
 def test_spending_stops_between_two_attempts_too() -> None:

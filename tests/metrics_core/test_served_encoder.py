@@ -90,6 +90,16 @@ def test_one_text_that_is_too_much_is_named() -> None:
         ask(script, ["b", "c", "a" * 60])
 
 
+def test_a_text_that_is_too_much_does_not_cost_the_vectors_of_others() -> None:
+    def script(number: int, body: dict[str, Any]) -> Answer:
+        return complaint(400, "input is too long") if body["input"] == ["aaa"] else embedded(body["input"])
+
+    with pytest.raises(ModelUnusable, match="gave no vector for the text 'aaa'") as error:
+        ask(script, ["aaa", "b", "cc"], batch_size=1, concurrency=1)
+    assert list(error.value.vectors) == ["b", "cc"]
+    np.testing.assert_array_equal(list(error.value.vectors.values()), expected(["b", "cc"]))
+
+
 def test_a_passing_error_is_waited_out() -> None:
     answers = iter([complaint(503, "loading"), complaint(429, "slowly", retry_after="3")])
     vectors, served = ask(lambda number, body: next(answers, embedded(body["input"])), ["a", "b"])
@@ -148,7 +158,7 @@ def test_the_spending_stop_counts_tokens_and_ends_asking() -> None:
             prices=Prices(1.0, 0.0),
             spending=spending,
         )
-    assert spending.money_spent == pytest.approx(0.00002)
+    assert spending._spent == pytest.approx(0.00002)
 
 
 def test_every_call_is_in_the_ledger_with_its_price() -> None:

@@ -18,7 +18,7 @@ from assets.definitions.model_pool import build_pool_name
 from orchestration.definitions import defs
 
 GRAPH = Path(__file__).with_name("graph.json")
-RENEW = "REELSIEVE_RENEW_GRAPH"
+RENEW = "REELSIEVE_RENEW_GOLDEN"
 PROJECT = Path(__file__).resolve().parents[2]
 HEAVY = {"torch", "transformers", "sentence_transformers", "open_clip", "av", "decord"}
 

@@ -71,11 +71,6 @@ class SpendingLimit:
         self._lock = threading.Lock()
 
     @property
-    def money_spent(self) -> float:
-        """Return the money counted by this object so far."""
-        return self._spent
-
-    @property
     def is_reached(self) -> bool:
         """Whether the money spent has reached the limit, so that nothing more may be sent."""
         return self._spent >= self.limit
