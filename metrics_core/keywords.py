@@ -57,7 +57,7 @@ NOT_ADVERBS = _parse_word_set(
     silly supply ugly"""
 )
 
-# Every video has a camera, a picture, a beginning and an end: such words fit any frame and describe none.
+# Every video has a camera, images, a beginning and an end: such words fit any frame and describe none.
 PICTURE_WORDS = _parse_word_set(
     """camera cameras shot shots frame frames framing image images picture pictures photo photos photograph clip clips
     video videos footage film recording screen scene scenes view views viewpoint viewpoints perspective

@@ -77,10 +77,10 @@ class ImageEncoder(Protocol):
 
     @property
     def fit(self) -> PictureFit | None:
-        """How the model's transform resizes and crops a picture, so that pictures may be cut down before they are
+        """How the model's transform resizes and crops a frame, so that frames may be cut down before they are
         passed on; None where they must stay whole. Reading it loads the model.
 
-        `preprocess` gives the same for a picture and for what is left of it after the fit.
+        `preprocess` gives the same for a frame and for what is left of it after the fit.
         """
         ...
 

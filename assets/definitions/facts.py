@@ -39,7 +39,7 @@ def text_fact(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
 @dg.asset(deps=["video"], **_ASSET_OPTIONS)
 @explain_failure
 def video_fact(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-    """Facts about the pictures of each video: motion, change, sharpness, light, cuts, bars, repeats and sound, and with
+    """Facts about the frames of each video: motion, change, sharpness, light, cuts, bars, repeats and sound, and with
     the extra `facts`, text on screen and speech. A run measures and stores them for the videos of its shards whose file
     has none by the present rules and models.
     """

@@ -1,6 +1,6 @@
 """Metadata of the score assets in Dagster, as text: how many samples have a score, mean, models and distribution.
 
-Dagster keeps this for every shard and every run, so it has no picture: the pages of datasets have the plots.
+Dagster keeps this for every shard and every run, so it has no plot: the pages of datasets have the plots.
 """
 
 from __future__ import annotations

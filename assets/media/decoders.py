@@ -54,8 +54,8 @@ def choose_decoder_pool(
     no more than videos. They take at most half of the free memory, or an equal part of that half where several
     processes share it (`MEMORY_SHARING`).
 
-    If so many decoders of the largest picture take more, `tell` gets a line before the first video is decoded; some
-    decoders then wait while large pictures are decoded. with_models: whether each decoder holds the models for text on
+    If so many decoders of the largest frame take more, `tell` gets a line before the first video is decoded; some
+    decoders then wait while large frames are decoded. with_models: whether each decoder holds the models for text on
     screen and speech.
     """
     n = max(1, min(read_settings(MediaSettings).decoders or default, len(videos)))
@@ -70,7 +70,7 @@ def choose_decoder_pool(
 
 
 def limit_decoders(pool: DecoderPool, videos: Sequence[StoredVideo], process_bytes: int = PROCESS_BYTES) -> DecoderPool:
-    """Return as many decoders of a pool as its memory holds while they decode the smallest picture of these videos, at
+    """Return as many decoders of a pool as its memory holds while they decode the smallest frame of these videos, at
     least one, with the memory that they leave for videos: idle decoders take memory too. process_bytes: the memory of a
     decoder without a video.
     """
@@ -80,8 +80,8 @@ def limit_decoders(pool: DecoderPool, videos: Sequence[StoredVideo], process_byt
 
 
 def explain_memory(pool: DecoderPool, videos: Sequence[StoredVideo], process_bytes: int = PROCESS_BYTES) -> str | None:
-    """Return a sentence for a pool whose decoders cannot all hold the largest picture of these videos at once, with the
-    number that can; None where they all can. A picture of unknown size counts as the largest that is decoded.
+    """Return a sentence for a pool whose decoders cannot all hold the largest frame of these videos at once, with the
+    number that can; None where they all can. A frame of unknown size counts as the largest that is decoded.
     process_bytes: the memory of a decoder without a video.
     """
     largest = max(videos, key=_estimate_picture_bytes, default=None)
@@ -93,7 +93,7 @@ def explain_memory(pool: DecoderPool, videos: Sequence[StoredVideo], process_byt
         return None
     size = f"{largest.width} x {largest.height}" if count_pixels(largest) else "unknown size"
     return (
-        f"{format_count(n_fitting, 'decoder')} instead of {pool.n} can decode pictures of {size} at once, as in "
+        f"{format_count(n_fitting, 'decoder')} instead of {pool.n} can decode frames of {size} at once, as in "
         f"{largest.key}: one takes {needed / 1e9:.2f} GB, and {pool.memory_bytes / 1e9:.1f} GB of memory may be used; "
         f"set REELSIEVE_DECODERS to {n_fitting}, or scale the largest videos down"
     )
@@ -111,7 +111,7 @@ def count_held_bytes(video: StoredVideo) -> int:
 
 
 def count_pixels(video: StoredVideo) -> int | None:
-    """Return the number of pixels of a video's picture, None where its size is unknown."""
+    """Return the number of pixels of a video's frame, None where its size is unknown."""
     return video.width * video.height if video.width and video.height else None
 
 

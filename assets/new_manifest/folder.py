@@ -49,7 +49,7 @@ def is_lance_name(path: str | PurePosixPath) -> bool:
 
 
 def is_picture_name(path: str) -> bool:
-    """Return whether a path has a suffix of pictures, such as `.jpg`, in small or capital letters."""
+    """Return whether a path has a suffix of images, such as `.jpg`, in small or capital letters."""
     return PurePosixPath(path).suffix.lower() in _PICTURE_SUFFIXES
 
 

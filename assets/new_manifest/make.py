@@ -169,7 +169,7 @@ def _explain_folder(source: Source) -> str:
     left_out = f" (left out: {reasons})" if reasons else ""
     if n := sum(map(is_picture_name, folder.list_files("other"))):
         return (
-            f"{folder.path}: {format_count(n, 'picture')} and no video: make a clip of every picture, such as a.mp4 by "
+            f"{folder.path}: {format_count(n, 'image')} and no video: make a clip of every image, such as a.mp4 by "
             "ffmpeg -loop 1 -i a.jpg -t 1 -pix_fmt yuv420p a.mp4, or one clip of the frames of a video, and put its "
             f"caption into a.txt next to it{left_out}"
         )

@@ -118,7 +118,7 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
         return f"no frames embedded by {self.model.model_id}, such as {missing[0].key!r}"
 
     def try_out(self) -> str:
-        """Load the encoder, encode one small grey picture, and return its number of dimensions as text. Raises
+        """Load the encoder, encode one small grey image, and return its number of dimensions as text. Raises
         ModelUnusable if the vector is not finite or zero.
         """
         images = self.encoder.image_encoder

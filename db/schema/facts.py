@@ -41,7 +41,7 @@ text_fact = declare_table(
 _PICTURE_FACTS = [
     measure_column(
         "motion",
-        "Mean length of the motion of blocks between pictures 0.2 s apart, in picture heights a second, median; for "
+        "Mean length of the motion of blocks between frames 0.2 s apart, in frame heights a second, median; for "
         "every codec. Faster than 0.7 up or down or 1.2 sideways it is not followed. NULL for less than 0.2 s, "
         "frames more than 0.3 s apart, or no structure.",
     ),
@@ -53,13 +53,13 @@ _PICTURE_FACTS = [
     ),
     measure_column(
         "camera_motion",
-        "Part of the motion that one shift, zoom and turn of the whole picture explains, median; below 0.03 it is "
+        "Part of the motion that one shift, zoom and turn of the whole frame explains, median; below 0.03 it is "
         "hardly distinguishable from none.",
     ),
     measure_column("object_motion", "Motion that remains without the motion of the camera, median."),
     measure_column(
         "frame_change",
-        "Mean difference of two blurred pictures 0.2 s apart in grey levels of 0 to 255, median; of two frames in a "
+        "Mean difference of two blurred frames 0.2 s apart in grey levels of 0 to 255, median; of two frames in a "
         "row where they are more than 0.3 s apart. NULL for less than 0.2 s.",
     ),
     measure_column(
@@ -96,7 +96,7 @@ _PICTURE_FACTS = [
     ),
     measure_column(
         "letterbox",
-        "Share of the picture that dark even bars at its edges take in four fifths of the frames read; NULL if all "
+        "Share of the frame that dark even bars at its edges take in four fifths of the frames read; NULL if all "
         "is dark.",
     ),
 ]
@@ -109,7 +109,7 @@ _MODEL_FACTS = [
     ),
     measure_column(
         "text_area",
-        "Share of the picture that boxes around these lines cover, mean over all frames looked at, with and without "
+        "Share of the frame that boxes around these lines cover, mean over all frames looked at, with and without "
         "text. NULL unless measured with the extra facts.",
     ),
     measure_column(
@@ -122,7 +122,7 @@ FACTS_BY_MODELS = tuple(fact.name for fact in _MODEL_FACTS)
 # A row made from an older file of the video does not count: views and the list of pending videos compare the hashes.
 video_fact = declare_table(
     "video_fact",
-    "Facts that describe the pictures of a video; they do not measure quality. Views show those of the present file.",
+    "Facts that describe the frames of a video; they do not measure quality. Views show those of the present file.",
     parent_column("video.video_id", primary_key=True),
     digest_column("content_sha256"),
     text_column("rule", "Version of the rules by which the facts were measured."),
@@ -140,13 +140,13 @@ video_fact = declare_table(
     column(
         "signature",
         sa.LargeBinary,
-        "128 bytes that describe the edges in the picture at four moments; dedupe_videos in a recipe recognises "
+        "128 bytes that describe the edges in the frame at four moments; dedupe_videos in a recipe recognises "
         "copies of a video by them.",
         nullable=True,
     ),
     measure_column(
         "repeated_share",
-        "Share of the frames that repeat the previous picture, as in a file of 30 frames with 10 pictures a second; "
+        "Share of the frames that repeat the frame before, as in a file of 30 frames a second that shows only 10; "
         "under strong coding slow motion counts in part.",
     ),
     text_column(

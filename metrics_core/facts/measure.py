@@ -1,4 +1,4 @@
-"""Measures facts about the pictures of a video file in one pass over its frames. Runs in the decoding worker."""
+"""Measures facts about the frames of a video file in one pass. Runs in the decoding worker."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ USUAL_FPS = 25.0
 # Seconds between two moments at which text is looked for: few subtitles are shown for less, and looking into a frame
 # takes several times as long as decoding a second.
 TEXT_EVERY_S = 2.0
-# So much sound is heard however short the pictures are. An hour takes 20 s, and the time limit of a video is a minute
-# and four times the length of its pictures.
+# So much sound is heard however early the frames end. An hour takes 20 s, and the time limit of a video is a minute
+# and four times the time in which frames are shown.
 LONGEST_SOUND_S = 600.0
 # The share of a sound track that decodes at least. The first packets of a whole one often give no sound.
 LEAST_DECODED = 0.9
@@ -123,7 +123,7 @@ def convert_to_luma(frame: VideoFrame) -> Luma:
 
 class TextScan:
     """Looks for text every two seconds of a video: call `add_frame` with every frame, in order, then `end`. `areas` has
-    the share of the picture under text of every frame looked at, and `moments` at how many moments it is shown.
+    the share of the frame under text of every frame looked at, and `moments` at how many moments it is shown.
     frame_s: seconds of a usual frame. Needs the extra `facts`.
     """
 
@@ -153,7 +153,7 @@ class TextScan:
 
 
 def convert_to_picture(frame: VideoFrame) -> NDArray[np.uint8]:
-    """Return a decoded frame as an upright picture, uint8 of shape (H, W, 3) in blue, green, red. A frame with a side
+    """Return a decoded frame upright, as uint8 of shape (H, W, 3) in blue, green, red. A frame with a side
     above 1,280 pixels is made smaller.
     """
     from metrics_core.facts.screen_text import LONGEST_SIDE
@@ -168,7 +168,7 @@ def convert_to_picture(frame: VideoFrame) -> NDArray[np.uint8]:
 def measure_speech_share(path: Path, shown_s: float) -> float | None:
     """Measure the share of the time of a video file in which somebody speaks; None without a sound track, or where more
     than a tenth of it does not decode. The time is that of the sound, or `shown_s`, the seconds that its
-    pictures are shown, where these are more. Sound that continues after the last frame is only heard up to its tenth
+    frames are shown, where these are more. Sound that continues after the last frame is only heard up to its tenth
     minute. Needs the extra `facts`.
     """
     from metrics_core.facts.speech import measure_speech
@@ -247,7 +247,7 @@ def _complete_measurement(measurer: FrameMeasurer, path: Path, container: InputC
 
 
 def _find_duration(measurer: FrameMeasurer, path: Path, container: InputContainer) -> float | None:
-    """Return the seconds of a video whose last picture may be held, judged by all packets; else None."""
+    """Return the seconds of a video whose last frame may be held, judged by all packets; else None."""
     from metrics_core.frames.endings import find_promised_end
     from metrics_core.frames.probe import MAX_SHORTFALL_S, collect_probe_fields
 

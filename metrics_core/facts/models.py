@@ -26,7 +26,7 @@ class ModelFacts:
 
     Attributes:
         text_share: share of the examined moments, one every two seconds, with a line of text that the model reads.
-        text_area: share of the picture that boxes around these lines cover, mean over all examined moments.
+        text_area: share of the frame that boxes around these lines cover, mean over all examined moments.
         speech_share: share of the time with speech; None without a sound track of which nine tenths decode.
     """
 

@@ -1,6 +1,6 @@
-"""Measures how far things and the camera move between two pictures of a video. Pure functions on arrays.
+"""Measures how far things and the camera move between two frames of a video. Pure functions on arrays.
 
-Blocks of the first picture are looked for in the second one. Motion vectors of the codec are no measure: they are the
+Blocks of the first frame are looked for in the second one. Motion vectors of the codec are no measure: they are the
 vectors that were cheap to code, fewer under strong coding, and many codecs give none.
 """
 
@@ -28,7 +28,7 @@ PRICE = 0.3
 HALF_SLOPE = 2.0
 # Mean squared slope below which a block's place is not known exactly.
 LEAST_SLOPE = 0.25
-# The motion of a picture with fewer blocks, or with structure on less of its area, is not known.
+# The motion of a frame with fewer blocks, or with structure on less of its area, is not known.
 LEAST_BLOCKS, LEAST_STRUCTURE = 8, 0.02
 # Pixels that the camera may take of a block at the edge.
 LEAST_LOST = 0.5
@@ -38,8 +38,8 @@ ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """The motion between two pictures, in picture heights a second. length: mean length of the blocks' motion vectors.
-    camera: mean length of the part that one shift, zoom and turn of the whole picture explains. objects: mean length of
+    """The motion between two frames, in frame heights a second. length: mean length of the blocks' motion vectors.
+    camera: mean length of the part that one shift, zoom and turn of the whole frame explains. objects: mean length of
     the rest.
     """
 
@@ -49,8 +49,8 @@ class Motion:
 
 
 def measure_motion(before: Floats, after: Floats, seconds: float) -> Motion | None:
-    """Measure the motion from one picture to the next of the same size, `seconds` later, in picture heights a second.
-    before, after: mean luma, shape (H, W). None where the picture is too small or too flat to see motion, or the camera
+    """Measure the motion from one frame to the next of the same size, `seconds` later, in frame heights a second.
+    before, after: mean luma, shape (H, W). None where the frame is too small or too flat to see motion, or the camera
     moves all of it out of sight.
 
     Args:
@@ -59,7 +59,7 @@ def measure_motion(before: Floats, after: Floats, seconds: float) -> Motion | No
         seconds: time between the two, above 0.
 
     Returns:
-        None where the picture is too small or too flat to see motion.
+        None where the frame is too small or too flat to see motion.
     """
     rows, columns = (side // BLOCK * BLOCK for side in before.shape)
     if rows * columns < LEAST_BLOCKS * BLOCK**2:
@@ -74,18 +74,18 @@ def measure_motion(before: Floats, after: Floats, seconds: float) -> Motion | No
 def split_motion(
     places: Complex, vectors: Complex, weights: Floats, shape: tuple[int, int], unit: float
 ) -> Motion | None:
-    """Separate the motion of the camera from that of things in the picture, by the motion of blocks: mean lengths in
-    the unit of `unit`. None where the camera moves all blocks out of the picture.
+    """Separate the motion of the camera from that of things in the frame, by the motion of blocks: mean lengths in
+    the unit of `unit`. None where the camera moves all blocks out of the frame.
 
     Args:
         places: centres of the blocks in pixels, x + iy, shape (n,).
         vectors: how far each block has moved, in pixels, shape (n,).
         weights: how much each block counts, shape (n,), 0 or more and not all 0.
-        shape: rows and columns of the picture.
+        shape: rows and columns of the frame.
         unit: what a pixel is in the result.
     """
     camera = _fit_camera(places, vectors, weights)
-    # A block that the camera takes out of the picture, be it by a pixel, is not seen in the second one.
+    # A block that the camera takes out of the frame, be it by a pixel, is not seen in the second one.
     there, room = places + camera, BLOCK / 2 - LEAST_LOST
     stays = (np.minimum(there.real, shape[1] - there.real) >= room) & (
         np.minimum(there.imag, shape[0] - there.imag) >= room
@@ -98,11 +98,11 @@ def split_motion(
 
 
 def _match_blocks(before: Floats, after: Floats) -> tuple[Complex, Complex, Floats]:
-    """Find where the blocks of a picture, 8 x 8 pixels, have moved to in the next picture. Return their centres and
+    """Find where the blocks of a frame, 8 x 8 pixels, have moved to in the next frame. Return their centres and
     their motion, both in pixels as x + iy, and a number for how well their places are known; all are arrays (n,).
 
     Args:
-        before, after: pictures of the same shape, whose sides are multiples of 8.
+        before, after: frames of the same shape, whose sides are multiples of 8.
 
     Returns:
         The centres of the blocks and how far they moved, in pixels, x + iy; and the mean squared slope of each block in
@@ -185,7 +185,7 @@ def _slope(squares: Floats) -> Floats:
 
 
 def _smooth(picture: Floats) -> Floats:
-    """Return the picture without its finest waves, whose slopes cannot be seen from single pixels."""
+    """Return the frame without its finest waves, whose slopes cannot be seen from single pixels."""
     wide = np.pad(picture, 1, mode="edge")
     rows = wide[:-2] + 2 * wide[1:-1] + wide[2:]
     smooth: Floats = (rows[:, :-2] + 2 * rows[:, 1:-1] + rows[:, 2:]) / 16
@@ -193,7 +193,7 @@ def _smooth(picture: Floats) -> Floats:
 
 
 def _crop_squares(picture: Floats, corners: Integers, side: int) -> Floats:
-    """Crop squares of a picture, shape (side, side, n), with the given upper left corners, shape (2, n)."""
+    """Crop squares of a frame, shape (side, side, n), with the given upper left corners, shape (2, n)."""
     along = np.arange(side)
     squares: Floats = picture[corners[0] + along[:, None, None], corners[1] + along[:, None]]
     return squares
@@ -211,7 +211,7 @@ def _fit_camera(places: Complex, vectors: Complex, weights: Floats) -> Complex:
 
     A shift, a zoom and a turn are together one complex line: vector = shift + factor * place.
     """
-    # The median shift comes first: a thing that covers less than half of the picture does not draw the fit to it.
+    # The median shift comes first: a thing that covers less than half of the frame does not draw the fit to it.
     shift, factor, centre = complex(_median(vectors.real, weights), _median(vectors.imag, weights)), 0j, 0j
     for _ in range(ROUNDS):
         residual = np.abs(vectors - shift - factor * (places - centre))

@@ -25,35 +25,35 @@ Floats = NDArray[np.floating[Any]]
 PICTURE_FACTS_VERSION = "3"
 
 BLACK, WHITE = 16, 235
-# As FFmpeg's blackdetect: a pixel is dark up to a tenth of the range, and a picture black with so many dark pixels.
+# As FFmpeg's blackdetect: a pixel is dark up to a tenth of the range, and a frame black with so many dark pixels.
 DARK = BLACK + 0.1 * (WHITE - BLACK)
 DARK_SHARE = 0.98
 BRIGHTEST_BLACK = DARK_SHARE * DARK + (1 - DARK_SHARE) * 255
 # Rows and columns of the grid of pixels that are read in every frame; rows of a frame that are read for its sharpness.
 GRID_ROWS, GRID_COLUMNS = 40, 72
 SHARP_ROWS = 48
-# Change and motion are measured over so many seconds, in pictures of so many rows, where the coding of single frames
-# and their number a second are hardly seen; motion is measured for every second step. In a step longer than the second
-# limit, where frames are rare, motion is not known.
+# Change and motion are measured over so many seconds, in copies of frames with so many rows, where the coding of single
+# frames and their number a second are hardly seen; motion is measured for every second step. In a step longer than the
+# second limit, where frames are rare, motion is not known.
 STEP_S, LONGEST_STEP_S = 0.2, 0.3
-# Steps of one held picture that are listed one by one; time stamps may jump by a day.
+# Steps of one held frame that are listed one by one; time stamps may jump by a day.
 MOST_STEPS = 20_000
 SMALL_ROWS = 72
 MOTION_EVERY = 2
-# Stillness is judged by the blocks that change most, so that a small actor before a still camera is no still picture:
-# blocks of four by four pixels of the small picture, and the hundredth part of them.
+# Stillness is judged by the blocks that change most, so that a small actor before a still camera is not still:
+# blocks of four by four pixels of the small copy of a frame, and the hundredth part of them.
 BLOCK = 4
 MOST_CHANGED = 0.01
-# Grey levels by which these blocks change at least where something moves, and where the picture is another one at all.
-# Noise of still shots stays below the first, and the moves of a coded frozen picture below the second.
+# Grey levels by which these blocks change at least where something moves, and where the frame is another one at all.
+# Noise of still shots stays below the first, and the moves of a coded frozen frame below the second.
 STILL, FROZEN = 5.0, 1.0
-# A cut changes the picture by so many grey levels, and by so many times more than any other pair within a step.
+# A cut changes the frame by so many grey levels, and by so many times more than any other pair within a step.
 CUT_LEVELS, CUT_TIMES = 12.0, 2.5
 # A frame repeats the one before if the squares that differ most, of so many rows of squares, differ by less than this
 # in grey levels, or as a share of the pairs around it.
 SQUARE_ROWS = 18
 REPEATED_LEVELS, REPEATED_SHARE = 0.1, 0.25
-# A row or column is in the picture, and no bar, where means over its parts reach a tenth of the range, or differ by so
+# A row or column is in the frame, and no bar, where means over its parts reach a tenth of the range, or differ by so
 # many grey levels, in the frames above this quantile.
 BAR_PARTS, BAR_SPREAD, BAR_QUANTILE = 16, 8.0, 0.8
 
@@ -64,11 +64,11 @@ class PictureFacts:
     A fact with `_min` and `_max` is the median over the measured frames or steps of 0.2 s; these two are the extremes.
 
     Attributes:
-        motion: mean length of the motion of blocks, in heights of the upright picture a second; median over steps of
+        motion: mean length of the motion of blocks, in heights of the upright frame a second; median over steps of
             0.2 s. None for videos shorter than that, with frames more than 0.3 s apart, and without any structure.
-        camera_motion: the part of it that one shift, zoom and turn of the whole picture explains; median over steps.
+        camera_motion: the part of it that one shift, zoom and turn of the whole frame explains; median over steps.
         object_motion: mean length of what is left of the motion; median over steps.
-        frame_change: mean absolute difference of two blurred pictures 0.2 s apart, in grey levels of 0 to 255.
+        frame_change: mean absolute difference of two blurred frames 0.2 s apart, in grey levels of 0 to 255.
         static_share, frozen_share: share of the time in which the hundredth of the blocks that changes most changes by
             less than five grey levels in 0.2 s, and by less than one.
         black_share: share of the time in which 98 % of the pixels are dark.
@@ -77,9 +77,9 @@ class PictureFacts:
         brightness: mean luma from black (0) to white (1).
         contrast: standard deviation of the luma on the same scale.
         cuts: number of hard cuts.
-        letterbox: share of the picture that black bars at its edges take; None where all is black.
+        letterbox: share of the frame that black bars at its edges take; None where all is black.
         signature: 128 bytes in hexadecimal, by which a copy is known again; None where all frames are flat.
-        repeated_share: share of the frames that show the picture before them once more.
+        repeated_share: share of the frames that repeat the frame before them.
     """
 
     motion: float | None = None
@@ -109,7 +109,7 @@ class PictureFacts:
 
 
 class VideoMeasurement(NamedTuple):
-    """The facts about the pictures of a video file; whether it has a sound track, even a silent one; and facts about
+    """The facts about the frames of a video file; whether it has a sound track, even a silent one; and facts about
     text on screen and speech, None where no model measured them.
     """
 
@@ -120,8 +120,8 @@ class VideoMeasurement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PictureChange:
-    """The change from one small picture to a later one, `seconds` apart, in grey levels. mean: over all blocks of 4 x 4
-    pixels; greatest: over the hundredth of the blocks that change most.
+    """The change from one small copy of a frame to a later one, `seconds` apart, in grey levels. mean: over all blocks
+    of 4 x 4 pixels; greatest: over the hundredth of the blocks that change most.
     """
 
     seconds: float
@@ -138,7 +138,7 @@ class FrameScan:
     in the squares that change most. `steps` and `motions` are measured about every 0.2 s, contrast and sharpness by
     `add_details`.
 
-    A picture that is held counts as the copies of it that a file of a constant rate would have: they change by 0, and
+    A frame that is held counts as the copies of it that a file of a constant rate would have: they change by 0, and
     `is_held` marks these changes.
     """
 
@@ -224,7 +224,7 @@ class FrameScan:
         return max(2, round(STEP_S / frame_s))
 
     def _add_small_picture(self, small: Floats, time_s: float) -> None:
-        """Compare the small picture of a frame with the one a step before."""
+        """Compare the small copy of a frame with the one a step before."""
         seconds = time_s - self._small_at
         if self._small is not None and self._small.shape == small.shape:
             self.steps.append(_measure_change(self._small, small, seconds))
@@ -325,9 +325,9 @@ def shrink_picture(luma: Luma, turns: int = 0) -> Floats:
 
 
 def _measure_change(before: Floats, after: Floats, seconds: float) -> PictureChange:
-    """Measure the change between two small pictures of the same shape, `seconds` apart: in grey levels on average, and
-    in the hundredth of the blocks that change most. Changes are scaled to 0.2 s, except where the pictures are more
-    than 0.3 s apart.
+    """Measure the change between two small copies of frames, of the same shape, `seconds` apart: in grey levels on
+    average, and in the hundredth of the blocks that change most. Changes are scaled to 0.2 s, except where the frames
+    are more than 0.3 s apart.
     """
     rows, columns = (_edges(side, max(1, round(side / BLOCK)))[:-1] for side in before.shape)
     differences = np.add.reduceat(np.add.reduceat(after - before, rows, axis=0), columns, axis=1)
@@ -377,11 +377,11 @@ def laplacian_variance(luma: Luma) -> float | None:
 
 def list_cuts(changes: Sequence[float], reach: int) -> list[int]:
     """List the numbers of the frames that begin a new shot, in ascending order; frame 0 never does. `changes[t]` is the
-    change of the picture from frame t to t + 1, in grey levels. A cut is a change of 12 or more that is at least 2.5
+    change from frame t to frame t + 1, in grey levels. A cut is a change of 12 or more that is at least 2.5
     times as great as any other within `reach` changes on either side.
 
     A flash makes two great changes, fast motion many, a fade none, and a single change has nothing to be compared with.
-    `reach` must go farther than frames are repeated: of ten pictures a second in a file of thirty frames, every third
+    `reach` must go farther than frames are repeated: where a file of thirty frames a second shows ten, every third
     pair is a great change and two are none.
 
     >>> list_cuts([1, 1, 1, 40, 1, 1], 2), list_cuts([1, 1, 40, 40, 1, 1], 2)
@@ -400,11 +400,11 @@ def list_cuts(changes: Sequence[float], reach: int) -> list[int]:
 
 def mark_repeated_frames(changes: Sequence[float], reach: int, cuts: Sequence[int] = ()) -> list[bool]:
     """Mark which frames repeat the frame before: a list of bools, where place t belongs to frame t + 1. `changes[t]` is
-    the change of the picture from frame t to t + 1, in grey levels; [] without changes. A frame is a repeat if its
+    the change from frame t to frame t + 1, in grey levels; [] without changes. A frame is a repeat if its
     change is below 0.1, or below a quarter of the largest change within `reach` places on either side. `cuts`, the
     frames that begin a new shot, are left out of that.
 
-    Coding draws a repeated picture a little otherwise.
+    Coding changes a repeated frame a little.
 
     >>> mark_repeated_frames([0, 0.5, 9, 0.5, 0.5, 8, 0.5, 40, 2], 2, [8])
     [True, True, False, True, True, False, True, False, False]
@@ -439,8 +439,8 @@ class BarScan:
             self.columns += _is_lit(luma.T)
 
     def find_picture(self) -> tuple[slice, slice] | None:
-        """Find the rows and columns of the picture between black bars at its edges. A row or column belongs to the
-        picture, and to no bar, if it shows something in about a fifth of the frames or more. None without such a row or
+        """Find the rows and columns of the frame between black bars at its edges. A row or column belongs to the
+        frame, and to no bar, if it shows something in about a fifth of the frames or more. None without such a row or
         column, as without frames.
 
         Of n frames a row must be lit in n - floor(.8 (n - 1)), so in both of two: a white frame does not end a bar, nor
@@ -453,7 +453,7 @@ class BarScan:
         return slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1)
 
     def compute_share(self) -> float | None:
-        """Compute the share of the picture that black bars at its edges take, in [0, 1); None where all is black, or
+        """Compute the share of the frame that black bars at its edges take, in [0, 1); None where all is black, or
         without frames.
         """
         if (inside := self.find_picture()) is None:

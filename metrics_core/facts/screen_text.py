@@ -1,4 +1,4 @@
-"""Measures how much of a picture is text, such as subtitles and watermarks, with PP-OCRv6's small models on the CPU."""
+"""Measures how much of a frame is text, such as subtitles and watermarks, with PP-OCRv6's small models on the CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from metrics_core.facts.models import LINE_TURNER, TEXT_DETECTOR, TEXT_RECOGNIZE
 Picture = NDArray[np.uint8]
 ReadLines = Callable[[Picture], Sequence[tuple[str, NDArray[np.float32]]]]
 
-# The longest side of the picture in which lines are looked for; they are read in one of up to twice this size.
+# The longest side of the frame in which lines are looked for; they are read in one of up to twice this size.
 SEARCHED_SIDE, LONGEST_SIDE = 640, 1280
 # A line counts as text if it is read with this certainty and has so many letters or digits: on 16 real clips, patterns
 # such as leaves, bricks and mosaics are read with up to .76, and real lines with .97 and more.
@@ -24,36 +24,36 @@ LEAST_CHARACTERS = 2
 BOX_GROWTH = 1.2
 
 
-def measure_text_area(picture: Picture, read_lines: ReadLines) -> float:
-    """Measure the share of an upright picture that text covers, by boxes around the lines that are read; 0 without
+def measure_text_area(frame: Picture, read_lines: ReadLines) -> float:
+    """Measure the share of an upright frame that text covers, by boxes around the lines that are read; 0 without
     text. A line with fewer than two letters or digits does not count.
 
     Args:
-        picture: uint8, shape (H, W, 3), colours in the order blue, green, red.
-        read_lines: returns the lines of a picture with their boxes, four corners (x, y) in pixels, as
+        frame: uint8, shape (H, W, 3), colours in the order blue, green, red.
+        read_lines: returns the lines of a frame with their boxes, four corners (x, y) in pixels, as
             `read_lines_by_model` does.
 
     Examples:
         >>> left = np.array([[0, 0], [9, 0], [9, 9], [0, 9]], dtype=np.float32)
-        >>> measure_text_area(np.zeros((10, 20, 3), np.uint8), lambda picture: [("STOP", left), ("I", left + 10)])
+        >>> measure_text_area(np.zeros((10, 20, 3), np.uint8), lambda frame: [("STOP", left), ("I", left + 10)])
         0.5
     """
     from PIL import Image, ImageDraw
 
-    mask = Image.new("L", (picture.shape[1], picture.shape[0]))
+    mask = Image.new("L", (frame.shape[1], frame.shape[0]))
     pen = ImageDraw.Draw(mask)
-    for text, corners in read_lines(picture):
+    for text, corners in read_lines(frame):
         if sum(map(str.isalnum, text)) >= LEAST_CHARACTERS:
             pen.polygon([(float(x), float(y)) for x, y in corners], fill=1)
     return float(np.asarray(mask).mean())
 
 
-def read_lines_by_model(picture: Picture) -> list[tuple[str, NDArray[np.float32]]]:
-    """Read the lines of text in a picture, uint8 of shape (H, W, 3) in blue, green, red: their texts and boxes, float32
+def read_lines_by_model(frame: Picture) -> list[tuple[str, NDArray[np.float32]]]:
+    """Read the lines of text in a frame, uint8 of shape (H, W, 3) in blue, green, red: their texts and boxes, float32
     of shape (4, 2). Lines that are read with less certainty than .8 are left out. Needs the extra `facts`; the models
     load at the first call and stay loaded.
     """
-    lines = _load_reader()(picture)
+    lines = _load_reader()(frame)
     return [] if lines.boxes is None else list(zip(lines.txts, lines.boxes, strict=True))
 
 

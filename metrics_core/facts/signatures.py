@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Edges lie on so many rows and columns of a picture; a signature has those of so many moments of the video.
+# Edges lie on so many rows and columns of a frame; a signature has those of so many moments of the video.
 PLACES, MOMENTS = 8, 4
-# Rows and columns of means to which a picture is reduced before its edges are taken, and pixels that a mean reads.
+# Rows and columns of means to which a frame is reduced before its edges are taken, and pixels that a mean reads.
 _SIDE, _PIXELS = 32, 4
-# Edges are those of the picture blurred by so many means: finer ones are elsewhere after a small crop.
+# Edges are those of the frame blurred by so many means: finer ones are elsewhere after a small crop.
 _BLUR = 1.5
-# An edge counts by its direction; one that is weaker than this share of the median edge of its picture counts less, and
+# An edge counts by its direction; one that is weaker than this share of the median edge of its frame counts less, and
 # so does one below so many grey levels a mean, which is noise or coding.
 _WEAK, _NOISE = 0.3, 0.1
 # The most frames that are kept, and at least half as many unless the video has fewer: enough for means per moment.
@@ -28,7 +28,7 @@ MAX_LOOKS = 32
 # the first second shows the same a little earlier.
 _WIDTH = 0.12
 # A signature keeps the sign of an edge, and nothing where the edge is weaker than this share of the root mean square of
-# all. A video where that is less than this is flat: its slopes are of a third of a grey level over the whole picture.
+# all. A video where that is less than this is flat: its slopes are of a third of a grey level over the whole frame.
 _LEAST, _FLAT = 0.4, 0.1
 
 
@@ -40,14 +40,14 @@ def _bell(places: Floats, centres: Floats, width: float) -> Floats:
 
 
 def _pictures_to_edges() -> tuple[Floats, Floats]:
-    """Build two matrices (PLACES, _SIDE * _PIXELS): one blurs a picture along an axis, one gives the slope of the
-    blurred picture.
+    """Build two matrices (PLACES, _SIDE * _PIXELS): one blurs a frame along an axis, one gives the slope of the
+    blurred frame.
     """
     means = np.arange(_SIDE, dtype=np.float64) + 0.5
     centres = (np.arange(PLACES, dtype=np.float64) + 0.5) * _SIDE / PLACES
     blur = _bell(means, centres, _BLUR)
     slope = blur * (means - centres[:, None]) / _BLUR**2
-    # A bell that the border of the picture cuts off would see a slope in a flat picture.
+    # A bell that the border of the frame cuts off would see a slope in a flat frame.
     slope -= blur * slope.sum(axis=1, keepdims=True)
     parts = np.repeat(np.eye(_SIDE), _PIXELS, axis=1) / _PIXELS
     return blur @ parts, slope @ parts

@@ -111,7 +111,7 @@ class OpenClipEncoder:
 
     @property
     def fit(self) -> PictureFit:
-        """Return how the model's transform resizes and crops a picture. Loads the model."""
+        """Return how the model's transform resizes and crops an image. Loads the model."""
         fit: PictureFit = self._loaded.fit
         return fit
 
@@ -158,7 +158,7 @@ class OpenClipEncoder:
 
         batches = split_by_size(range(len(images)), self.batch_size)
         return _clear_rows_not_finite(
-            compute_in_batches(len(images), batches, compute, memory_message=self._explain_lack_of_memory("picture"))
+            compute_in_batches(len(images), batches, compute, memory_message=self._explain_lack_of_memory("image"))
         )
 
     def _explain_lack_of_memory(self, one: str) -> str:

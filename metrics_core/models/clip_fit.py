@@ -8,7 +8,7 @@ from metrics_core.frames.fit import PictureFit
 
 
 def build_fit(preprocess: Any) -> PictureFit:
-    """Build the PictureFit that resizes and crops pictures as open_clip's transform for inference does. preprocess: the
+    """Build the PictureFit that resizes and crops images as open_clip's transform for inference does. preprocess: the
     PreprocessCfg of an open_clip model; an interpolation other than "bilinear" counts as bicubic.
     """
     size = preprocess.size

@@ -44,8 +44,8 @@ def test_too_many_decoders_are_named_before_any_starts(monkeypatch: pytest.Monke
     # As many pictures of this size take 22 TB.
     pool = choose_decoder_pool(1, [video("film", 8192, 4352)] * 10_000, lines.append)
     assert [line.partition(" decode")[2].partition(" at once")[0] for line in lines] in (
-        ["rs instead of 10000 can decode pictures of 8192 x 4352"],
-        ["r instead of 10000 can decode pictures of 8192 x 4352"],
+        ["rs instead of 10000 can decode frames of 8192 x 4352"],
+        ["r instead of 10000 can decode frames of 8192 x 4352"],
     )
     assert pool.n * 60 * 8192 * 4352 <= max(pool.memory_bytes, 60 * 8192 * 4352)
 
@@ -62,7 +62,7 @@ def test_decoders_that_hold_models_are_fewer(monkeypatch: pytest.MonkeyPatch) ->
     assert explain_memory(four, [video("film")], with_models) is None
     line = explain_memory(DecoderPool(5, four.memory_bytes), [video("film")], with_models)
     assert line is not None
-    assert line.startswith("4 decoders instead of 5 can decode pictures of 320 x 240 at once")
+    assert line.startswith("4 decoders instead of 5 can decode frames of 320 x 240 at once")
 
 
 def test_the_memory_of_decoders_is_not_that_of_videos() -> None:
@@ -97,7 +97,7 @@ def test_decoders_that_do_not_fit_are_named_by_the_largest_picture() -> None:
     assert explain_memory(DecoderPool(64, 64 * needed), videos) is None
     line = explain_memory(DecoderPool(64, 5 * needed + 1), videos)
     assert line == (
-        "5 decoders instead of 64 can decode pictures of 8192 x 4352 at once, as in film: one takes 2.24 GB, and "
+        "5 decoders instead of 64 can decode frames of 8192 x 4352 at once, as in film: one takes 2.24 GB, and "
         "11.2 GB of memory may be used; set REELSIEVE_DECODERS to 5, or scale the largest videos down"
     )
     assert str(explain_memory(DecoderPool(2, 1), videos)).startswith("1 decoder instead of 2 can")

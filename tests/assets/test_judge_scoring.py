@@ -244,7 +244,7 @@ def test_doctor_tries_the_judge(bench: Bench) -> None:
     with loopback(answering(lambda text: decide(text) | {"score": 80})) as server:
         (source,) = judge(server.url).sources
         assert isinstance(source, JudgeAnswers)
-        assert source.try_out() == "judges a grey picture at 0.80, by its answer"
+        assert source.try_out() == "judges a grey image at 0.80, by its answer"
         assert source.asks_servers
 
 

@@ -575,7 +575,7 @@ def test_files_in_other_encodings_are_read_and_named(tmp_path: Path, clip: bytes
     ("files", "sentence"),
     [
         ({}, "no videos with caption files"),
-        ({"a.JPG": b"x", "b.png": b"x", "a.txt": "A cat."}, "2 pictures and no video: make a clip of every picture"),
+        ({"a.JPG": b"x", "b.png": b"x", "a.txt": "A cat."}, "2 images and no video: make a clip of every image"),
         ({"t.csv": "video,caption\n"}, "it is empty"),
         ({"t.csv": "video,video\n"}, "the header must name every column once"),
         ({"t.parquet": b"no parquet"}, r"t\.parquet: cannot be read"),

@@ -230,7 +230,7 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
         if answer.value is None:
             raise ModelUnusable(f"{self.model.model_id} gave no score: {answer.reason}")
         how = "by the probabilities of its tokens" if answer.value_from == "logprobs" else "by its answer"
-        return f"judges a grey picture at {answer.value:.2f}, {how}"
+        return f"judges a grey image at {answer.value:.2f}, {how}"
 
     def _ask(self, judge: ChatJudge, keys: Sequence[_AnswerKey], batch: Batch) -> _Answers:
         samples = {sample.sample_id: sample for sample in batch.samples}

@@ -100,7 +100,7 @@ def format_dataset_card(passport: Mapping[str, Any]) -> str:
         reelsieve=passport["reelsieve"],
         exported_at=passport["exported_at"],
         columns=columns,
-        # No line break can begin a block of Markdown, and no licence is a link, a picture or HTML.
+        # No line break can begin a block of Markdown, and no licence is a link, an image or HTML.
         origins=_MARKDOWN.sub(r"\\\g<0>", " ".join(explain_origins(passport["origins"]).split())),
         passport=format_passport(passport).replace("`", "\\u0060"),
     )

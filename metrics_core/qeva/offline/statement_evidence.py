@@ -41,7 +41,7 @@ _SUBJECT = re.compile(
 
 
 def _is_about_camera(sentence: str) -> bool:
-    """Return whether the subject of a sentence is the camera, or the picture that it takes.
+    """Return whether the subject of a sentence is the camera, or what it shows.
 
     >>> [_is_about_camera(text) for text in ("Then the camera pans left.", "A man looks at the camera.")]
     [True, False]
