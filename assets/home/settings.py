@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json
 from pydantic_settings import BaseSettings
@@ -70,6 +70,13 @@ class NamedModel(BaseModel):
             return from_json(price)
         except ValueError:
             raise ValueError("it is not valid JSON") from None
+
+    @field_validator("price")
+    @classmethod
+    def _has_a_model(cls, price: tuple[float, float] | None, info: ValidationInfo) -> tuple[float, float] | None:
+        if price is not None and not info.data.get("model", True):
+            raise ValueError("the role has no model: name it, or leave the price out")
+        return price
 
 
 def list_settings(group: type[BaseModel]) -> dict[str, FieldInfo]:

@@ -161,5 +161,5 @@ video_fact = declare_table(
     sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
 )
 
-TEXT_FACTS = ("words", "sentences", "repetition", "boilerplate", "digit_share", "name_share", "language")
+TEXT_FACTS = tuple(fact.name for fact in text_fact.c if fact.name not in ("text_sha256", "rule", "described_at"))
 VIDEO_FACTS = (*(fact.name for fact in _PICTURE_FACTS), "cuts", "has_sound", "repeated_share", *FACTS_BY_MODELS)

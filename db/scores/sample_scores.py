@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection, RowMapping
 
 from db.manifest.datasets import Dataset, find_dataset
 from db.schema import sample, score, text_fact, video, video_fact
-from db.schema.facts import VIDEO_FACTS
+from db.schema.facts import TEXT_FACTS, VIDEO_FACTS
 from db.scores.imported_scores import list_metrics_imported_elsewhere
 from db.sql import read_sql
 
@@ -34,10 +34,9 @@ _SAMPLE_COLUMNS: dict[str, Column] = {
 }
 # Facts describe texts and videos; sample_scores has them under the same names.
 FACT_COLUMNS: dict[str, Column] = {
-    "words": text_fact.c.words,
-    "sentences": text_fact.c.sentences,
+    **{name: text_fact.c[name] for name in TEXT_FACTS[:2]},
     "words_per_second": sa.type_coerce(text_fact.c.words / sa.func.nullif(video.c.duration_s, 0.0), sa.Double),
-    **{name: text_fact.c[name] for name in ("repetition", "boilerplate", "digit_share", "name_share", "language")},
+    **{name: text_fact.c[name] for name in TEXT_FACTS[2:]},
     **{name: video_fact.c[name] for name in VIDEO_FACTS},
 }
 TELLING_FACTS = ("words", "frame_change", "sharpness", "brightness", "cuts")

@@ -212,7 +212,7 @@ def test_least_ratings_that_are_no_numbers_are_one_sentence(monkeypatch: pytest.
     monkeypatch.setenv("REELSIEVE_GOOD_RATINGS", value)
     with pytest.raises(
         SettingsError,
-        match=r"REELSIEVE_GOOD_RATINGS is not usable: .*; give least mean rating of a good",
+        match=r"REELSIEVE_GOOD_RATINGS is not usable: .*; give lowest mean rating of a good",
     ):
         read_settings(RatingSettings)
     assert SettingsError.plain

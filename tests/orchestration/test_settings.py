@@ -95,7 +95,7 @@ def test_every_variable_of_the_documentation_is_read() -> None:
 @pytest.mark.parametrize(
     ("variable", "remedy"),
     [
-        ("GOOD_RATINGS", 'least mean rating of a good sample by aspect, as JSON: {"consistency": 4}'),
+        ("GOOD_RATINGS", 'lowest mean rating of a good sample by aspect, as JSON: {"consistency": 4}'),
         ("JUDGE_PRICE", "price per million input and output tokens, as JSON: [2.5, 10]; one role is enough"),
     ],
 )
@@ -339,6 +339,10 @@ def test_an_account_without_a_folder_for_settings(monkeypatch: pytest.MonkeyPatc
             "models.judge.revision is not a setting: choose one of model, url, key_variable, price",
         ),
         ("qeva_video = 'x'", "qeva_video is not a setting, did you mean 'models.qeva_video.model'?"),
+        (
+            "[models.judge]\nprice = [1, 2]",
+            "models.judge.price is not usable: the role has no model: name it",
+        ),
         ("[models.judge]\nmodel = 'x'\nprice = [-1, 2]", "price is not usable: input should be greater than or equal"),
         ("[models.judge]\nmodel = 'x'\nprice = [inf, 2]", "price is not usable: input should be a finite number"),
         (
@@ -372,7 +376,7 @@ def test_an_account_without_a_folder_for_settings(monkeypatch: pytest.MonkeyPatc
         (f"{'a' * 60_000} = 1", f": {'a' * 60}.. is not a setting"),
         (f"{'a.' * 30_000}b = 1", "is n"),
         ("media_roots = {clips = 'mnt'}", "media_roots is not usable: the place of clips is neither an absolute path"),
-        ("good_ratings = 'b5f1-secret'", "good_ratings is not usable: it is not valid JSON; give least mean rating"),
+        ("good_ratings = 'b5f1-secret'", "good_ratings is not usable: it is not valid JSON; give lowest mean rating"),
         ("home = '~no_such_account/home'", "home begins with the name of no account: correct it"),
         ("profile = 'gpu'", "write profile as tables, such as [profile.gpu]"),
         ("frames_cap = ", "is not valid TOML"),
