@@ -193,7 +193,7 @@ def test_the_key_is_in_no_table_and_no_error(bench: Bench, monkeypatch: pytest.M
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("killed_at", [3, 12, 30])
+@pytest.mark.parametrize("killed_at", [12, *(pytest.param(n, marks=pytest.mark.expensive) for n in (3, 30))])
 def test_a_killed_process_costs_the_calls_under_way(bench: Bench, killed_at: int, database: Any) -> None:
     program = (
         "import sys, pathlib; from db.server.engine import open_engine; from sqlalchemy.engine import make_url; "

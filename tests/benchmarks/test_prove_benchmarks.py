@@ -35,7 +35,7 @@ def test_a_world_has_test_videos_that_no_caption_is_of() -> None:
         assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.expensive
 def test_clear_captions_train_students_and_swapped_ones_do_not() -> None:
     size = WorldSettings(training_videos=100, test_videos=40, rows=130, caption_noise=0.3, clean_noise=0.3)
     found = run_planted_order(0, size)

@@ -231,19 +231,20 @@ def test_repeated_frames_are_counted_and_make_no_cuts(tmp_path: Path, crf: str) 
     assert measured(tmp_path, shots, crf=crf).repeated_share == pytest.approx(0, abs=0.03)
 
 
-@pytest.mark.parametrize("crf", ["18", "35"])
-def test_a_small_or_slow_mover_is_no_repeat(tmp_path: Path, crf: str) -> None:
+def test_a_small_or_slow_mover_is_no_repeat(tmp_path: Path) -> None:
     still, along, down = np.repeat(photo(2)[..., 0][None], 90, axis=0), np.full((90, HEIGHT, WIDTH), 100), pan(1, 90)
     box = still.copy()
     for t in range(90):
         box[t, 60:76, 4 + t : 20 + t] = 220
         along[t, 10 + t : 26 + t, 100:116] = 160
     for pictures in (box, along, down[..., 0] // 10 + 6):
-        assert measured(tmp_path, grey(pictures), crf=crf).repeated_share == pytest.approx(0, abs=0.02)
+        for crf in ("18", "35"):
+            assert measured(tmp_path, grey(pictures), crf=crf).repeated_share == pytest.approx(0, abs=0.02)
         thirds = np.repeat(pictures[::3], 3, axis=0)
         share = measured(tmp_path, grey(thirds), crf="12").repeated_share
         assert share == pytest.approx(2 / 3, abs=0.03)
-    assert measured(tmp_path, grey(still), crf=crf).repeated_share > 0.9
+    for crf in ("18", "35"):
+        assert measured(tmp_path, grey(still), crf=crf).repeated_share > 0.9
 
 
 def test_a_cut_among_repeated_frames_is_one() -> None:
@@ -350,10 +351,10 @@ def test_letterbox_is_the_share_of_the_bars(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("crf", ["16", "30"])
 def test_bars_may_be_grainy_or_grey_and_a_white_frame_does_not_end_them(tmp_path: Path, crf: str) -> None:
-    frames = np.concatenate([pan(2, 60), pan(2, 60, 3)])
+    frames = np.concatenate([pan(2, 30), pan(2, 30, 3)])
     frames[:, :18] = frames[:, -18:] = 0
     white = frames.copy()
-    white[30] = 255
+    white[15] = 255
     assert measured(tmp_path, white, crf=crf).letterbox == pytest.approx(0.25, abs=0.03)
     draw = np.random.default_rng(1)
     grain = np.clip(frames + draw.normal(0, 6, frames.shape[:3])[..., None], 0, 255).astype(np.uint8)
