@@ -173,64 +173,6 @@ def test_new_rows_replace_the_old_ones_of_this_dataset(engine: Engine, clips: Da
     assert (ids_of(engine, clips), ids_of(engine, other)) == (set(), rows_of_other)
 
 
-# Bad input: rows say None with counts
-
-
-def defined(engine: Engine, metric: str = "vcs") -> set[str]:
-    """The statistics of a metric that have a value."""
-    return {key[3] for key, row in stored(engine).items() if key[0] == metric and row.value is not None}
-
-
-def test_a_metric_that_failed_on_all_rated_samples_has_rows_without_numbers(
-    engine: Engine, clips: Dataset, samples: list[int]
-) -> None:
-    set_scores(engine, dict.fromkeys(samples))
-    agree(engine, clips, ["vcs", "evqa"])
-    rows = stored(engine)
-    assert defined(engine) == set()
-    row = rows["vcs", "quality", "captions", "kendall_b"]
-    assert (row.value, row.low, row.high, row.n, row.n_undefined) == (None, None, None, 0, 8)
-    assert not any(key[0] == "evqa" for key in rows)
-
-
-def test_constant_ratings_have_no_coefficient(engine: Engine, clips: Dataset, samples: list[int]) -> None:
-    with engine.begin() as connection:
-        connection.execute(sa.update(schema.rating).values(value=3))
-    set_scores(engine, dict(zip(samples, VALUES, strict=True)))
-    agree(engine, clips, ["vcs"])
-    assert all(name.startswith(("tied", "pairwise")) for name in defined(engine))
-    row = stored(engine)["vcs", "quality", "within a video", "kendall_b"]
-    assert (row.value, row.n, row.n_undefined) == (None, 0, 4)
-    assert stored(engine)["raters", "quality", "captions", "krippendorff_ordinal"].value is None
-
-
-def test_one_rater_has_neither_ceiling_nor_alpha(engine: Engine, clips: Dataset, samples: list[int]) -> None:
-    with engine.begin() as connection:
-        connection.execute(sa.delete(schema.rating).where(schema.rating.c.rater == "b"))
-    set_scores(engine, dict(zip(samples, VALUES, strict=True)))
-    agree(engine, clips, ["vcs"])
-    assert not any(key[0] == "one rater" for key in stored(engine))
-    row = stored(engine)["raters", "quality", "captions", "krippendorff_ordinal"]
-    assert (row.value, row.n, row.n_undefined) == (None, 0, 8)
-    assert stored(engine)["vcs", "quality", "captions", "kendall_b"].value is not None
-
-
-def test_one_system_has_no_ranking_of_systems(engine: Engine, clips: Dataset, samples: list[int]) -> None:
-    with engine.begin() as connection:
-        connection.execute(sa.update(schema.sample).values(system="only"))
-    set_scores(engine, dict(zip(samples, VALUES, strict=True)))
-    agree(engine, clips, ["vcs"])
-    row = stored(engine)["vcs", "quality", "systems", "kendall_b"]
-    assert (row.value, row.low, row.p, row.n) == (None, None, None, 1)
-
-
-def test_two_systems_are_counted_beside_their_coefficient(engine: Engine, clips: Dataset, samples: list[int]) -> None:
-    set_scores(engine, dict(zip(samples, VALUES, strict=True)))
-    agree(engine, clips, ["vcs"])
-    row = stored(engine)["vcs", "quality", "systems", "kendall_b"]
-    assert (row.value in (-1, 1), row.n) == (True, 2)
-
-
 def test_no_judgement_reads_no_score(engine: Engine, clips: Dataset) -> None:
     sample_id = add_sample(engine, clips, add_video(engine, clips, "v"), "c")
     set_scores(engine, {sample_id: 0.5})

@@ -27,8 +27,7 @@ from tests.assets.verifying import dataset_of, make_sources
 pytestmark = pytest.mark.slow
 
 PROBED = ["key", "content_sha256", "size_bytes", "duration_s", "fps", "n_frames", "width", "height", "codec", "status"]
-# Those that tests change or look at, in three containers. That the other files decode is shown by test_real_clips_evqa;
-# from a store they come as the same copy.
+# Those that tests change or look at, in three containers. From a store the other files come as the same copy.
 CLIPS = {"counter_h265", "eye_makeup", "hair_brushing", "lobby_fern", "pancake_flip", "pool_cleaning"}
 # Few frames: each scorer decodes the clips again.
 SETTINGS = {"frames_every": 30, "frames_cap": 8}

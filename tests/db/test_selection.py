@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal
-from hashlib import md5
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
@@ -32,7 +29,6 @@ from tests.db.builders import (
     add_sample,
     add_video,
     change_text,
-    empty,
     make_dataset,
     make_dataset_of_two_metrics,
     set_scores,
@@ -357,55 +353,6 @@ def test_scores_listed_best_first_and_undefined_last(engine: Engine, clips: Data
         "evqa_models": "tiny",
     }
     assert (found[3]["vcs"], found[3]["vcs_status"]) == (None, "undefined")
-
-
-VALUES = st.sampled_from([0.5, 0.25, -0.25, 1e-300]) | st.floats(-1, 1, allow_subnormal=False)
-SAMPLES = st.lists(st.tuples(st.none() | VALUES, st.sampled_from(["caption", "qa"])), min_size=1, max_size=25)
-
-
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    samples=SAMPLES,
-    keep=st.decimals(min_value=Decimal("0.01"), max_value=1, places=2),
-    above=st.none() | VALUES,
-    kind=st.sampled_from([None, "caption", "qa", "all"]),
-)
-def test_any_selection_equals_the_one_by_hand(
-    engine: Engine,
-    clips: Dataset,
-    samples: Sequence[tuple[float | None, str]],
-    keep: Decimal,
-    above: float | None,
-    kind: str | None,
-) -> None:
-    empty(engine)
-    dataset = make_dataset(engine, clips.name)
-    video_id = add_video(engine, dataset, "v")
-    named = [(f"s{i}", kind, value) for i, (value, kind) in enumerate(samples)]
-    ids = {key: add_sample(engine, dataset, video_id, key, kind=kind) for key, kind, _ in named}
-    set_scores(engine, {ids[key]: value for key, _, value in named})
-    eligible = [row for row in named if row[2] is not None and (above is None or row[2] > above)]
-    kinds = {row[1] for row in eligible} if kind in (None, "all") else {kind}
-    if kind is None and len(kinds) > 1:
-        kinds = {"caption"}
-    eligible = [row for row in eligible if row[1] in kinds]
-    # Three stable sorts, the last one first in importance.
-    for part in (lambda row: row[0].encode(), lambda row: row[1], lambda row: -row[2]):
-        eligible.sort(key=part)
-    where = None if above is None else f"vcs > {json.dumps(above)}"
-    if not eligible:
-        with pytest.raises(SelectionError):
-            freeze(engine, dataset, float(keep), where, kind=kind)
-        return
-    n = max(1, int((keep * len(eligible)).to_integral_value(ROUND_FLOOR)))
-    drawn = sorted(eligible, key=lambda row: (-row[2], md5(f"0\t{row[1]}\t{row[0]}".encode()).digest()[:8]))[:n]
-    expected = [row for row in eligible if row in drawn]
-    n_tied, n_equal = (sum(row[2] == expected[-1][2] for row in some) for some in (expected, eligible))
-    chosen = freeze(engine, dataset, float(keep), where, kind=kind)
-    found = [(row["sample"], row["kind"], row["value"]) for row in rows(engine, chosen, batch_size=7)]
-    assert found == expected
-    assert (chosen.n, chosen.n_eligible, chosen.cutoff) == (len(expected), len(eligible), expected[-1][2])
-    assert (chosen.n_tied, chosen.n_tied_left) == (n_tied, n_equal - n_tied)
 
 
 def test_two_that_freeze_the_same_rule_at_once_get_one_selection(engine: Engine, clips: Dataset) -> None:
