@@ -205,10 +205,19 @@ def database(shared_server: Engine, template: Template[Any]) -> Generator[URL, N
         yield url
 
 
+@pytest.fixture(scope="module")
+def module_engine(shared_server: Engine, template: Template[Any]) -> Iterator[Engine]:
+    """An engine on a database of the module, a copy of its template: for tests that only read, or what is expensive."""
+    with copied_database(shared_server, template.name) as url:
+        opened = open_engine(url)
+        yield opened
+        opened.dispose()
+
+
 @pytest.fixture
-def clips(engine: Engine, template: Template[Any]) -> Any:
-    """What the module's `fill` returned, in the test's own copy of the filled database; without it an empty dataset."""
-    return make_dataset(engine) if template.filled is None else template.filled
+def clips(request: pytest.FixtureRequest, template: Template[Any]) -> Any:
+    """What the module's `fill` returned, for any copy of the filled database; without it an empty dataset."""
+    return make_dataset(request.getfixturevalue("engine")) if template.filled is None else template.filled
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from db.scores.thresholds import load_label_thresholds
 from metrics_core.calibration import Confusion, Threshold, compute_split_position, find_dimension_thresholds
 from metrics_core.calibration.result import Objective
 from tests.assets.manifests import Row, candidate, keypoint, label
-from tests.assets.verifying import Bench, ToldVerifier, ecs, no_model
+from tests.assets.verifying import Bench, ToldVerifier, ecs, filled_bench, no_model
 
 EVENTS, CAMERA = "segment_detail", "camera_state"
 # A keypoint each. Events have labels enough in the fifth of the videos that thresholds are chosen on, the camera not.
@@ -68,17 +68,22 @@ def labels(videos: Iterable[str] = VIDEOS) -> list[Row]:
     ]
 
 
-@pytest.fixture
-def bench(engine: Engine, tmp_path: Path) -> Bench:
-    """Two shards of labelled captions that are scored at the default threshold."""
-    bench = Bench(engine, tmp_path)
-    bench.ingest(VIDEOS, captions=captions(), keypoints=keypoints(), keypoint_labels=labels(), n_shards=2)
-    bench.run(scorer())
-    return bench
-
-
 def scorer() -> ECSScorer:
     return ecs(ToldVerifier(probability))
+
+
+def fill(bench: Bench, n_shards: int = 2) -> None:
+    """Labelled captions that are scored at the default threshold."""
+    bench.ingest(VIDEOS, captions=captions(), keypoints=keypoints(), keypoint_labels=labels(), n_shards=n_shards)
+    bench.run(scorer())
+
+
+template = filled_bench(fill, "labelled")
+
+
+@pytest.fixture
+def bench(engine: Engine, tmp_path: Path) -> Bench:
+    return Bench(engine, tmp_path, "labelled")
 
 
 def idle() -> ECSScorer:

@@ -17,7 +17,7 @@ from db.reports.judgements import LABELS_ASPECT
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest
 from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.manifests import candidate, keypoint, label, qa, reference, spans
-from tests.assets.verifying import Bench, HashEncoder, ToldVerifier
+from tests.assets.verifying import Bench, HashEncoder, ToldVerifier, filled_bench
 from tests.db.builders import labels_by_source
 from tests.db.judging import list_ratings
 from tests.metrics_core.chat_server import Answer, completion, loopback
@@ -75,15 +75,8 @@ def stored(bench: Bench, source: str = "judge:rule") -> dict[tuple[str, str], tu
     return {(row[0], row[1]): (row[2], row[3] and row[3]["sentence"]) for row in rows}
 
 
-@pytest.fixture
-def bench(engine: Engine, tmp_path: Path) -> Bench:
-    """Two captions and three keypoints for each video; people have labelled one keypoint of each caption, wrongly."""
-    bench = Bench(engine, tmp_path)
-    ingest(bench)
-    return bench
-
-
 def ingest(bench: Bench, long_text: Callable[[str], str] = lambda video: f"A dog runs in {video}. It barks.") -> None:
+    """Two captions and three keypoints for each video; people have labelled one keypoint of each caption, wrongly."""
     bench.ingest(
         VIDEOS,
         captions=[
@@ -98,6 +91,14 @@ def ingest(bench: Bench, long_text: Callable[[str], str] = lambda video: f"A dog
         keypoint_labels=[label(f"{video} 2", f"{video} {kind}") for video in VIDEOS for kind in ("long", "short")],
         qa=[qa("asked", "v00")],
     )
+
+
+template = filled_bench(ingest)
+
+
+@pytest.fixture
+def bench(engine: Engine, tmp_path: Path) -> Bench:
+    return Bench(engine, tmp_path)
 
 
 # Labels
@@ -155,7 +156,7 @@ def test_the_judge_has_no_part_in_a_score() -> None:
 
 def test_a_keypoint_is_held_against_the_text_that_ecs_verifies(engine: Engine, tmp_path: Path) -> None:
     """In mode sodam that is the caption's text at the time of the keypoint's segment."""
-    bench = Bench(engine, tmp_path)
+    bench = Bench(engine, tmp_path, "timed")
     times = ((0.0, 10.0), (10.0, 20.0))
     bench.ingest(
         ["clip"],

@@ -18,23 +18,26 @@ from db.scores.keypoint_decisions import KeypointDecision
 from db.scores.store import activate_scorer
 from metrics_core.agreement import AgreementRow
 from tests.assets.reporting import agree
-from tests.assets.test_calibrate import CHOSEN_ON, EVENTS, ITEMS, VIDEOS, calibrated, captions, idle, keypoints, labels
-from tests.assets.test_calibrate import scorer as told
-from tests.assets.verifying import Bench
+from tests.assets.test_calibrate import CHOSEN_ON, EVENTS, ITEMS, VIDEOS, calibrated, fill, idle
+from tests.assets.verifying import Bench, filled_bench
 
 Rows = dict[tuple[str, str, str], AgreementRow]
 OTHERS = [video for video in VIDEOS if video not in CHOSEN_ON]
 
 
+def activate(bench: Bench) -> None:
+    """The captions of the thresholds' tests, with their scorer as the active one of ECS."""
+    fill(bench, n_shards=1)
+    with bench.engine.begin() as connection:
+        activate_scorer(connection, store_scorer(bench.engine, idle()), [bench.dataset.dataset_id])
+
+
+template = filled_bench(activate)
+
+
 @pytest.fixture
 def bench(engine: Engine, tmp_path: Path) -> Bench:
-    """Labelled captions of sixty videos, scored at the default threshold by the active scorer of ECS."""
-    bench = Bench(engine, tmp_path)
-    bench.ingest(VIDEOS, captions=captions(), keypoints=keypoints(), keypoint_labels=labels())
-    bench.run(told())
-    with engine.begin() as connection:
-        activate_scorer(connection, store_scorer(engine, idle()), [bench.dataset.dataset_id])
-    return bench
+    return Bench(engine, tmp_path)
 
 
 def stored(bench: Bench) -> Rows:

@@ -311,10 +311,10 @@ LIMITS = (1.5, 1, 0, -0.1, 1e-12, float("nan"))
     ],
 )
 def test_terms_that_promise_nothing_are_refused(
-    engine: Engine, clips: Dataset, terms: PromiseTerms, recipe: Recipe, message: str
+    module_engine: Engine, clips: Dataset, terms: PromiseTerms, recipe: Recipe, message: str
 ) -> None:
     with pytest.raises(SelectionError, match=message):
-        select(engine, clips, terms, recipe)
+        select(module_engine, clips, terms, recipe)
 
 
 def test_a_metric_that_ranks_at_random_is_refused_or_holds(engine: Engine, clips: Dataset) -> None:

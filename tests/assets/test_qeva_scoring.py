@@ -13,7 +13,7 @@ from assets.scores.explain import explain_score
 from db import schema
 from tests.assets.examiner import qeva
 from tests.assets.manifests import candidate, keypoint, qa, reference, spans
-from tests.assets.verifying import Bench, ToldVerifier, entailed
+from tests.assets.verifying import Bench, ToldVerifier, entailed, filled_bench
 from tests.db.builders import change_text
 
 STORY = ["A man opens a red door.", "A small dog runs outside.", "The man closes the door again."]
@@ -27,17 +27,22 @@ def told() -> ToldVerifier:
     return ToldVerifier(SAYS)
 
 
-@pytest.fixture
-def bench(engine: Engine, tmp_path: Path) -> Bench:
-    made = Bench(engine, tmp_path)
+def fill(bench: Bench) -> None:
     timed = reference("r", "v", TOLD, segments=spans((0, 2), (2, 4), (4, 6), texts=STORY))
     texts = {"faithful": TOLD, "mixed": MIXED, "wrong": WRONG, "empty": " ... "}
-    made.ingest(
+    bench.ingest(
         ["v", "bare"],
         captions=[timed, *(candidate(key, "v", text) for key, text in texts.items()), candidate("bare", "bare", TOLD)],
         qa=[qa("q", "v")],
     )
-    return made
+
+
+template = filled_bench(fill)
+
+
+@pytest.fixture
+def bench(engine: Engine, tmp_path: Path) -> Bench:
+    return Bench(engine, tmp_path)
 
 
 def parts(row: Any) -> tuple[float | None, ...]:
@@ -87,7 +92,7 @@ def test_a_caption_of_one_sentence_is_too_short_and_no_0(bench: Bench) -> None:
 
 
 def test_a_video_without_order_has_no_chronology_and_so_no_score(engine: Engine, tmp_path: Path) -> None:
-    bench = Bench(engine, tmp_path)
+    bench = Bench(engine, tmp_path, "without order")
     facts = [keypoint(f"k{i}", "v", text=text) for i, text in enumerate(STORY)]
     bench.ingest(["v"], captions=[candidate("c", "v", TOLD)], keypoints=facts)
     row = bench.run(qeva(verifier=told()))["c"]

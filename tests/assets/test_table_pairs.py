@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
@@ -44,18 +42,15 @@ NUMBERED = "answers that are numbers are places among the options, counted from 
     ],
 )  # fmt: skip
 def test_pairs_alone_are_a_data_set(
-    tmp_path: Path, engine: Engine, name: str, content: str, pairs: list[tuple[str, str, str]]
+    tmp_path: Path, module_engine: Engine, name: str, content: str, pairs: list[tuple[str, str, str]]
 ) -> None:
     made = create_manifest(put(tmp_path, {name: content}))
     assert [(row["video_id"], row["question"], row["answer"]) for row in rows(made, "qa")] == pairs
     assert (made.holdings.questions, made.holdings.samples, left_out(made)) == (len(pairs), len(pairs), {})
     assert [(each.question, each.answer) for each in made.holdings.first_samples] == [pair[1:] for pair in pairs]
     assert not (tmp_path / "captions.jsonl").exists()
-    report = ingest_folder(engine, made.folder, "mine")
+    report = ingest_folder(module_engine, made.folder, tmp_path.name)
     assert (report.accepted["qa"], report.rejected) == (len(pairs), 0)
-    with engine.connect() as connection:
-        stored = connection.execute(sa.text("SELECT question, answer FROM sample WHERE kind = 'qa'")).all()
-    assert sorted(map(tuple, stored)) == sorted((question, answer) for _, question, answer in pairs)
 
 
 def test_other_fields_and_ids_stay_with_the_pairs(tmp_path: Path) -> None:
@@ -106,11 +101,9 @@ def test_a_question_without_an_answer_is_an_own_field(tmp_path: Path) -> None:
     ).holdings.questions
 
 
-@pytest.mark.parametrize("captions", [None, []])
-def test_a_manifest_of_pairs_needs_no_captions(tmp_path: Path, engine: Engine, captions: list[object] | None) -> None:
+def test_a_manifest_of_pairs_may_have_an_empty_table_of_captions(tmp_path: Path, module_engine: Engine) -> None:
     write_lines(tmp_path / "videos.jsonl", [{"video_id": "v"}])
     write_lines(tmp_path / "qa.jsonl", [{"qa_id": "q", "video_id": "v", "question": "What?", "answer": "A dog."}])
-    if captions is not None:
-        (tmp_path / "captions.jsonl").write_text(json.dumps(captions)[1:-1])
-    report = ingest_folder(engine, tmp_path, "mine")
+    (tmp_path / "captions.jsonl").touch()
+    report = ingest_folder(module_engine, tmp_path, "empty table")
     assert (report.accepted["qa"], report.rejected) == (1, 0)

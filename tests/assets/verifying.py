@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,16 +19,20 @@ from assets.ingest.run import ingest_folder
 from assets.metrics.ecs.scorer import ECSScorer, ECSSettings
 from assets.metrics.ecs.verdicts import KeypointVerdicts
 from assets.metrics.simple import CosineScorer, WordsInCommonScorer
-from assets.scores.base import Scorer
+from assets.planning.unstored_samples import build_unstored_inputs
+from assets.scores.base import Outcome, Scorer
 from assets.scores.pending import list_samples_to_score, make_evidence, store_scorer
-from assets.scores.run import score_shard
+from assets.scores.run import score_shard, score_without_database
 from assets.sources.base import Order, Source, sort_source_classes
 from assets.sources.texts import TextVectors
 from db.manifest.datasets import Dataset, find_dataset
+from db.schema.inputs import VideoState
+from db.scores.pending import PendingSample
 from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.protocols import Entailments, ModelIdentity, TextEncoder
 from tests.assets.manifests import Row, write_manifest
+from tests.conftest import filled_template
 
 Pair = tuple[str, str]
 Says = Callable[[str, str], float]
@@ -62,6 +67,34 @@ def make_sources(
     """Make all that the scorer lacks on a shard, in the order of the assets; the counts by asset."""
     kinds = sort_source_classes(scorer.rests_on)
     return {asset: make_kind(engine, scorer, kind, dataset, shard, **options) for asset, kind in kinds.items()}
+
+
+def build_samples(
+    captions: Sequence[Row], qa: Iterable[Row] = (), keypoints: Sequence[Row] = ()
+) -> list[PendingSample]:
+    """Samples of rows of a manifest that are in no database."""
+    texts = [(row["caption_id"], "caption", row) for row in captions if row["role"] == "candidate"]
+    asked = [(row["qa_id"], "qa", {**row, "text": f"{row['question']} {row['answer']}"}) for row in qa]
+    samples = []
+    for number, (key, kind, row) in enumerate([*texts, *asked], 1):
+        of_video = [other for other in captions if (other["role"], other["video_id"]) == ("reference", row["video_id"])]
+        of_video.sort(key=lambda other: other["caption_id"])
+        points = sorted(
+            (each for each in keypoints if each["video_id"] == row["video_id"]), key=lambda each: each["keypoint_id"]
+        )
+        inputs = build_unstored_inputs(row, of_video, points, VideoState("text_only"))
+        own = (row.get("system", ""), row["text"], row.get("question"), row.get("answer"))
+        samples.append(PendingSample(number, "set", key, kind, *own, number, inputs=inputs))
+    return samples
+
+
+def score_rows(
+    scorer: Scorer, captions: Sequence[Row], *, qa: Iterable[Row] = (), keypoints: Sequence[Row] = ()
+) -> dict[str, Outcome]:
+    """What the scorer says of rows of a manifest without any database, by the key of the sample."""
+    samples = build_samples(captions, qa, keypoints)
+    outcomes = score_without_database(scorer, samples, lambda video_ids: [])
+    return {sample.key: outcome for sample, outcome in zip(samples, outcomes, strict=True)}
 
 
 class HashEncoder:
@@ -233,6 +266,11 @@ class Bench:
         with self.engine.connect() as connection:
             query = sa.text("SELECT key FROM sample WHERE sample_id = ANY(:ids)")
             return set(connection.scalars(query, {"ids": list(sample_ids)}))
+
+
+def filled_bench(fill: Callable[[Bench], object], name: str = "set") -> Any:
+    """Return a fixture `template` of a module: a database with what `fill` does on a bench of this name."""
+    return filled_template(lambda engine: fill(Bench(engine, Path(tempfile.mkdtemp()), name)))
 
 
 def score_simply(engine: Engine, dataset: Dataset, encoder: TextEncoder | None = None) -> dict[str, int]:

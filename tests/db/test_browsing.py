@@ -107,11 +107,11 @@ WAYS: list[tuple[tuple[str, ...], Callable[[Row], bool]]] = [
 @pytest.mark.parametrize("sort", [None, "vcs", "duration_s", "system", "n_characters", "extra_n", "rating_fun"])
 @pytest.mark.parametrize("descending", [True, False])
 def test_pages_hold_each_sample_once_in_order(
-    engine: Engine, clips: tuple[Dataset, dict[int, Row]], sort: str | None, descending: bool
+    module_engine: Engine, clips: tuple[Dataset, dict[int, Row]], sort: str | None, descending: bool
 ) -> None:
     dataset, rows = clips
     for conditions, passes in WAYS:
-        with seen(engine, SampleQuery(dataset, conditions, sort, descending, ("vcs", "extra_mood"))) as on:
+        with seen(module_engine, SampleQuery(dataset, conditions, sort, descending, ("vcs", "extra_mood"))) as on:
             found = all_pages(on)
             wanted = expected(rows, sort, passes, descending=descending)
             assert [row["sample_id"] for row in found] == wanted, conditions
@@ -123,13 +123,13 @@ def test_pages_hold_each_sample_once_in_order(
 @pytest.mark.parametrize("sort", [None, "vcs", "system", "extra_n"])
 @pytest.mark.parametrize("descending", [True, False])
 def test_neighbours_are_those_of_the_pages(
-    engine: Engine, clips: tuple[Dataset, dict[int, Row]], sort: str | None, descending: bool
+    module_engine: Engine, clips: tuple[Dataset, dict[int, Row]], sort: str | None, descending: bool
 ) -> None:
     dataset, rows = clips
     for conditions, passes in WAYS:
         # A sample that the conditions leave out has neighbours too: those of the place that it would have.
         whole = expected(rows, sort, lambda row: True, descending=descending)
-        with seen(engine, SampleQuery(dataset, conditions, sort, descending)) as on:
+        with seen(module_engine, SampleQuery(dataset, conditions, sort, descending)) as on:
             for place, i in list(enumerate(whole))[::4]:
                 before = [j for j in whole[:place] if passes(rows[j])]
                 after = [j for j in whole[place + 1 :] if passes(rows[j])]
@@ -141,30 +141,32 @@ def test_neighbours_are_those_of_the_pages(
 
 @pytest.mark.parametrize("sort", [None, "vcs", "system", "extra_n"])
 def test_the_sql_gives_the_same_samples_in_the_same_order(
-    engine: Engine, clips: tuple[Dataset, dict[int, Row]], sort: str | None
+    module_engine: Engine, clips: tuple[Dataset, dict[int, Row]], sort: str | None
 ) -> None:
     dataset, rows = clips
     for conditions, passes in WAYS:
-        with seen(engine, SampleQuery(dataset, conditions, sort, False, ("vcs", "extra_mood"))) as on:
+        with seen(module_engine, SampleQuery(dataset, conditions, sort, False, ("vcs", "extra_mood"))) as on:
             found = on.connection.execute(sa.text(build_sql(on).replace(":", r"\:"))).mappings().all()
         wanted = expected(rows, sort, passes, descending=False)
         assert [row["sample"] for row in found] == [rows[i]["sample"] for i in wanted], conditions
         assert [row["vcs"] for row in found] == [rows[i]["vcs"] for i in wanted]
 
 
-def test_a_stale_score_is_shown_as_one_and_has_no_value(engine: Engine, clips: tuple[Dataset, dict[int, Row]]) -> None:
-    with seen(engine, SampleQuery(clips[0], ("vcs_status = 'stale'",), None, True, ("vcs",))) as on:
+def test_a_stale_score_is_shown_as_one_and_has_no_value(
+    module_engine: Engine, clips: tuple[Dataset, dict[int, Row]]
+) -> None:
+    with seen(module_engine, SampleQuery(clips[0], ("vcs_status = 'stale'",), None, True, ("vcs",))) as on:
         (row,) = all_pages(on)
     assert (row["vcs"], row["vcs_status"], row["text"]) == (None, "stale", "a cat")
 
 
 @pytest.mark.parametrize("name", ["vcs", "duration_s", "extra_n", "n_characters"])
 def test_bins_have_round_limits_and_count_every_value_once(
-    engine: Engine, clips: tuple[Dataset, dict[int, Row]], name: str
+    module_engine: Engine, clips: tuple[Dataset, dict[int, Row]], name: str
 ) -> None:
     dataset, rows = clips
     conditions = (f"{name} >= 0.3 and {name} < 6", "system <> 'alpha'")
-    with seen(engine, SampleQuery(dataset, conditions)) as on:
+    with seen(module_engine, SampleQuery(dataset, conditions)) as on:
         found = count_values(on, name)
     assert isinstance(found, Histogram)
     values = [row[name] for row in rows.values() if row["system"] != "alpha" and row[name] is not None]
@@ -175,8 +177,10 @@ def test_bins_have_round_limits_and_count_every_value_once(
     assert f"{found.step:.0e}"[0] in "125"
 
 
-def test_equal_values_share_a_bin_and_none_has_none(engine: Engine, clips: tuple[Dataset, dict[int, Row]]) -> None:
-    with seen(engine, SampleQuery(clips[0], ("extra_n = 2",))) as on:
+def test_equal_values_share_a_bin_and_none_has_none(
+    module_engine: Engine, clips: tuple[Dataset, dict[int, Row]]
+) -> None:
+    with seen(module_engine, SampleQuery(clips[0], ("extra_n = 2",))) as on:
         nothing, constant = count_values(on, "width"), count_values(on, "rating_fun")
     assert isinstance(nothing, Histogram)
     assert isinstance(constant, Histogram)
@@ -186,10 +190,10 @@ def test_equal_values_share_a_bin_and_none_has_none(engine: Engine, clips: tuple
 
 
 def test_values_that_are_no_numbers_are_listed_by_frequency(
-    engine: Engine, clips: tuple[Dataset, dict[int, Row]]
+    module_engine: Engine, clips: tuple[Dataset, dict[int, Row]]
 ) -> None:
     dataset, rows = clips
-    with seen(engine, SampleQuery(dataset, ("system = 'gamma'", "n_characters > 12"))) as on:
+    with seen(module_engine, SampleQuery(dataset, ("system = 'gamma'", "n_characters > 12"))) as on:
         found = count_values(on, "system")
     longer = Counter(row["system"] for row in rows.values() if row["n_characters"] > 12)
     wanted = [ValueCount(system, longer[system], longer[system] * (system == "gamma")) for system in longer]
@@ -197,9 +201,9 @@ def test_values_that_are_no_numbers_are_listed_by_frequency(
 
 
 def test_columns_are_suggested_with_own_fields_and_aspects(
-    engine: Engine, clips: tuple[Dataset, dict[int, Row]]
+    module_engine: Engine, clips: tuple[Dataset, dict[int, Row]]
 ) -> None:
-    with seen(engine, SampleQuery(clips[0])) as on:
+    with seen(module_engine, SampleQuery(clips[0])) as on:
         names = list_suggested_columns(on)
         assert {"vcs", "vcs_status", "system", "extra_mood", "extra_n", "rating_fun", "n_characters"} <= set(names)
         assert list_video_samples(on, next(iter(clips[1].values()))["video_id"]) == [
@@ -234,12 +238,14 @@ def test_columns_with_values_come_the_most_telling_first(engine: Engine, clips: 
     ],
 )
 def test_what_does_not_parse_is_refused(
-    engine: Engine, clips: tuple[Dataset, dict[int, Row]], sight: dict[str, Any], said: str
+    module_engine: Engine, clips: tuple[Dataset, dict[int, Row]], sight: dict[str, Any], said: str
 ) -> None:
-    with seen(engine, replace(SampleQuery(clips[0]), **sight)) as on, pytest.raises(FilterError, match=said):
+    with seen(module_engine, replace(SampleQuery(clips[0]), **sight)) as on, pytest.raises(FilterError, match=said):
         load_page(on, None, 4)
 
 
-def test_values_that_never_come_again_are_not_counted(engine: Engine, clips: tuple[Dataset, dict[int, Row]]) -> None:
-    with seen(engine, SampleQuery(clips[0])) as on, pytest.raises(FilterError, match="are unique"):
+def test_values_that_never_come_again_are_not_counted(
+    module_engine: Engine, clips: tuple[Dataset, dict[int, Row]]
+) -> None:
+    with seen(module_engine, SampleQuery(clips[0])) as on, pytest.raises(FilterError, match="are unique"):
         count_values(on, "sample")

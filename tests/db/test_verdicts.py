@@ -185,9 +185,11 @@ def test_what_is_gone_by_now_is_left_out(bench: Bench) -> None:
     assert store_verdict_sets(bench.engine, bench.scorer_id, "run", sets[:1]) == 0
 
 
-@pytest.mark.parametrize(
-    ("bad", "constraint"),
-    [
+def test_what_is_no_verdict_is_refused_and_the_old_ones_stay(bench: Bench) -> None:
+    bench.verify(bench.samples[1])
+    before = bench.load()
+    good, empty = verdict(bench.keypoints[0]), bench.new_set(bench.samples[0])
+    bad_values: list[tuple[dict[str, float | None], str]] = [
         ({"probability": math.nan}, "ck_ecs_verdict_probability"),
         ({"probability": -1e-9}, "ck_ecs_verdict_probability"),
         ({"probability": math.nextafter(1, 2)}, "ck_ecs_verdict_probability"),
@@ -195,36 +197,19 @@ def test_what_is_gone_by_now_is_left_out(bench: Bench) -> None:
         ({"sentence": None}, "ck_ecs_verdict_best_sentence"),
         ({"sentence_index": None}, "ck_ecs_verdict_best_sentence"),
         ({"probability": None, "sentence": None}, "ck_ecs_verdict_best_sentence"),
-    ],
-)
-def test_what_is_no_verdict_is_refused_and_the_old_ones_stay(
-    bench: Bench, bad: dict[str, float | None], constraint: str
-) -> None:
-    bench.verify(bench.samples[1])
-    before = bench.load()
-    sets = [
-        bench.new_set(bench.samples[1], verdict(bench.keypoints[0], 0.25)),
-        bench.new_set(bench.samples[0], replace(verdict(bench.keypoints[0]), **bad)),
     ]
-    with pytest.raises(psycopg.errors.CheckViolation, match=constraint):
-        store_verdict_sets(bench.engine, bench.scorer_id, "run", sets)
-    assert bench.load() == before
-
-
-@pytest.mark.parametrize(
-    ("status", "error", "constraint"),
-    [
-        ("ok", "but why", "ck_verdict_set_reason_unless_ok"),
-        ("unverifiable", None, "ck_verdict_set_reason_unless_ok"),
-        ("failed", "no", "ck_verdict_set_status"),
-    ],
-)
-def test_a_set_has_a_reason_exactly_where_it_is_not_ok(
-    bench: Bench, status: str, error: str | None, constraint: str
-) -> None:
-    bad = replace(bench.new_set(bench.samples[0]), status=status, error=error)
-    with pytest.raises(psycopg.errors.CheckViolation, match=constraint):
-        store_verdict_sets(bench.engine, bench.scorer_id, "run", [bad])
+    bad_sets = [
+        *((bench.new_set(bench.samples[0], replace(good, **bad)), constraint) for bad, constraint in bad_values),
+        # A set has a reason exactly where it is not ok.
+        (replace(empty, status="ok", error="but why"), "ck_verdict_set_reason_unless_ok"),
+        (replace(empty, status="unverifiable"), "ck_verdict_set_reason_unless_ok"),
+        (replace(empty, status="failed", error="no"), "ck_verdict_set_status"),
+    ]
+    for bad_set, constraint in bad_sets:
+        sets = [bench.new_set(bench.samples[1], verdict(bench.keypoints[0], 0.25)), bad_set]
+        with pytest.raises(psycopg.errors.CheckViolation, match=constraint):
+            store_verdict_sets(bench.engine, bench.scorer_id, "run", sets)
+        assert bench.load() == before
 
 
 def test_of_two_runs_on_one_caption_the_later_one_stays_whole(bench: Bench) -> None:
@@ -328,16 +313,6 @@ def test_a_change_of_each_input_makes_verdicts_pending_and_unseen(bench: Bench) 
     assert (bench.pending(), bench.load()) == (bench.samples, {})
     remove(bench.engine, schema.keypoint, added)
     assert (bench.pending(), set(bench.load())) == ([], set(bench.samples))
-
-
-def test_a_set_that_lost_a_keypoint_is_verified_again_even_if_the_keypoint_is_back(bench: Bench) -> None:
-    for sample_id in bench.samples:
-        bench.verify(sample_id)
-    remove(bench.engine, schema.keypoint, bench.keypoints[0])
-    bench.keypoints[0] = add_keypoint(bench.engine, bench.dataset, bench.video_id, "k1", "events")
-    assert (bench.pending(), bench.load()) == (bench.samples, {})
-    bench.verify(bench.samples[0])
-    assert (bench.pending(), set(bench.load())) == ([bench.samples[1]], {bench.samples[0]})
 
 
 # Verdicts beside labels

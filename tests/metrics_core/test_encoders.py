@@ -26,7 +26,7 @@ from metrics_core.models.revision import ModelNotFound, find_model_revision, is_
 from metrics_core.models.sentence_splitter import RuleSplitter, make_sentence_splitter
 from metrics_core.models.text_encoder import SentenceTransformerEncoder
 from tests.conftest import PROJECT
-from tests.metrics_core.broken_models import BREAKS, assert_halves_batches, broken
+from tests.metrics_core.broken_models import BREAKS, assert_halves_batches, assert_names_broken_folder, spoil_word
 
 if TYPE_CHECKING:
     import torch
@@ -260,14 +260,7 @@ def test_the_revision_follows_every_file_that_moves_the_vectors(checkpoint: Path
 
 
 def test_a_vector_that_is_not_finite_is_an_error_that_quotes_the_text(checkpoint: Path, tmp_path: Path) -> None:
-    import torch
-    from safetensors.torch import load_file, save_file
-
-    folder = copied(checkpoint, tmp_path / "broken")
-    weights = load_file(folder / "model.safetensors")
-    name = next(name for name in weights if name.endswith("word_embeddings.weight"))
-    weights[name][4 + WORDS.index("dog")] = torch.nan
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    folder = spoil_word(copied(checkpoint, tmp_path / "broken"), 4 + WORDS.index("dog"))
     encoder = SentenceTransformerEncoder(str(folder))
     assert np.isfinite(encoder.encode(["a cat runs ."])).all()
     with pytest.raises(ValueError, match="not finite for the text 'a dog sleeps'"):
@@ -276,22 +269,9 @@ def test_a_vector_that_is_not_finite_is_an_error_that_quotes_the_text(checkpoint
 
 @pytest.mark.parametrize("how", BREAKS)
 def test_a_broken_folder_is_named_in_one_sentence(checkpoint: Path, tmp_path: Path, how: str) -> None:
-    model = broken(checkpoint, tmp_path / "model", how)
-    with pytest.raises(ModelUnusable) as caught:
-        SentenceTransformerEncoder(str(model)).encode(TEXTS)
-    assert str(caught.value).startswith(f"model {model} ")
-    assert "\n" not in str(caught.value)
-
-
-def test_weights_in_pickle_are_not_read(checkpoint: Path, tmp_path: Path) -> None:
-    import torch
-    from safetensors.torch import load_file
-
-    pickled = copied(checkpoint, tmp_path / "pickled")
-    torch.save(load_file(pickled / "model.safetensors"), pickled / "pytorch_model.bin")
-    (pickled / "model.safetensors").unlink()
-    with pytest.raises(ModelUnusable, match="safetensors"):
-        SentenceTransformerEncoder(str(pickled)).encode(["a cat"])
+    assert_names_broken_folder(
+        checkpoint, tmp_path / "model", how, lambda folder: SentenceTransformerEncoder(folder).encode(TEXTS)
+    )
 
 
 # Models that are not here

@@ -19,7 +19,7 @@ from metrics_core.models.nli import NliClassifier, compute_class_probabilities
 from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.models.nli_loading import NoEntailmentClass, find_entailment_class, find_max_length
 from metrics_core.models.revision import ModelNotFound
-from tests.metrics_core.broken_models import BREAKS, assert_halves_batches, broken
+from tests.metrics_core.broken_models import BREAKS, assert_halves_batches, assert_names_broken_folder, spoil_word
 
 WORDS = ["a", "cat", "dog", "runs", "sleeps", "red", "box", "the", "man", "opens", "."]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
@@ -413,14 +413,7 @@ def test_half_precision_is_for_gpus_alone(deberta: Path, model: NliClassifier) -
 
 
 def test_an_output_that_is_not_finite_is_an_error_that_quotes_the_pair(deberta: Path, tmp_path: Path) -> None:
-    import torch
-    from safetensors.torch import load_file, save_file
-
-    folder = copied(deberta, tmp_path / "broken")
-    weights = load_file(folder / "model.safetensors")
-    name = next(name for name in weights if name.endswith("word_embeddings.weight"))
-    weights[name][len(SPECIAL) + WORDS.index("dog")] = torch.nan
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    folder = spoil_word(copied(deberta, tmp_path / "broken"), len(SPECIAL) + WORDS.index("dog"))
     classifier = NliClassifier(str(folder))
     assert np.isfinite(classifier.entailment([("a cat", "a box")]).probabilities).all()
     message = "not finite for the premise 'the box' and the hypothesis 'a dog sleeps'"
@@ -430,22 +423,7 @@ def test_an_output_that_is_not_finite_is_an_error_that_quotes_the_pair(deberta: 
 
 @pytest.mark.parametrize("how", BREAKS)
 def test_a_broken_folder_is_named_in_one_sentence(deberta: Path, tmp_path: Path, how: str) -> None:
-    model = broken(deberta, tmp_path / "model", how)
-    with pytest.raises(ModelUnusable) as caught:
-        NliClassifier(str(model)).entailment(PAIRS)
-    assert str(caught.value).startswith(f"model {model} ")
-    assert "\n" not in str(caught.value)
-
-
-def test_weights_in_pickle_are_not_read(deberta: Path, tmp_path: Path) -> None:
-    import torch
-    from safetensors.torch import load_file
-
-    pickled = copied(deberta, tmp_path / "pickled")
-    torch.save(load_file(pickled / "model.safetensors"), pickled / "pytorch_model.bin")
-    (pickled / "model.safetensors").unlink()
-    with pytest.raises(ModelUnusable, match="safetensors"):
-        NliClassifier(str(pickled)).entailment(PAIRS)
+    assert_names_broken_folder(deberta, tmp_path / "model", how, lambda folder: NliClassifier(folder).entailment(PAIRS))
 
 
 def test_code_that_comes_with_a_model_does_not_run(deberta: Path, model: NliClassifier, tmp_path: Path) -> None:
