@@ -18,7 +18,7 @@ from metrics_core.models.server.endpoint import Endpoint
 from metrics_core.models.server.spending import Prices, SpendingLimit
 from metrics_core.qeva.by_chat.requests import CATEGORY_MEANINGS, CLOSED_BOOK
 from tests.assets.verifying import HashEncoder, ToldVerifier
-from tests.metrics_core.chat_server import Answer, Script, completion
+from tests.metrics_core.chat_server import Answer, completion
 
 STORY = ["A man opens a red door.", "A small dog runs outside.", "The man closes the door again."]
 QUICK = {"transport_retries": 1, "timeout_s": 5.0, "deadline_s": 20.0}
@@ -33,11 +33,6 @@ def examiner(n: int, body: Mapping[str, Any]) -> Answer:
     does not tell, and questions whether one event comes before another.
     """
     return completion(json.dumps(_data(body)), model=body["model"])
-
-
-def every_tenth(nonsense: str) -> Script:
-    """The examiner, whose every tenth answer is nonsense."""
-    return lambda n, body: completion(nonsense, model=body["model"]) if n % 10 == 9 else examiner(n, body)
 
 
 def _data(body: Mapping[str, Any]) -> Data:
@@ -75,12 +70,9 @@ def _texts(content: str | list[Data]) -> str:
     return "\n".join(part["text"] for part in content if part["type"] == "text")
 
 
-def chat(
-    url: str, *, name: str = "tiny", spending: SpendingLimit | None = None, key_variable: str = ""
-) -> HttpChatModel:
+def chat(url: str, *, name: str = "tiny", spending: SpendingLimit | None = None) -> HttpChatModel:
     """A chat model that gives up soon."""
-    server = Server(url, key_variable)
-    return HttpChatModel(Endpoint(name, server, **QUICK, prices=Prices(10.0, 10.0), spending=spending))
+    return HttpChatModel(Endpoint(name, Server(url), **QUICK, prices=Prices(10.0, 10.0), spending=spending))
 
 
 def qeva(
@@ -93,6 +85,6 @@ def qeva(
     )
 
 
-def by_text(url: str, **more: Any) -> QEVAScorer:
+def by_text(url: str) -> QEVAScorer:
     """A scorer whose text model stands in every role: it reads the notes on the videos, too."""
-    return qeva({"text": chat(url, **more)}, verifier=ToldVerifier(limit=0))
+    return qeva({"text": chat(url)}, verifier=ToldVerifier(limit=0))
