@@ -552,6 +552,10 @@ def test_another_model_sampling_or_rule_is_another_scorer(bench: Bench) -> None:
     ]
     ids = {store_scorer(bench.engine, bench.scorer(**rule)) for rule in rules}
     assert len(ids) == len(rules)
+    # All readers give the same frames.
+    by_decord = bench.scorer(frame_reader="decord")
+    assert by_decord.frames.encoder.reader == "decord"
+    assert store_scorer(bench.engine, by_decord) == store_scorer(bench.engine, bench.scorer())
 
 
 def test_the_default_is_the_demo_encoder_and_says_so() -> None:
