@@ -17,7 +17,6 @@ from assets.reports.best_system import list_leaders, list_people_leaders
 from assets.reports.distributions import MetricSpread
 from assets.reports.figures import GREY, LIGHT_COLOURS, Bar, plot_bars, plot_histogram
 from assets.reports.sections import Report
-from assets.reports.stressed import list_unstressed
 from assets.reports.systems import MOST_SYSTEMS, SystemTable, choose_shown_means
 from assets.reports.thresholds import Row
 from assets.reports.trust import AspectAgreement, ReferenceCount
@@ -71,10 +70,7 @@ def render_page(report: Report) -> str:
             sections=_list_sections(report),
             n_videos=lambda aspect: max((row.n_videos for row in aspect.coefficients.values()), default=0),
             missing_scores=dict(_explain_missing_scores(report)),
-            stress_commands=[
-                f"reelsieve stress {metric} --dataset {shlex.quote(report.dataset)}"
-                for metric in list_unstressed(report.metrics, report.stresses)
-            ],
+            stress_commands=_list_stress_commands(report),
             leaders=lambda table: list_leaders(table, labels),
             people_leaders=list_people_leaders,
             references=lambda metric: _format_reference_counts(report, metric),
@@ -92,6 +88,18 @@ def render_page(report: Report) -> str:
             group_titles=_GROUP_TITLES,
         )
     )
+
+
+def _list_stress_commands(report: Report) -> list[str]:
+    """The commands that stress the metrics that score captions and were not stressed. Imported scores are left out,
+    since nothing here can score a rewrite in the same way.
+    """
+    stressed = {row["metric"] for row in report.stresses}
+    return [
+        f"reelsieve stress {metric.name} --dataset {shlex.quote(report.dataset)}"
+        for metric in report.metrics
+        if metric.name not in stressed and metric.has_values("caption") and not metric.is_imported
+    ]
 
 
 def _list_sections(report: Report) -> dict[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from functools import cached_property
 from importlib.metadata import version
+from typing import Any
 
 from sqlalchemy.engine import Connection, Engine
 
@@ -23,7 +24,6 @@ from assets.reports.data import DataSummary, MetricSummary, load_data_summary, l
 from assets.reports.dataset_facts import DatasetFacts, load_dataset_facts
 from assets.reports.distributions import MetricSpread, compute_metric_spreads
 from assets.reports.samples import ShownSample, load_shown_samples
-from assets.reports.stressed import MetricStress, load_metric_stresses
 from assets.reports.systems import SystemTable, compute_system_tables
 from assets.reports.thresholds import (
     Row,
@@ -39,6 +39,8 @@ from assets.reports.trust import (
     select_current_rows,
 )
 from assets.scores.base import Scorer
+from assets.stress.sentences import describe_holes
+from assets.stress.stress import load_stresses
 from assets.words.labels import (
     explain_excluded_ratings,
     explain_old_ratings,
@@ -87,7 +89,7 @@ class Report:
         """Sentences that a reader needs before the first number."""
         return (
             *_list_notices(self.dataset, self.data, self.metrics, self._judged, self.age),
-            *(stress.warning for stress in self.stresses if stress.warning),
+            *(stress["warning"] for stress in self.stresses if stress["warning"]),
             *(sentence for _, sentence in self._careless),
         )
 
@@ -159,9 +161,14 @@ class Report:
         return count_unscored(self._judged, [metric.name for metric in self.metrics])
 
     @cached_property
-    def stresses(self) -> tuple[MetricStress, ...]:
-        """The stresses of metrics."""
-        return load_metric_stresses(self._connection, self._dataset, self.metrics)
+    def stresses(self) -> tuple[Mapping[str, Any], ...]:
+        """Stresses of metrics; a metric whose active scorer was not stressed is left out."""
+        stored = load_stresses(self._connection, self._dataset)
+        return tuple(
+            describe_holes(stored[metric.name], metric.label, self.dataset)
+            for metric in self.metrics
+            if metric.name in stored
+        )
 
     @cached_property
     def judges(self) -> tuple[JudgeSteadiness, ...]:

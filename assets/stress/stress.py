@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
+from typing import Any
 
 import numpy as np
 from sqlalchemy.engine import Connection, Engine
@@ -17,14 +17,13 @@ from assets.scores.base import Outcome, Scorer
 from assets.scores.pending import RefusalCounts, find_scorer_id, format_refusals
 from assets.scores.run import score_without_database
 from assets.sources.base import BATCH_SIZE, NeedsDatabase, walk_sources
-from assets.stress.records import ShownRewrite, StressResult
 from db.evidence.frames import make_video_loader
 from db.manifest.datasets import Dataset
 from db.schema.inputs import REFERENCES, SEGMENTS
 from db.scores.pending import PendingSample, load_samples, split_ids
 from db.scores.quality import count_statuses_with_reasons
 from db.scores.scorers import ScoredCaption, count_captions, load_named_samples, load_scored_captions
-from db.scores.stress import Stress, StressEffect, store_stress
+from db.scores.stress import load_stress_results, store_stress
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.stress.detectors import DETECTORS
 from metrics_core.stress.effects import Effect, ValueChanges, compute_effects, compute_small_change
@@ -41,6 +40,9 @@ MAX_SEARCHED_FOR_LOOKS = 10_000
 BEST_SHARE = 1 / 8
 N_OTHERS = 2
 """A caption is mixed with captions of so many other videos."""
+_COLUMNS = ("metric", "scorer_id", "stressed_at")
+# The square of a larger value is no number that JSON knows.
+_GREATEST = 1e100
 
 
 class NothingToStress(ValueError):
@@ -49,21 +51,48 @@ class NothingToStress(ValueError):
     plain = True
 
 
+@dataclass(frozen=True, slots=True)
+class Stress:
+    """The outcome of a stress of one scorer of a metric on one dataset, with the effect of every kind of rewrite.
+
+    n_drawn: captions drawn. n_timed: those left out because they have times. n_unscored: those left out because they
+    got no value again. n_captions, n_videos: those that were rewritten, and their videos. small_change: the least
+    change of the value that counts. stressed_at: when it was measured.
+    """
+
+    metric: str
+    scorer_id: int
+    seed: int
+    n_drawn: int
+    n_timed: int
+    n_unscored: int
+    n_captions: int
+    n_videos: int
+    small_change: float
+    stressed_at: datetime
+    effects: tuple[Effect, ...]
+
+
 @dataclass(frozen=True)
 class _Rewritten:
-    """A drawn caption as the scorer takes it, and its rewrites by the name of their kind."""
+    """A drawn caption as the scorer takes it, its rewrites by the name of their kind, and the outcomes of both."""
 
     sample: PendingSample
     texts: Mapping[str, str]
+    own: Outcome | None = None
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _Scored:
-    """A rewritten caption with its value and the outcomes of its rewrites."""
-
-    caption: _Rewritten
-    before: float
-    outcomes: Mapping[str, Outcome]
+def load_stresses(connection: Connection, dataset: Dataset) -> dict[str, Stress]:
+    """Load {metric: the outcome of its stress on a dataset} of the metrics whose active scorer was stressed there, with
+    the effects in the order of the names of their kinds. Outcomes of other scorers are left out.
+    """
+    stresses = {}
+    for row in load_stress_results(connection, dataset.dataset_id):
+        effects = sorted((Effect(**effect) for effect in row["result"]["effects"]), key=lambda effect: effect.rewrite)
+        known = {name: row[name] for name in _COLUMNS}
+        stresses[row["metric"]] = Stress(**{**row["result"], **known, "effects": tuple(effects)})
+    return stresses
 
 
 def stress_metric(
@@ -75,14 +104,15 @@ def stress_metric(
     seed: int = 0,
     n_shown: int = 0,
     tell: LineWriter = lambda _: None,
-) -> StressResult:
+) -> tuple[Stress, list[dict[str, Any]]]:
     """Rewrite drawn captions of a dataset, and measure how a scorer's values and ranks change. Stores the outcome, in
-    place of the scorer's earlier one on the dataset, and nothing else.
+    place of the scorer's earlier one on the dataset, and nothing else. Returned with it are rows to look at: of the
+    first `n_shown` captions, every rewrite with the values before and after, and the status of its outcome.
 
     Captions are drawn among those that the scorer has a value for, by a hash of the seed and their keys, so that a
     larger draw holds a smaller one. A caption and its rewrites are scored in the same batch by the scorer's models,
-    without the evidence that is stored. n_shown: how many captions come back with all their rewrites. Raises
-    NothingToStress where no caption has a value, and where a source of the scorer works for stored samples only; and
+    without the evidence that is stored. Raises NothingToStress where no caption has a value, and where a source of the
+    scorer works for stored samples only; sqlalchemy.exc.IntegrityError where dataset or scorer are gone meanwhile; and
     the errors of models.
     """
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
@@ -98,16 +128,15 @@ def stress_metric(
             f"all drawn captions of {dataset.name} have times, whose texts a rewrite of the whole caption does not "
             f"change: stress {scorer.metric} on captions without times"
         )
-    outcomes = _score(engine, scorer, _rewrite(untimed, seed), tell)
-    rewritten = [each for each in outcomes if isinstance(each, _Scored)]
+    tried = _score(engine, scorer, _rewrite(untimed, seed), tell)
+    rewritten = [each for each in tried if _read_value(each.own) is not None]
     if not rewritten:
-        refusals: RefusalCounts = Counter((each.status, each.reason) for each in outcomes if isinstance(each, Outcome))
+        refusals: RefusalCounts = Counter((each.own.status, each.own.reason) for each in tried if each.own)
         raise NothingToStress(
             f"{scorer.metric} has no value for the drawn captions now: {format_refusals(refusals)[1]}"
         )
     values = np.array([each.value for each in scored], dtype=np.float64)
-    changes = [_collect_changes(kind, rewritten) for kind in REWRITE_KINDS]
-    effects = compute_effects(changes, values, seed)
+    effects = compute_effects([_collect_changes(kind, rewritten) for kind in REWRITE_KINDS], values, seed)
     stress = Stress(
         metric=scorer.metric,
         scorer_id=scorer_id,
@@ -116,17 +145,15 @@ def stress_metric(
         n_timed=len(samples) - len(untimed),
         n_unscored=len(untimed) - len(rewritten),
         n_captions=len(rewritten),
-        n_videos=len({each.caption.sample.video_id for each in rewritten}),
+        n_videos=len({each.sample.video_id for each in rewritten}),
         small_change=compute_small_change(values),
         stressed_at=datetime.now(timezone.utc),
-        effects=tuple(
-            _build_effect(kind, effect, rewritten, look_alikes)
-            for kind, effect in zip(REWRITE_KINDS, effects, strict=True)
-        ),
+        effects=tuple(_add_counts(effect, rewritten, look_alikes) for effect in effects),
     )
-    store_stress(engine, dataset.dataset_id, stress)
-    models = tuple(str(model["model_id"]) for model in scorer.models().values())
-    return StressResult(dataset.name, models, stress, tuple(_list_shown(rewritten[:n_shown])))
+    result = {name: value for name, value in asdict(stress).items() if name not in _COLUMNS}
+    with engine.begin() as connection:
+        store_stress(connection, dataset.dataset_id, scorer_id, result, stress.stressed_at)
+    return stress, list(_list_shown(rewritten[:n_shown]))
 
 
 def _load_captions(connection: Connection, dataset: Dataset, scorer: Scorer) -> tuple[int, list[ScoredCaption]]:
@@ -192,8 +219,8 @@ def _rewrite(samples: Sequence[PendingSample], seed: int) -> list[_Rewritten]:
     return rewritten
 
 
-def _score(engine: Engine, scorer: Scorer, captions: Sequence[_Rewritten], tell: LineWriter) -> list[_Scored | Outcome]:
-    """Every caption with the outcomes of its rewrites, in order; the outcome of a caption that has no value itself.
+def _score(engine: Engine, scorer: Scorer, captions: Sequence[_Rewritten], tell: LineWriter) -> list[_Rewritten]:
+    """Every caption with its own outcome and those of its rewrites, in order.
 
     Captions of one video share a batch where they fit into it, since a batch asks once about a video.
     """
@@ -201,7 +228,7 @@ def _score(engine: Engine, scorer: Scorer, captions: Sequence[_Rewritten], tell:
     n_texts, n_done = sum(1 + len(each.texts) for each in captions), 0
     asked = " by model servers" if any(source.asks_servers for source in walk_sources(scorer.sources)) else ""
     tell(f"{n_texts:,} texts of {len(captions):,} captions are scored{asked}")
-    results: dict[int, _Scored | Outcome] = {}
+    results: dict[int, _Rewritten] = {}
     for batch in _split_batches(captions):
         samples = [
             replace(each.sample, text=text) for each in batch for text in (each.sample.text, *each.texts.values())
@@ -213,8 +240,7 @@ def _score(engine: Engine, scorer: Scorer, captions: Sequence[_Rewritten], tell:
             raise NothingToStress(f"{scorer.metric} cannot score rewrites, which are not stored: {error}") from None
         for each in batch:
             own, after = next(outcomes), {name: next(outcomes) for name in each.texts}
-            is_usable = own.value is not None and math.isfinite(own.value)
-            results[each.sample.sample_id] = _Scored(each, float(own.value or 0.0), after) if is_usable else own
+            results[each.sample.sample_id] = replace(each, own=own, outcomes=after)
         n_done += len(samples)
         tell(f"{n_done:,} of {n_texts:,} texts scored")
     return [results[each.sample.sample_id] for each in captions]
@@ -234,38 +260,33 @@ def _split_batches(captions: Sequence[_Rewritten]) -> Iterator[list[_Rewritten]]
         yield batch
 
 
-def _collect_changes(kind: RewriteKind, scored: Sequence[_Scored]) -> ValueChanges:
+def _read_value(outcome: Outcome | None) -> float | None:
+    """The value of an outcome; None without one that can be compared."""
+    value = None if outcome is None else outcome.value
+    return None if value is None or not abs(value) <= _GREATEST else float(value)
+
+
+def _collect_changes(kind: RewriteKind, captions: Sequence[_Rewritten]) -> ValueChanges:
     """The values before and after of the captions whose rewrite has one."""
     pairs = [
-        (each.before, float(outcome.value), each.caption.sample.video_id)
-        for each in scored
-        if (outcome := each.outcomes.get(kind.name)) and outcome.value is not None and math.isfinite(outcome.value)
+        (own, rewritten, each.sample.video_id)
+        for each in captions
+        if (own := _read_value(each.own)) is not None
+        and (rewritten := _read_value(each.outcomes.get(kind.name))) is not None
     ]
     before, after, videos = ([pair[part] for pair in pairs] for part in range(3))
-    return ValueChanges(before, after, videos, kind.keeps_truth)
+    return ValueChanges(kind.name, kind.keeps_truth, before, after, videos)
 
 
-def _build_effect(
-    kind: RewriteKind, effect: Effect, scored: Sequence[_Scored], look_alikes: Mapping[str, tuple[float, float]]
-) -> StressEffect:
-    outcomes = [each.outcomes[kind.name] for each in scored if kind.name in each.outcomes]
-    best, of_all = look_alikes.get(kind.name, (None, None))
-    return StressEffect(
-        rewrite=kind.name,
-        keeps_truth=kind.keeps_truth,
-        conclusion=effect.conclusion,
-        n=effect.n,
-        n_videos=effect.n_videos,
-        change=effect.change.value,
-        low=effect.change.low,
-        high=effect.change.high,
-        rank_change=effect.rank_change.value,
-        rank_low=effect.rank_change.low,
-        rank_high=effect.rank_change.high,
-        rise_share=effect.rise_share,
-        fall_share=effect.fall_share,
-        p_value=effect.p_value,
-        n_not_applicable=len(scored) - len(outcomes),
+def _add_counts(
+    effect: Effect, captions: Sequence[_Rewritten], look_alikes: Mapping[str, tuple[float, float]]
+) -> Effect:
+    """An effect with the rewrites that have no value, and the captions that look like one."""
+    outcomes = [each.outcomes[effect.rewrite] for each in captions if effect.rewrite in each.outcomes]
+    best, of_all = look_alikes.get(effect.rewrite, (None, None))
+    return replace(
+        effect,
+        n_not_applicable=len(captions) - len(outcomes),
         unscored=dict(Counter(outcome.status for outcome in outcomes if outcome.value is None)),
         best_look_alike=best,
         all_look_alike=of_all,
@@ -286,15 +307,15 @@ def _count_look_alikes(connection: Connection, captions: Sequence[ScoredCaption]
     return found
 
 
-def _list_shown(scored: Sequence[_Scored]) -> Iterator[ShownRewrite]:
-    for each in scored:
-        for name, outcome in each.outcomes.items():
-            yield ShownRewrite(
-                each.caption.sample.key,
-                name,
-                each.caption.sample.text,
-                each.caption.texts[name],
-                each.before,
-                outcome.value,
-                outcome.status,
-            )
+def _list_shown(captions: Sequence[_Rewritten]) -> Iterator[dict[str, Any]]:
+    for each in captions:
+        for kind, outcome in each.outcomes.items():
+            yield {
+                "sample": each.sample.key,
+                "kind": kind,
+                "text": each.sample.text,
+                "rewrite": each.texts[kind],
+                "before": _read_value(each.own),
+                "after": outcome.value,
+                "status": outcome.status,
+            }

@@ -34,7 +34,7 @@ from db.schema.qeva import qeva_answer, qeva_question, qeva_question_set
 from db.schema.remarks import attention_check, remark, saved_view, wrong_span
 from db.schema.scores import past_score, score, scorer, shard_count
 from db.schema.selections import promise, selection, selection_item
-from db.schema.stress import stress_effect, stress_result
+from db.schema.stress import stress_result
 from db.schema.trials import selection_trial, trial_arm, trial_run
 
 __all__ = [
@@ -79,7 +79,6 @@ __all__ = [
     "selection_trial",
     "shard",
     "shard_count",
-    "stress_effect",
     "stress_result",
     "text_embedding",
     "text_fact",

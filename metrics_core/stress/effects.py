@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -26,34 +26,50 @@ _ROUNDING = 1e-6
 class ValueChanges:
     """The values of captions before and after one kind of rewrite.
 
-    before, after: values (n,), finite. videos: the video of every caption (n,). keeps_truth: see `RewriteKind`.
+    rewrite, keeps_truth: name of the kind, and see `RewriteKind`. before, after: values (n,), finite. videos: the video
+    of every caption (n,).
     """
 
+    rewrite: str
+    keeps_truth: bool
     before: Sequence[float]
     after: Sequence[float]
     videos: Sequence[object]
-    keeps_truth: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The effect of one kind of rewrite on a metric.
+    """The effect of one kind of rewrite (`rewrite`) on a metric. keeps_truth: whether it adds no truth; otherwise it
+    takes truth away. n, n_videos: captions with a value before and after, and their videos.
 
-    n, n_videos: captions with a value before and after, and their videos. change: mean of value after less value
-    before. rank_change: the same of the percentile among all values of the dataset, from 0 to 100. rise_share,
-    fall_share: shares of the captions whose value rises and falls; None without a caption. p_value: how often chance
-    gives such a gain, or such a loss where truth is taken away as far above the least loss that counts, corrected for
-    the number of kinds; None where undefined.
+    change: mean of value after less value before, with its 95 % interval from low to high. rank_change: the same of the
+    percentile among all values of the dataset, from 0 to 100. rise_share, fall_share: shares of the captions whose
+    value rises and falls, 0 to 1. p_value: how often chance gives such a gain, or such a loss where truth is taken away
+    as far above the least loss that counts, corrected for the number of kinds. These are None where undefined.
+
+    n_not_applicable: captions that the rewrite does not fit. unscored: rewrites without a value, by status.
+    best_look_alike, all_look_alike: shares of the best eighth and of all captions that look so without a rewrite; None
+    where there is no simple sign. The caller adds these four.
     """
 
+    rewrite: str
+    keeps_truth: bool
+    conclusion: Conclusion
     n: int
     n_videos: int
-    change: Estimate
-    rank_change: Estimate
+    change: float | None
+    low: float | None
+    high: float | None
+    rank_change: float | None
+    rank_low: float | None
+    rank_high: float | None
     rise_share: float | None
     fall_share: float | None
     p_value: float | None
-    conclusion: Conclusion
+    n_not_applicable: int = 0
+    unscored: Mapping[str, int] = field(default_factory=dict)
+    best_look_alike: float | None = None
+    all_look_alike: float | None = None
 
 
 def compute_small_change(values: FloatArray) -> float:
@@ -65,10 +81,10 @@ def compute_small_change(values: FloatArray) -> float:
     return SMALL_SHARE * float(values.std()) if values.size else 0.0
 
 
-def compute_percentiles(values: FloatArray, among: FloatArray) -> FloatArray:
+def _compute_percentiles(values: FloatArray, among: FloatArray) -> FloatArray:
     """Compute the percentile, 0 to 100, of values (n,) among other ones (m,); equal ones count half.
 
-    >>> compute_percentiles(np.array([0.0, 2.0, 9.0]), np.array([1.0, 2.0])).tolist()
+    >>> _compute_percentiles(np.array([0.0, 2.0, 9.0]), np.array([1.0, 2.0])).tolist()
     [0.0, 75.0, 100.0]
     """
     ordered = np.sort(among)
@@ -92,14 +108,16 @@ def compute_effects(kinds: Sequence[ValueChanges], values: FloatArray, seed: int
     p_values = correct_defined_p_values([p for *_, p in measured])
     return [
         Effect(
-            n=len(kind.before),
-            n_videos=len(set(kind.videos)),
-            change=change,
-            rank_change=rank_change,
-            rise_share=_compute_share(kind, 1),
-            fall_share=_compute_share(kind, -1),
-            p_value=p_value,
-            conclusion=_conclude(kind, change, p_value, small),
+            kind.rewrite,
+            kind.keeps_truth,
+            _conclude(kind, change, p_value, small),
+            len(kind.before),
+            len(set(kind.videos)),
+            *(change.value, change.low, change.high),
+            *(rank_change.value, rank_change.low, rank_change.high),
+            _compute_share(kind, 1),
+            _compute_share(kind, -1),
+            p_value,
         )
         for kind, (change, rank_change, _), p_value in zip(kinds, measured, p_values, strict=True)
     ]
@@ -114,7 +132,7 @@ def _measure(
         return Estimate(None, None, None), Estimate(None, None, None), None
     block = draw_blocks(number_groups(kind.videos), seed)
     change = after - before
-    rank_change = compute_percentiles(after, values) - compute_percentiles(before, values)
+    rank_change = _compute_percentiles(after, values) - _compute_percentiles(before, values)
     without = jackknife_means(change, block)
     mean, infinite = float(change.mean()), (-math.inf, math.inf)
     least = 0.0 if kind.keeps_truth else -small

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,8 +13,7 @@ from orchestration.cli.output import AsJson, DatasetName, console, print_json, p
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
-    from assets.stress.records import StressResult
-    from db.scores.stress import StressEffect
+    from metrics_core.stress.effects import Effect
     from orchestration.installation import Installation
 
 
@@ -31,54 +32,53 @@ def stress(
     The metric's models are asked about every rewrite. The outcome is stored for the report, in place of the scorer's
     earlier one.
     """
+    from assets.stress.sentences import describe_stress, explain_stress
     from assets.stress.stress import stress_metric
+    from assets.words.text import format_count, format_short
     from orchestration.dataset_holds import hold_dataset
 
     (chosen,) = choose_metrics(installation, [metric])
     engine, scorer = installation.engine, installation.curation.scorers[chosen]
     with hold_dataset(engine, dataset) as of, show_progress() as tell:
-        result = stress_metric(engine, of, scorer, n_drawn=draw, seed=seed, n_shown=show, tell=tell)
+        outcome, shown = stress_metric(engine, of, scorer, n_drawn=draw, seed=seed, n_shown=show, tell=tell)
+    name = f"{outcome.metric}@{outcome.scorer_id}"
+    models = [str(model["model_id"]) for model in scorer.models().values()]
     if as_json:
-        print_json(result.as_dict())
-    else:
-        _print(result)
-
-
-def _print(result: StressResult) -> None:
-    from assets.stress.sentences import explain_stress
-    from assets.words.text import format_count, format_short
-
-    stress = result.stress
-    for sentence in explain_stress(stress, stress.metric):
+        print_json({"dataset": of.name, "scorer": name, "models": models, **describe_stress(outcome), "shown": shown})
+        return
+    for sentence in explain_stress(outcome, outcome.metric):
         console.print(sentence)
     console.print()
-    print_rows(
-        [_build_row(effect) for effect in stress.effects], empty="", right=("change", "rank", "rise", "best 1/8", "all")
-    )
-    models = f" by {', '.join(result.models)}" if result.models else ""
+    rows = [_build_row(effect) for effect in outcome.effects]
+    print_rows(rows, empty="", right=("change", "rank", "rise", "best 1/8", "all"))
     notes = [
-        f"{result.scorer}{models}, seed {stress.seed}",
+        f"{' by '.join([name, *filter(None, [', '.join(models)])])}, seed {seed}",
         "change, rank: means, with 95 % intervals over videos; "
-        f"a change below {format_short(stress.small_change)} is small",
+        f"a change below {format_short(outcome.small_change)} is small",
         "best 1/8, all: captions that look so without a rewrite",
     ]
-    if stress.n_timed:
-        notes.append(f"{format_count(stress.n_timed, 'caption')} with times left out")
-    if stress.n_unscored:
-        notes.append(f"{format_count(stress.n_unscored, 'caption')} left out that got no value again")
+    if outcome.n_timed:
+        notes.append(f"{format_count(outcome.n_timed, 'caption')} with times left out")
+    if outcome.n_unscored:
+        notes.append(f"{format_count(outcome.n_unscored, 'caption')} left out that got no value again")
     for note in notes:
         print_sentence(note, style="dim")
-    shown_sample = None
-    for each in result.shown:
-        if each.sample != shown_sample:
-            print_sentence(f"\n{each.sample} {format_short(each.before)}", style="bold")
-            console.print(each.text, style="dim")
-            shown_sample = each.sample
-        after = each.status if each.after is None else format_short(each.after)
-        console.print(f"{each.kind} {after}: {each.rewrite}")
+    _print_rewrites(shown)
 
 
-def _build_row(effect: StressEffect) -> dict[str, Any]:
+def _print_rewrites(shown: Iterable[Mapping[str, Any]]) -> None:
+    from assets.words.text import format_short
+
+    for _, rewrites in groupby(shown, key=lambda row: row["sample"]):
+        first, *_ = rows = list(rewrites)
+        print_sentence(f"\n{first['sample']} {format_short(first['before'])}", style="bold")
+        console.print(first["text"], style="dim")
+        for row in rows:
+            after = row["status"] if row["after"] is None else format_short(row["after"])
+            console.print(f"{row['kind']} {after}: {row['rewrite']}")
+
+
+def _build_row(effect: Effect) -> dict[str, Any]:
     """One kind of rewrite, in a row that fits 80 columns."""
     from assets.stress.sentences import format_change
     from assets.words.text import NO_VALUE, format_percent

@@ -261,13 +261,13 @@ def test_stress_shows_the_judge_a_hidden_instruction_as_part_of_the_text(bench: 
     with loopback(answering()) as server:
         scorer = judge(server.url)
         bench.run(scorer)
-        result = stress_metric(bench.engine, bench.dataset, scorer, n_drawn=3, n_shown=3)
-    hidden = [rewrite for rewrite in result.shown if rewrite.kind == "hidden_instruction"]
+        _, shown = stress_metric(bench.engine, bench.dataset, scorer, n_drawn=3, n_shown=3)
+    hidden = [row for row in shown if row["kind"] == "hidden_instruction"]
     assert len(hidden) == 3
     # The scripted judge looks at the words of the text only: the instruction changes nothing.
-    assert [rewrite.after for rewrite in hidden] == [rewrite.before for rewrite in hidden]
+    assert [row["after"] for row in hidden] == [row["before"] for row in hidden]
     texts = {judged_text(body) for body in server.asked}
-    assert {rewrite.rewrite for rewrite in hidden} <= texts
+    assert {row["rewrite"] for row in hidden} <= texts
 
 
 def test_the_report_marks_the_wrong_pieces(bench: Bench) -> None:

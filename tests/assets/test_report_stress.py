@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 
 from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
-from db.scores.stress import Stress, StressEffect, store_stress
+from db.scores.stress import store_stress
+from metrics_core.stress.effects import Conclusion, Effect
 from tests.assets.reporting import add_captions, rate, report_on
 from tests.db.builders import activate, make_dataset, set_scores
 
@@ -16,11 +18,9 @@ MADE_AT = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
 COMMAND = "reelsieve stress vcs --dataset 'my clips'"
 
 
-def make_effect(rewrite: str, *, keeps: bool, conclusion: str, change: float) -> StressEffect:
+def make_effect(rewrite: str, *, keeps: bool, conclusion: Conclusion, change: float) -> Effect:
     interval = (change, change - 0.04, change + 0.04)
-    return StressEffect(
-        rewrite, keeps, conclusion, 60, 20, *interval, 9.0, 1.0, 17.0, 0.81, 0.1, 0.001, 0, {}, 0.25, 0.125
-    )
+    return Effect(rewrite, keeps, conclusion, 60, 20, *interval, 9.0, 1.0, 17.0, 0.81, 0.1, 0.001, 0, {}, 0.25, 0.125)
 
 
 GAIN = make_effect("noun_list", keeps=True, conclusion="gains_from_nothing", change=0.19)
@@ -29,8 +29,11 @@ BLIND = make_effect("swapped_colours", keeps=False, conclusion="does_not_lose", 
 FINE = make_effect("negation", keeps=False, conclusion="fine", change=-0.31)
 
 
-def put(engine: Engine, dataset: Dataset, scorer_id: int, *effects: StressEffect, metric: str = "vcs") -> None:
-    store_stress(engine, dataset.dataset_id, Stress(metric, scorer_id, 0, 64, 0, 4, 60, 20, 0.02, MADE_AT, effects))
+def put(engine: Engine, dataset: Dataset, scorer_id: int, *effects: Effect) -> None:
+    counts = {"seed": 0, "n_drawn": 64, "n_timed": 0, "n_unscored": 4, "n_captions": 60, "n_videos": 20}
+    result = {**counts, "small_change": 0.02, "effects": list(map(asdict, effects))}
+    with engine.begin() as connection:
+        store_stress(connection, dataset.dataset_id, scorer_id, result, MADE_AT)
 
 
 def make_scored(engine: Engine) -> tuple[Dataset, int]:

@@ -15,13 +15,12 @@ from sqlalchemy.engine import Engine
 from assets.metrics.vcs.scorer import VCSShortScorer, VCSShortSettings
 from assets.scores.base import Outcome
 from assets.scores.run import score_shard
-from assets.stress.records import StressResult
-from assets.stress.sentences import explain_effect, explain_hole, explain_stress, list_holes, summarise_stress
-from assets.stress.stress import NothingToStress, stress_metric
+from assets.stress.sentences import describe_holes, describe_stress, explain_effect, explain_stress
+from assets.stress.stress import NothingToStress, Stress, load_stresses, stress_metric
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.inputs import REFERENCES, SEGMENTS, TEXT
-from db.scores.stress import StressEffect, load_stresses
+from metrics_core.stress.effects import Conclusion, Effect
 from metrics_core.stress.rewrites import REWRITE_KINDS
 from reelsieve import metric
 from tests.assets.verifying import HashEncoder, make_sources
@@ -58,17 +57,17 @@ def make_metric(function: Callable[..., Any]) -> Any:
     return metric("vcs", version="1", value_range=(0, 10_000))(function)
 
 
-def stressed(engine: Engine, template: Template[Dataset], scorer: Any, **options: Any) -> StressResult:
+def stressed(engine: Engine, template: Template[Dataset], scorer: Any, **options: Any) -> Stress:
     score_shard(engine, scorer, template.filled, 0, run_id="run")
-    return stress_metric(engine, template.filled, scorer, **{"n_drawn": 300, **options})
+    return stress_metric(engine, template.filled, scorer, **{"n_drawn": 300, **options})[0]
 
 
-def conclusions(result: StressResult) -> dict[str, str]:
-    return {effect.rewrite: effect.conclusion for effect in result.stress.effects}
+def conclusions(stress: Stress) -> dict[str, str]:
+    return {effect.rewrite: effect.conclusion for effect in stress.effects}
 
 
-def effect_of(result: StressResult, rewrite: str) -> StressEffect:
-    (effect,) = [effect for effect in result.stress.effects if effect.rewrite == rewrite]
+def effect_of(stress: Stress, rewrite: str) -> Effect:
+    (effect,) = [effect for effect in stress.effects if effect.rewrite == rewrite]
     return effect
 
 
@@ -82,51 +81,57 @@ def judge(text: str, references: list[str]) -> float:
 
 
 def test_length_is_raised_by_whatever_adds_no_truth(engine: Engine, template: Template[Dataset]) -> None:
-    result = stressed(engine, template, make_metric(length))
-    found = conclusions(result)
+    stress = stressed(engine, template, make_metric(length))
+    found = conclusions(stress)
     assert {found[name] for name, kind in KINDS.items() if kind.keeps_truth} == {"gains_from_nothing"}
     assert found["negation"] == "does_not_lose"
-    stress = result.stress
     assert (stress.n_drawn, stress.n_captions, stress.n_videos, stress.n_unscored) == (24, 24, 12, 0)
-    doubled = effect_of(result, "doubled_sentences")
+    doubled = effect_of(stress, "doubled_sentences")
     assert (doubled.rise_share, doubled.best_look_alike, doubled.all_look_alike) == (1.0, 0.0, 0.0)
-    holes = list_holes(stress)
-    gains = [effect.change or 0.0 for effect in holes if effect.conclusion == "gains_from_nothing"]
-    assert gains == sorted(gains, reverse=True)
-    assert [effect.keeps_truth for effect in holes] == [True] * 13 + [False] * (len(holes) - 13)
+    holes = describe_holes(stress, "VCS", "clips")["holes"]
+    gains = sorted((effect.change or 0.0, effect.rewrite) for effect in stress.effects if effect.keeps_truth)
+    assert [hole.split(": ")[0] for hole in holes[:13]] == [
+        f"VCS can be raised by {KINDS[name].label}" for _, name in reversed(gains)
+    ]
+    assert len(holes) == 13 + list(found.values()).count("does_not_lose")
     sentences = explain_stress(stress, "VCS")
     assert sentences[0].startswith("VCS gains from 13 of 13 kinds of rewrites that add no truth")
-    assert sentences[1].startswith(f"VCS can be raised by {KINDS[holes[0].rewrite].label}: +")
+    assert [f"{sentence}." for sentence in sentences[1 : 1 + len(holes)]] == holes
     assert len(sentences) == 20
 
 
 def test_a_judge_that_obeys_is_found(engine: Engine, template: Template[Dataset]) -> None:
-    result = stressed(engine, template, make_metric(judge))
-    assert [name for name, found in conclusions(result).items() if found == "gains_from_nothing"] == [
+    stress = stressed(engine, template, make_metric(judge))
+    assert [name for name, found in conclusions(stress).items() if found == "gains_from_nothing"] == [
         "hidden_instruction"
     ]
 
 
 def test_scores_stay_and_the_same_seed_gives_the_same(engine: Engine, template: Template[Dataset]) -> None:
     scorer = make_metric(length)
-    first = stressed(engine, template, scorer, n_drawn=10, n_shown=2)
+    score_shard(engine, scorer, template.filled, 0, run_id="run")
+
+    def try_out(n_drawn: int = 10, seed: int = 0) -> tuple[Stress, list[dict[str, Any]]]:
+        return stress_metric(engine, template.filled, scorer, n_drawn=n_drawn, n_shown=2, seed=seed)
+
+    first, shown = try_out()
     with engine.connect() as connection:
         before = connection.exec_driver_sql("SELECT count(*), sum(value) FROM score").one()
         n_samples = connection.exec_driver_sql("SELECT count(*) FROM sample").scalar()
-    again = stress_metric(engine, template.filled, scorer, n_drawn=10, n_shown=2)
-    assert again == replace(first, stress=replace(first.stress, stressed_at=again.stress.stressed_at))
-    assert again.as_dict() == first.as_dict()
+    again, shown_again = try_out()
+    assert (replace(again, stressed_at=first.stressed_at), shown_again) == (first, shown)
     with engine.connect() as connection:
         assert connection.exec_driver_sql("SELECT count(*), sum(value) FROM score").one() == before
         assert connection.exec_driver_sql("SELECT count(*) FROM sample").scalar() == n_samples
-    assert len({each.sample for each in first.shown}) == 2
-    for each in first.shown:
-        assert (each.before, each.after) == (len(each.text), len(each.rewrite))
-    larger = stress_metric(engine, template.filled, scorer, n_drawn=11, n_shown=2)
-    assert {each.sample for each in larger.shown} == {each.sample for each in first.shown}
-    other = stress_metric(engine, template.filled, scorer, n_drawn=10, n_shown=2, seed=1)
-    assert other.shown != first.shown
-    assert json.loads(json.dumps(first.as_dict()))["effects"][0]["sentence"]
+    assert len({row["sample"] for row in shown}) == 2
+    for row in shown:
+        assert (row["before"], row["after"]) == (len(row["text"]), len(row["rewrite"]))
+    assert {row["sample"] for row in try_out(n_drawn=11)[1]} == {row["sample"] for row in shown}
+    assert try_out(seed=1)[1] != shown
+    described = json.loads(json.dumps(describe_stress(first)))
+    assert [effect["sentence"] for effect in described["effects"]] == [
+        explain_effect(effect, "vcs") for effect in first.effects
+    ]
 
 
 def test_vcs_short_with_an_encoder_gives_the_values_that_are_stored(
@@ -134,21 +139,20 @@ def test_vcs_short_with_an_encoder_gives_the_values_that_are_stored(
 ) -> None:
     scorer = VCSShortScorer(VCSShortSettings(), HashEncoder())
     make_sources(engine, scorer, template.filled)
-    result = stressed(engine, template, scorer, n_shown=24)
+    score_shard(engine, scorer, template.filled, 0, run_id="run")
+    _, shown = stress_metric(engine, template.filled, scorer, n_drawn=300, n_shown=24)
     with engine.connect() as connection:
         stored = dict(
             map(tuple, connection.exec_driver_sql("SELECT key, value FROM current_score WHERE kind = 'caption'"))
         )
-    assert result.models
-    assert {each.sample: each.before for each in result.shown} == pytest.approx(stored, abs=1e-6)
+    assert {row["sample"]: row["before"] for row in shown} == pytest.approx(stored, abs=1e-6)
 
 
 def test_rewrites_without_a_value_are_counted(engine: Engine, template: Template[Dataset]) -> None:
     def short(text: str, references: list[str]) -> Outcome:
         return Outcome(None, "too_long", "no") if text.count(".") > 2 else Outcome(float(len(text)))
 
-    result = stressed(engine, template, make_metric(short))
-    doubled = effect_of(result, "doubled_sentences")
+    doubled = effect_of(stressed(engine, template, make_metric(short)), "doubled_sentences")
     assert (doubled.n, doubled.change, doubled.unscored) == (0, None, {"too_long": 24})
     assert explain_effect(doubled, "m") == "sentences that come twice: no rewrite has a value (too long 24)"
 
@@ -193,10 +197,10 @@ def test_captions_with_times_are_left_out_where_the_metric_reads_them(
         times = [{"start_s": 0, "end_s": 2, "text": "A man."}]
         timed = sa.update(schema.sample).where(schema.sample.c.key.like("c1.%"))
         connection.execute(timed.values(segments=times))
-    assert stress_metric(engine, template.filled, scorer, n_drawn=300).stress.n_timed == 0
+    assert stress_metric(engine, template.filled, scorer, n_drawn=300)[0].n_timed == 0
     scorer.inputs = (TEXT, REFERENCES, SEGMENTS)
-    result = stress_metric(engine, template.filled, scorer, n_drawn=300)
-    assert (result.stress.n_drawn, result.stress.n_timed, result.stress.n_captions) == (24, 2, 22)
+    stress, _ = stress_metric(engine, template.filled, scorer, n_drawn=300)
+    assert (stress.n_drawn, stress.n_timed, stress.n_captions) == (24, 2, 22)
     with engine.begin() as connection:
         connection.execute(sa.update(schema.sample).values(segments=times))
     with pytest.raises(NothingToStress, match="all drawn captions of clips have times"):
@@ -211,12 +215,10 @@ def test_a_source_that_needs_stored_samples_is_named(engine: Engine, template: T
         stress_metric(engine, template.filled, scorer, n_drawn=9)
 
 
-def made_effect(name: str, conclusion: str, low: float, value: float, high: float, n_videos: int = 20) -> StressEffect:
+def made_effect(name: str, conclusion: Conclusion, low: float, value: float, high: float, n_videos: int = 20) -> Effect:
     change, alike = (value, low, high), (0.12, 0.051) if name == "noun_list" else (None, None)
     shares = (0.81, 0.1, 0.01)
-    return StressEffect(
-        name, KINDS[name].keeps_truth, conclusion, 20, n_videos, *change, *change, *shares, 0, {}, *alike
-    )
+    return Effect(name, KINDS[name].keeps_truth, conclusion, 20, n_videos, *change, *change, *shares, 0, {}, *alike)
 
 
 @pytest.mark.parametrize(
@@ -250,16 +252,15 @@ def made_effect(name: str, conclusion: str, low: float, value: float, high: floa
         ),
     ],
 )
-def test_sentences(effect: StressEffect, sentence: str) -> None:
+def test_sentences(effect: Effect, sentence: str) -> None:
     assert explain_effect(effect, "m") == sentence
-    if effect.conclusion in ("gains_from_nothing", "does_not_lose"):
-        assert sentence.startswith(explain_hole(effect, "m"))
 
 
 def test_a_metric_without_a_hole_says_so(engine: Engine, template: Template[Dataset]) -> None:
     known = {text_of(video, system) for video in range(12) for system in (0, 1)}
-    stress = stressed(engine, template, make_metric(lambda text, references: float(text in known))).stress
-    assert list_holes(stress) == []
+    stress = stressed(engine, template, make_metric(lambda text, references: float(text in known)))
+    described = describe_holes(stress, "VCS", "clips")
+    assert (described["holes"], described["warning"]) == ([], None)
     n_compared = sum(effect.n > 0 for effect in stress.effects)
     assert (
         explain_stress(stress, "VCS")[0]
@@ -269,10 +270,10 @@ def test_a_metric_without_a_hole_says_so(engine: Engine, template: Template[Data
         effect if effect.rewrite == "negation" else replace(effect, conclusion="open") for effect in stress.effects
     )
     some_open = f"VCS shows no hole in 1 kind of rewrites, and {n_compared - 1} are open: 24 captions of 12 videos"
-    assert summarise_stress(replace(stress, effects=effects), "VCS") == some_open
+    assert explain_stress(replace(stress, effects=effects), "VCS")[0] == some_open
     effects = tuple(replace(effect, conclusion="open") for effect in effects)
     all_open = "VCS shows no hole, but all kinds of rewrites are open: 24 captions of 12 videos"
-    assert summarise_stress(replace(stress, effects=effects), "VCS") == all_open
+    assert explain_stress(replace(stress, effects=effects), "VCS")[0] == all_open
 
 
 def test_the_outcome_is_stored_until_the_next_one(engine: Engine, template: Template[Dataset]) -> None:
@@ -280,12 +281,9 @@ def test_the_outcome_is_stored_until_the_next_one(engine: Engine, template: Temp
     scorer = make_metric(length)
     score_shard(engine, scorer, template.filled, 0, run_id="run")
     for n_drawn, seed in ((10, 0), (24, 3)):
-        fresh = stress_metric(engine, template.filled, scorer, n_drawn=n_drawn, seed=seed).stress
+        fresh, _ = stress_metric(engine, template.filled, scorer, n_drawn=n_drawn, seed=seed)
+        by_name = tuple(sorted(fresh.effects, key=lambda effect: effect.rewrite))
         with engine.connect() as connection:
-            stored = load_stresses(connection, template.filled.dataset_id)
-        assert set(stored) == {"vcs"}
-        assert sorted(stored["vcs"].effects, key=lambda effect: effect.rewrite) == sorted(
-            fresh.effects, key=lambda effect: effect.rewrite
-        )
-        assert replace(stored["vcs"], effects=fresh.effects) == fresh
+            stored = load_stresses(connection, template.filled)
+        assert stored == {"vcs": replace(fresh, effects=by_name)}
         assert explain_stress(stored["vcs"], "m") == explain_stress(fresh, "m")

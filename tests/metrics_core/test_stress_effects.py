@@ -11,7 +11,7 @@ from scipy import stats
 
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.stress.detectors import DETECTORS
-from metrics_core.stress.effects import Effect, ValueChanges, compute_effects, compute_percentiles
+from metrics_core.stress.effects import Effect, ValueChanges, _compute_percentiles, compute_effects
 from metrics_core.stress.rewrites import (
     REWRITE_KINDS,
     CaptionToRewrite,
@@ -47,7 +47,7 @@ def effects_of(metric: Callable[[str], float], given: list[tuple[str, int]]) -> 
                 before.append(metric(text))
                 after.append(metric(rewritten))
                 videos.append(video)
-        kinds.append(ValueChanges(before, after, videos, kind.keeps_truth))
+        kinds.append(ValueChanges(kind.name, kind.keeps_truth, before, after, videos))
     values = np.array([metric(text) for text, _ in given])
     return {kind.name: effect for kind, effect in zip(REWRITE_KINDS, compute_effects(kinds, values), strict=True)}
 
@@ -56,17 +56,17 @@ def test_numbers_by_hand() -> None:
     """Ten videos of one caption: mean, Student's t interval and p-value are those of scipy."""
     before, gains = [0.1 * i for i in range(10)], [0.2, 0.1, 0.3, 0.2, 0.1, 0.2, 0.4, 0.2, 0.1, 0.0]
     after = [one + gain for one, gain in zip(before, gains, strict=True)]
-    (effect,) = compute_effects([ValueChanges(before, after, range(10), True)], np.array(before))
+    (effect,) = compute_effects([ValueChanges("", True, before, after, range(10))], np.array(before))
     low, high = stats.t.interval(0.95, 9, np.mean(gains), stats.sem(gains))
-    assert effect.change.value == pytest.approx(0.18)
-    assert (effect.change.low, effect.change.high) == (pytest.approx(low), pytest.approx(high))
+    assert effect.change == pytest.approx(0.18)
+    assert (effect.low, effect.high) == (pytest.approx(low), pytest.approx(high))
     assert effect.p_value == pytest.approx(stats.ttest_1samp(gains, 0).pvalue)
     assert (effect.rise_share, effect.fall_share) == (0.9, 0.0)
     assert (effect.n, effect.n_videos, effect.conclusion) == (10, 10, "gains_from_nothing")
 
 
 def test_percentiles_count_equal_values_half() -> None:
-    found = compute_percentiles(np.array([0.0, 1.0, 3.0]), np.array([1.0, 1.0, 2.0, 3.0]))
+    found = _compute_percentiles(np.array([0.0, 1.0, 3.0]), np.array([1.0, 1.0, 2.0, 3.0]))
     assert found.tolist() == [0.0, 25.0, 87.5]
 
 
@@ -74,7 +74,8 @@ def test_p_values_are_corrected_for_the_kinds() -> None:
     rng = np.random.default_rng(0)
     before = rng.normal(size=30)
     kinds = [
-        ValueChanges(before.tolist(), (before + rng.normal(0.3, 0.6, 30)).tolist(), range(30), True) for _ in range(4)
+        ValueChanges("", True, before.tolist(), (before + rng.normal(0.3, 0.6, 30)).tolist(), range(30))
+        for _ in range(4)
     ]
     apart = [compute_effects([kind], before)[0].p_value or 0.0 for kind in kinds]
     together = [effect.p_value for effect in compute_effects(kinds, before)]
@@ -107,20 +108,20 @@ def _holm(p_values: list[float]) -> list[float]:
 def test_conclusions(change: float, spread: float, keeps_truth: bool, conclusion: str) -> None:
     before = np.linspace(-1.5, 1.5, 40)
     noise = spread * np.tile([1.0, -1.0], 20)
-    kind = ValueChanges(before.tolist(), (before + change + noise).tolist(), range(40), keeps_truth)
+    kind = ValueChanges("", keeps_truth, before.tolist(), (before + change + noise).tolist(), range(40))
     assert compute_effects([kind], before)[0].conclusion == conclusion
 
 
 @pytest.mark.parametrize("keeps_truth", [True, False])
 def test_nine_videos_leave_everything_open(keeps_truth: bool) -> None:
     videos = [i % 9 for i in range(90)]
-    (effect,) = compute_effects([ValueChanges([0.0] * 90, [1.0] * 90, videos, keeps_truth)], np.linspace(0, 1, 90))
+    (effect,) = compute_effects([ValueChanges("", keeps_truth, [0.0] * 90, [1.0] * 90, videos)], np.linspace(0, 1, 90))
     assert (effect.conclusion, effect.n_videos, effect.p_value) == ("open", 9, None)
 
 
 def test_a_kind_without_a_caption_is_open() -> None:
-    (effect,) = compute_effects([ValueChanges([], [], [], True)], np.array([]))
-    assert (effect.n, effect.change.value, effect.rise_share, effect.conclusion) == (0, None, None, "open")
+    (effect,) = compute_effects([ValueChanges("", True, [], [], [])], np.array([]))
+    assert (effect.n, effect.change, effect.rise_share, effect.conclusion) == (0, None, None, "open")
 
 
 def test_a_metric_that_never_changes_does_not_lose() -> None:
@@ -182,7 +183,7 @@ def test_valid_paraphrases_of_real_captions_are_flagged_at_most_in_twenty(shared
             for _ in REWRITE_KINDS:
                 pairs = [draw.sample(own, 2) for own in variants]
                 before, after = ([pair[side].published[metric] for pair in pairs] for side in (0, 1))
-                kinds.append(ValueChanges(before, after, range(len(pairs)), True))
+                kinds.append(ValueChanges("", True, before, after, range(len(pairs))))
             flagged = [effect.conclusion == "gains_from_nothing" for effect in compute_effects(kinds, values)]
             n_flagged, n_tried = n_flagged + sum(flagged), n_tried + len(flagged)
     assert n_tried >= 500
