@@ -72,10 +72,12 @@ def _options(
         bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
     ] = False,
     config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Settings file instead of your own; or set REELSIEVE_CONFIG.")
+        str | None,
+        typer.Option(metavar="FILE", help="File of settings to read instead of your own; or set REELSIEVE_CONFIG."),
     ] = None,
     home: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Home folder instead of your own; or set REELSIEVE_HOME.")
+        str | None,
+        typer.Option(metavar="FOLDER", help="Folder to use as home instead of your own; or set REELSIEVE_HOME."),
     ] = None,
 ) -> None:
     """Scores, sifts and selects video-caption training data."""

@@ -21,19 +21,21 @@ def calibrate(
     dataset: DatasetName,
     objective: Annotated[
         Literal["f1", "youden", "mcc", "coverage"],
-        typer.Option(help="f1, youden, mcc, or coverage: as many keypoints covered as the labels say."),
+        typer.Option(
+            help="Objective to choose by: f1, youden, mcc, or coverage (as many keypoints covered as in the labels)."
+        ),
     ] = "f1",
     labels: Annotated[
         Literal["calibration", "all"],
-        typer.Option(help="Choose on labels of a fifth of the videos, and test on the others; or on all labels."),
+        typer.Option(help="Labels to choose on: those of a fifth of the videos, to test on the others, or all."),
     ] = "calibration",
     judge: Annotated[
         bool,
-        typer.Option("--judge", help="Have a chat model label captions, and use these labels in place of people's."),
+        typer.Option("--judge", help="Let a chat model label captions, and use these labels in place of people's."),
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, max=1_000_000, help="With --judge: the most captions that it labels (default: all)."),
+        typer.Option(min=1, max=1_000_000, help="Number of captions to label with --judge (default: all)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

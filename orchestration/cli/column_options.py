@@ -17,7 +17,7 @@ ColumnOption = Annotated[
     typer.Option(
         "--column",
         metavar="FIELD=COLUMN",
-        help="Column of a field, such as reference=Referenz; may be given several times (default: by its name).",
+        help="Column of a field, such as reference=Referenz; may be repeated (default: by its name).",
     ),
 ]
 RatingOption = Annotated[
@@ -25,8 +25,8 @@ RatingOption = Annotated[
     typer.Option(
         "--rating",
         metavar="[ASPECT=]COLUMNS[=SCALE]",
-        help="Column of ratings by people, such as score, 'score=0-100' or 'mos=1-5, mean of 3' (default: whole "
-        "numbers from 1 to 5), or columns of several raters, overall=r1,r2,r3; may be given several times.",
+        help="Column of people's ratings, such as score, 'score=0-100' or 'mos=1-5, mean of 3' "
+        "(default: whole numbers from 1 to 5), or columns of several raters, overall=r1,r2,r3; may be repeated.",
     ),
 ]
 _RATING = "rating"

@@ -24,11 +24,11 @@ STATISTICS = {"spearman": "Spearman's rho", "kendall_b": "Kendall's tau-b", "pea
 @pass_installation
 def compare(
     installation: Installation,
-    a: Annotated[str, typer.Argument(help="A metric, or one of its scorers: vcs, vcs@3, 3, or digits of its digest.")],
-    b: Annotated[str, typer.Argument(help="The scorer to compare it with, named in the same way.")],
+    a: Annotated[str, typer.Argument(help="Metric, or one of its scorers: vcs, vcs@3, 3, or digits of its digest.")],
+    b: Annotated[str, typer.Argument(help="Metric or scorer to compare with, named in the same way.")],
     dataset: DatasetName,
     limit: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Length of each list of the samples whose rank differs most.")
+        int, typer.Option(min=1, max=1_000_000, help="Number of samples in each list of those whose ranks differ most.")
     ] = 5,
     as_json: AsJson = False,
 ) -> None:

@@ -47,7 +47,7 @@ class SampleKind(str, Enum):
     QA = "qa"
 
 
-Limit = Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows in the table; --json prints all.")]
+Limit = Annotated[int, typer.Option(min=1, max=1_000_000, help="Number of rows in the table; --json prints all.")]
 
 
 @dataset.command("list")
@@ -118,7 +118,7 @@ def show_scores(
     installation: Installation,
     dataset: DatasetName,
     by: Annotated[
-        str | None, typer.Option(help="Metric or simple score that orders the table (default: the first with a value).")
+        str | None, typer.Option(help="Metric or simple score to order by (default: the first with a value).")
     ] = None,
     kind: Annotated[
         SampleKind | None, typer.Option(help="Kind of the samples (default: one kind in a table, both with --json).")
@@ -248,7 +248,9 @@ def show_holders(
 def drop_dataset(
     installation: Installation,
     dataset: DatasetName,
-    metric: Annotated[str | None, typer.Option(help="Drop only the scores that were imported under this name.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Name under which scores were imported; only these are dropped.")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Drop it without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:

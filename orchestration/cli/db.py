@@ -64,8 +64,10 @@ def stop(installation: Installation, as_json: AsJson = False) -> None:
 @pass_installation
 def url(
     installation: Installation,
-    reader: Annotated[bool, typer.Option("--reader", help="URL of the read-only role, with password.")] = False,
-    owner: Annotated[bool, typer.Option("--owner", help="URL of the owner, with password.")] = False,
+    reader: Annotated[
+        bool, typer.Option("--reader", help="Print the URL of the read-only role, with its password.")
+    ] = False,
+    owner: Annotated[bool, typer.Option("--owner", help="Print the URL of the owner, with its password.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the database's URL, for psql or a notebook; its password is hidden unless a role is named."""
@@ -97,7 +99,7 @@ def migrate(installation: Installation, as_json: AsJson = False) -> None:
 @pass_installation
 def dump(
     installation: Installation,
-    folder: Annotated[Path, typer.Argument(help="A new folder for the back-up.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to create for the back-up.")],
     as_json: AsJson = False,
 ) -> None:
     """Write a back-up of both databases, the curation database and Dagster's, into a new folder."""
@@ -114,7 +116,7 @@ def dump(
 @pass_installation
 def restore(
     installation: Installation,
-    folder: Annotated[Path, typer.Argument(help="A folder that reelsieve db dump wrote.")],
+    folder: Annotated[Path, typer.Argument(help="Folder that reelsieve db dump wrote.")],
     as_json: AsJson = False,
 ) -> None:
     """Fill empty databases from a back-up, and bring their tables to the newest revision.
@@ -142,7 +144,7 @@ def restore(
 @pass_installation
 def prune(
     installation: Installation,
-    days: Annotated[int, typer.Option(min=1, help="How many days runs and ticks of Dagster are kept.")] = 30,
+    days: Annotated[int, typer.Option(min=1, help="Number of days to keep Dagster's runs and ticks.")] = 30,
     yes: Annotated[
         bool, typer.Option("--yes", help="Delete the data; without this option they are only listed.")
     ] = False,

@@ -20,9 +20,7 @@ def explain(
     installation: Installation,
     sample: Annotated[str, typer.Argument(help="Id of a caption or question.")],
     dataset: DatasetName,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="A metric; may be given several times (default: all).")
-    ] = None,
+    metric: Annotated[list[str] | None, typer.Option(help="Metric; may be repeated (default: all).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show why a sample has its scores: what the metrics compared, what decided, and the facts about text and video."""

@@ -21,7 +21,7 @@ Format = Literal["parquet", "jsonl", "csv", "label-studio", "keys", "webdataset"
 def export(
     installation: Installation,
     selection: Annotated[int, typer.Argument(help="Number of the selection.")],
-    to: Annotated[Path, typer.Option(help="The new file; for webdataset and hf the new folder.")],
+    to: Annotated[Path, typer.Option(help="File to create; for webdataset and hf, folder to create.")],
     format: Annotated[
         Format | None,
         typer.Option(help="Format of the file (default: by the ending .parquet, .jsonl, .csv, .json or .keys)."),

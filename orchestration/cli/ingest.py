@@ -25,16 +25,15 @@ def ingest(
     dataset: DatasetName,
     rows: Annotated[
         Path | None,
-        typer.Option(
-            help="A further .jsonl file of mixed rows with a field `kind`, or Label Studio's .json of ratings."
-        ),
+        typer.Option(help="File of more rows: .jsonl with a field `kind`, or Label Studio's .json of ratings."),
     ] = None,
     shards: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="Shards of a new dataset (default: one per 4,000 samples).")
+        int | None,
+        typer.Option(min=1, max=10_000, help="Number of shards of a new dataset (default: one per 4,000 samples)."),
     ] = None,
     column: ColumnOption = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be accepted and refused; change nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be accepted and refused, and change nothing.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -44,12 +44,13 @@ def init(
         Path, typer.Argument(metavar="FOLDER", help="Folder of videos, tables or tar shards; or a file.")
     ],
     to: Annotated[
-        Path | None, typer.Option(help="Folder of the manifest (default: FOLDER itself, which keeps paths relative).")
+        Path | None,
+        typer.Option(help="Folder to write the manifest to (default: FOLDER itself, which keeps paths relative)."),
     ] = None,
     column: ColumnOption = None,
     rating: RatingOption = None,
     tool: ToolOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be written; write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a manifest, which `ingest` reads, of your own videos and tables; print what was guessed and left out.

@@ -41,17 +41,20 @@ if TYPE_CHECKING:
 def promise(
     installation: Installation,
     dataset: DatasetName,
-    errors_at_most: Annotated[float, typer.Option(help="The largest share of errors, such as 0.05.")],
+    errors_at_most: Annotated[float, typer.Option(help="Share of errors to allow, such as 0.05.")],
     error_below: Annotated[
         float,
         typer.Option(
-            help="A rating (1 to 5, or on the aspect's scale) or a judge's score (0 to 1) below this is an error."
+            help="Value below which a rating (1 to 5, or on the aspect's scale) or a judge's score (0 to "
+            "1) is an error."
         ),
     ],
-    by_people: Annotated[str | None, typer.Option(help="People's ratings of this aspect are the answers.")] = None,
-    by_judge: Annotated[bool, typer.Option("--by-judge", help="Scores of the metric judge are the answers.")] = False,
-    raters: Annotated[int, typer.Option(min=1, help="The mean of this many first ratings decides.")] = 1,
-    confidence: Annotated[float, typer.Option(help="How sure the promise is.")] = 0.95,
+    by_people: Annotated[str | None, typer.Option(help="Aspect whose ratings by people are the answers.")] = None,
+    by_judge: Annotated[
+        bool, typer.Option("--by-judge", help="Use scores of the metric judge as the answers.")
+    ] = False,
+    raters: Annotated[int, typer.Option(min=1, help="Number of first ratings whose mean decides.")] = 1,
+    confidence: Annotated[float, typer.Option(help="Confidence of the promise, between 0 and 1.")] = 0.95,
     shares: Annotated[
         str | None, typer.Option(help="Shares of the order to try, strictest first, such as 0.125,0.25,0.5,1.")
     ] = None,

@@ -19,20 +19,20 @@ def prove(
     installation: Installation,
     selection: Annotated[int, typer.Argument(help="Number of the selection.")],
     beside: Annotated[
-        list[int] | None, typer.Option(help="Another selection of the dataset to compare; may be given several times.")
+        list[int] | None, typer.Option(help="Number of another selection of the dataset to compare; may be repeated.")
     ] = None,
     curve: Annotated[
         list[float] | None,
-        typer.Option(help="A share of the samples to try, such as 0.25, by the recipe; may be given several times."),
+        typer.Option(help="Share of the samples to try by the same recipe, such as 0.25; may be repeated."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=5, max=100, help="Students trained for every arm.")] = 5,
+    seeds: Annotated[int, typer.Option(min=5, max=100, help="Number of students to train for every arm.")] = 5,
     trainer: Annotated[
         str, typer.Option(help="Command that trains your own model on a folder, instead of the small student.")
     ] = "",
     results: Annotated[
-        Path | None, typer.Option(help="Folder of your own trainer's runs; without --trainer, results lie in it.")
+        Path | None, typer.Option(help="Folder of your own trainer's runs; without --trainer, folder of its results.")
     ] = None,
-    limit: Annotated[float, typer.Option(min=1, help="Seconds after which a run of --trainer is ended.")] = 86400,
+    limit: Annotated[float, typer.Option(min=1, help="Seconds after which to end a run of --trainer.")] = 86400,
     as_json: AsJson = False,
 ) -> None:
     """Train small students on a selection and on other captions, and compare them on held-out videos.

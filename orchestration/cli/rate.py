@@ -22,17 +22,20 @@ if TYPE_CHECKING:
 def rate(
     installation: Installation,
     dataset: DatasetName,
-    aspect: Annotated[str | None, typer.Option(help="What is rated, such as coverage.")] = None,
+    aspect: Annotated[str | None, typer.Option(help="Aspect to rate, such as coverage.")] = None,
     rater: Annotated[str | None, typer.Option(help="Name of the rater (default: the page asks).")] = None,
     rater_links: Annotated[
         int | None,
-        typer.Option(min=1, max=100, help="Print addresses for so many raters: rater-1, rater-2 and so on."),
+        typer.Option(min=1, max=100, help="Number of raters to print addresses for: rater-1, rater-2 and so on."),
     ] = None,
     scale: Annotated[
-        str | None, typer.Option(help="1-5, 0-100 or yes-no (default: as the aspect was rated before, else 1-5).")
+        str | None,
+        typer.Option(
+            help="Scale of ratings: 1-5, 0-100 or yes-no (default: as the aspect was rated before, else 1-5)."
+        ),
     ] = None,
     pairs: Annotated[
-        bool, typer.Option("--pairs", help="Two captions of a video side by side: which is better, or neither.")
+        bool, typer.Option("--pairs", help="Compare two captions of a video: which is better, or neither.")
     ] = False,
     keypoints: Annotated[
         bool,
@@ -40,17 +43,25 @@ def rate(
     ] = False,
     for_promise: Annotated[
         int | None,
-        typer.Option(min=1, help="Ask what this promise still needs, by its number as reelsieve promise prints it."),
+        typer.Option(
+            min=1, help="Number of a promise, as reelsieve promise prints it; only captions that it needs are shown."
+        ),
     ] = None,
     guidelines: Annotated[
-        Path | None, typer.Option(help="Markdown file with guidelines for the aspect, shown next to the question.")
+        Path | None, typer.Option(help="File of guidelines in Markdown, shown next to the question.")
     ] = None,
-    spans: Annotated[bool, typer.Option("--spans", help="Raters also mark the wrong words of a caption.")] = False,
+    spans: Annotated[bool, typer.Option("--spans", help="Let raters also mark the wrong words of a caption.")] = False,
     attention_check: Annotated[
         int | None,
-        typer.Option(min=2, help="One in so many questions shows a caption of another video; no rating comes of it."),
+        typer.Option(
+            min=2,
+            help="Number of questions per attention check, which shows a caption of another video and "
+            "stores no rating.",
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random order; raters of one seed share the order.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the random order, which raters with the same seed share.")
+    ] = 0,
     port: Port = 3001,
 ) -> None:
     """Serve pages where people rate captions, compare two, or label keypoints, without seeing systems or scores.

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from metrics_core.protocols import TextEncoder
     from orchestration.installation import Installation
 
-By = Annotated[list[str] | None, typer.Option(help="Metric that ranks the samples; several as NAME=WEIGHT.")]
-Where = Annotated[str | None, typer.Option(help="""A condition, such as "vcs > 0.3 and system != 'brief'".""")]
+By = Annotated[list[str] | None, typer.Option(help="Metric to rank the samples by; several as NAME=WEIGHT.")]
+Where = Annotated[str | None, typer.Option(help="Condition on samples, such as \"vcs > 0.3 and system != 'brief'\".")]
 AtLeast = Annotated[
-    list[str] | None, typer.Option(help="Lowest value as NAME=NUMBER, or a stored threshold: vcs='keep 0.25'.")
+    list[str] | None, typer.Option(help="Lowest value to keep, as NAME=NUMBER, or a stored threshold: vcs='keep 0.25'.")
 ]
-Dedupe = Annotated[float | None, typer.Option(help="Of samples whose texts have this cosine or more, keep the best.")]
+Dedupe = Annotated[float | None, typer.Option(help="Cosine of texts from which on only the best sample is kept.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of random numbers.")]
-RecipeFile = Annotated[Path | None, typer.Option(help="Read the whole recipe from this YAML file instead.")]
+RecipeFile = Annotated[Path | None, typer.Option(help="File in YAML to read the whole recipe from instead.")]
 
 
 def prepare_recipe(

@@ -21,7 +21,7 @@ def report(
     installation: Installation,
     dataset: DatasetName,
     to: Annotated[
-        Path | None, typer.Option(help="Folder for the page (default: reports/DATASET in the home folder).")
+        Path | None, typer.Option(help="Folder to write the page to (default: reports/DATASET in the home folder).")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

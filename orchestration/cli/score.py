@@ -42,9 +42,7 @@ class ScoringEngine(str, Enum):
 def score(
     installation: Installation,
     dataset: DatasetName,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="A metric; may be given several times (default: all).")
-    ] = None,
+    metric: Annotated[list[str] | None, typer.Option(help="Metric; may be repeated (default: all).")] = None,
     facts: Annotated[
         bool, typer.Option("--facts", help="Measure missing facts too, in the same pass over a video as its frames.")
     ] = False,
@@ -53,33 +51,37 @@ def score(
         typer.Option(
             min=1,
             max=2**63 - 1,
-            help="Ask the metric only about so many samples, drawn at random; a larger number adds some.",
+            help="Number of samples to score, drawn at random; a larger number later adds more.",
         ),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, max=2**63 - 1, help="Seed of the random order of --draw (default: 0).")
     ] = None,
     where: Annotated[
-        str | None, typer.Option(help="""A condition on the samples of --draw, such as "words > 5" (as in select).""")
+        str | None, typer.Option(help='Condition on the samples of --draw, such as "words > 5" (as in select).')
     ] = None,
     repeat: Annotated[
         int | None,
         typer.Option(
             min=FEWEST_REPEATS,
             max=MOST_REPEATS,
-            help="Ask so many times about every sample of --draw, to see how steady a judge is; its score stays.",
+            help="Number of answers to ask for every sample of --draw, to see how steady a judge is; its score stays.",
         ),
     ] = None,
     shard: Annotated[
-        list[int] | None, typer.Option(help="The number of a shard; may be given several times (default: all).")
+        list[int] | None, typer.Option(help="Number of a shard to score; may be repeated (default: all).")
     ] = None,
     engine: Annotated[
         ScoringEngine,
-        typer.Option(help="Score in this process, or on Ray: the cluster of RAY_ADDRESS, else this machine."),
+        typer.Option(
+            help="Engine to score with: this process, or Ray (the cluster of RAY_ADDRESS, else this machine)."
+        ),
     ] = ScoringEngine.PROCESS,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Only show the plan, the pending samples and the requests to model servers."),
+        typer.Option(
+            "--dry-run", help="Show the plan, the pending samples and the requests to model servers, and score nothing."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

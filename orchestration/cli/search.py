@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 @pass_installation
 def search(
     installation: Installation,
-    text: Annotated[str | None, typer.Argument(help="What to look for, such as `a red circle bounces`.")] = None,
+    text: Annotated[str | None, typer.Argument(help="Text to search by, such as `a red circle bounces`.")] = None,
     like: Annotated[
-        str | None, typer.Option(metavar="VIDEO", help="Instead of a text: a video, by the manifest's vectors.")
+        str | None,
+        typer.Option(metavar="VIDEO", help="Key of a video to search by instead of a text, by the manifest's vectors."),
     ] = None,
     encoder: Annotated[
-        str | None, typer.Option(help="With --like: the encoder of the vectors, if there are several.")
+        str | None, typer.Option(help="Name of the vectors' encoder, for --like where there are several.")
     ] = None,
-    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="One dataset (default: all).")] = None,
+    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Name of the dataset (default: all).")] = None,
     frames: Annotated[bool, typer.Option("--frames", help="Search frames of videos instead of captions.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many to show.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Number of results to show.")] = 10,
     as_json: AsJson = False,
 ) -> None:
     """Find the captions or frames nearest to a text, or the videos nearest to a video, by stored vectors.

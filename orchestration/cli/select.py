@@ -32,22 +32,25 @@ def select(
     installation: Installation,
     dataset: DatasetName,
     by: By = None,
-    keep: Annotated[float | None, typer.Option(help="Share to keep of the eligible samples.")] = None,
+    keep: Annotated[float | None, typer.Option(help="Share of the eligible samples to keep.")] = None,
     count: Annotated[int | None, typer.Option(help="Number of samples to keep, instead of a share.")] = None,
     kind: Annotated[
-        str | None, typer.Option(help="caption, qa or all (default: captions, where both could be taken).")
+        str | None,
+        typer.Option(help="Kind of samples: caption, qa or all (default: captions, where both could be taken)."),
     ] = None,
     where: Where = None,
     at_least: AtLeast = None,
     dedupe: Dedupe = None,
-    choose: Annotated[str | None, typer.Option(help="best, random or diverse.")] = None,
+    choose: Annotated[str | None, typer.Option(help="Way to choose: best, random or diverse.")] = None,
     seed: Seed = None,
     per: Annotated[
         str | None, typer.Option(help="Column of strata, such as system, duration_s or extra_FIELD.")
     ] = None,
-    stale: Annotated[str | None, typer.Option(help="Stale scores: refuse or leave_out.")] = None,
+    stale: Annotated[str | None, typer.Option(help="Rule for stale scores: refuse or leave_out.")] = None,
     recipe: RecipeFile = None,
-    preview: Annotated[bool, typer.Option("--preview", help="Show what would be selected; freeze nothing.")] = False,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Show what would be selected, and freeze nothing.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Choose samples by a recipe, and freeze the choice. The same recipe and scores give the same rows.

@@ -27,7 +27,7 @@ selections = typer.Typer(help="List, show and compare frozen selections.", invok
 def print_selections(
     installation: Installation,
     context: typer.Context,
-    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Only selections of this dataset.")] = None,
+    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Name of the dataset (default: all).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List frozen selections with their size and recipe, the newest first."""

@@ -27,9 +27,9 @@ def sql(
     installation: Installation,
     query: Annotated[
         str | None,
-        typer.Argument(help="One SQL statement; `-`, or nothing in a pipe: standard input; none on a terminal: ask."),
+        typer.Argument(help="Statement in SQL; `-`, or nothing in a pipe: standard input; none on a terminal: ask."),
     ] = None,
-    file: Annotated[Path | None, typer.Option("--file", "-f", help="Read the statement from this file.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="File to read the statement from.")] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
     as_json: AsJson = False,
 ) -> None:

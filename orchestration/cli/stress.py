@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 @pass_installation
 def stress(
     installation: Installation,
-    metric: Annotated[str, typer.Argument(help="The metric, or simple score, that is stressed.")],
+    metric: Annotated[str, typer.Argument(help="Metric or simple score to stress.")],
     dataset: DatasetName,
-    draw: Annotated[int, typer.Option(min=1, max=100_000, help="Scored captions that are drawn and rewritten.")] = 300,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed draws other captions and other rewrites.")] = 0,
-    show: Annotated[int, typer.Option(min=0, max=100_000, help="Captions that are shown with all rewrites.")] = 0,
+    draw: Annotated[int, typer.Option(min=1, max=100_000, help="Number of scored captions to draw and rewrite.")] = 300,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the drawn captions and of their rewrites.")] = 0,
+    show: Annotated[int, typer.Option(min=0, max=100_000, help="Number of captions to show with all rewrites.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Show how a metric reacts to rewritten captions: to words that add no truth, and to truth taken out.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -114,6 +115,22 @@ def test_the_help_begins_with_what_a_newcomer_needs() -> None:
     ]
     columns = [line[2:12].strip() for text in [*panels.values()][1:] for line in text.splitlines()[1:-1]]
     assert not [names for names in pairwise(columns) if not any(names)]
+
+
+_NOUNS = (
+    "Arguments|Aspect|Column|Command|Condition|Confidence|Cosine|Engine|File|Folder|Format|Id|Key|Kind|Labels|Lowest|"
+    "Metric|Name|Number|Objective|Port|Rule|Scale|Seconds|Seed|Shares?|Statement|Text|Tool|Value|Way"
+)
+_VERBS = "Compare|Delete|Drop|Label|Let|List|Listen|Measure|Print|Search|Show|Use"
+
+
+def test_the_help_of_a_value_begins_with_a_noun_and_that_of_a_flag_with_a_verb() -> None:
+    groups = [each for each in get_command(app).commands.values() if hasattr(each, "commands")]  # type: ignore[attr-defined]  # a group of Typer
+    commands = [*_commands().values(), *(each for group in groups for each in group.commands.values())]
+    texts = {(getattr(p, "is_flag", False), p.help) for each in commands for p in each.params if p.name != "help"}
+    assert len(texts) > 90
+    pattern = {True: rf"({_VERBS}) .*\.", False: rf"({_NOUNS})\b.*\."}
+    assert not [text for is_flag, text in texts if not re.fullmatch(pattern[is_flag], text or "")]
 
 
 def test_help_is_wrapped_by_the_width_of_the_terminal_alone() -> None:
