@@ -17,10 +17,9 @@ LEAST_DELTA = 0.147
 
 @dataclass(frozen=True, slots=True)
 class GroupShift:
-    """How the n values of group number `group` differ from the values of all other groups. delta: Cliff's delta in [-1,
-    1], the share of pairs in which the group's value is greater than the other value, less the share in which it is
-    smaller. p: two-sided, of the Mann-Whitney test by its normal approximation with ties, corrected by Holm for the
-    number of compared groups.
+    """The difference of the n values of group `group` from those of all other groups. delta: Cliff's delta in [-1, 1],
+    the share of pairs in which the group's value is greater, less the share in which it is smaller. p: two-sided, of
+    the Mann-Whitney test with ties, corrected by Holm for the number of groups.
     """
 
     group: int
@@ -37,10 +36,9 @@ class GroupShift:
 
 
 def measure_shifts(values: npt.ArrayLike, groups: npt.ArrayLike, least_size: int = 20) -> list[GroupShift]:
-    """Compare each group's values with those of all other groups: a GroupShift by group in ascending order. Groups of
-    fewer than `least_size` values, or with fewer values outside the group, are left out. values: (n,), finite and
-    independent of one another, such as means of videos. groups: (n,), whole numbers from 0. Raises ValueError for other
-    shapes and values that are not finite.
+    """Compare each group's values with those of all other groups: a GroupShift by group, ascending. Groups with fewer
+    than `least_size` values, inside or outside, are left out. values: (n,), finite and independent, such as means of
+    videos. groups: (n,), whole numbers from 0. Raises ValueError for other shapes and values that are not finite.
 
     >>> shifts = measure_shifts([1.0] * 30 + [2.0] * 30 + [1.0] * 60, [0] * 30 + [1] * 30 + [2] * 60)
     >>> [(shift.group, round(shift.delta, 2), shift.is_shifted) for shift in shifts]

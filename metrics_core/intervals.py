@@ -50,11 +50,10 @@ def draw_blocks(video: IntArray, seed: int) -> IntArray:
 
 @dataclass(frozen=True)
 class JackknifeStatistics:
-    """The statistics of one comparison by name: their values, and their values again without each block of videos, from
-    which their intervals are computed. values: None where undefined. jackknife_values: an array (BLOCKS,) by statistic,
-    NaN where the block holds none of its items, or where the statistic is undefined without the block. n: by statistic,
-    the number of items, or of groups with a value. n_undefined: by statistic, the number of groups (or answers) that
-    are left out. n_blocks: how many blocks hold items.
+    """The statistics of one comparison by name: `values`, None where undefined, and `jackknife_values`, the same
+    without each block of videos, (BLOCKS,), from which intervals are computed; NaN where the block holds no item or the
+    statistic is undefined without it. n, n_undefined: items, or groups, with and without a value. n_blocks: blocks that
+    hold items.
     """
 
     values: dict[str, float | None]
@@ -106,10 +105,9 @@ class JackknifeStatistics:
 
 
 def jackknife(compute: Callable[[IntArray], Mapping[str, float | None]], block: IntArray) -> JackknifeStatistics:
-    """Compute the statistics of items by name, and again without each block of videos: an array (BLOCKS,) by name. It
-    is NaN for a block that holds no item, or without which the statistic is undefined, and everywhere if there is only
-    one block. compute: returns the statistics by name of the items at given positions, None where undefined. block:
-    (n,), the block of every item.
+    """Compute the statistics of items by name, and again without each block of videos: (BLOCKS,) by name, NaN for a
+    block that holds no item or without which the statistic is undefined, and everywhere if there is only one block.
+    compute: returns the statistics of items at given positions, None where undefined. block: (n,), by item.
 
     >>> statistics = jackknife(lambda rows: {"n": float(rows.size)}, np.array([0, 0, 1]))
     >>> statistics.values, statistics.jackknife_values["n"][:3].tolist()
@@ -142,10 +140,9 @@ def jackknife_means(values: FloatArray, block: IntArray) -> FloatArray:
 def average_over_raters(
     by_rater: Sequence[Mapping[K, JackknifeStatistics]], weights: Sequence[float] | None = None
 ) -> dict[K, JackknifeStatistics]:
-    """Average raters' statistics of every comparison: the averages by comparison, in the order of the first rater; {}
-    without raters. by_rater: for each rater, statistics by comparison. A rater without a value for a statistic is left
-    out of its average. weights: how much each rater counts, above 0; None where all count the same. n is the highest n
-    of the raters, n_undefined their lowest one.
+    """Average raters' statistics of every comparison: by comparison, in the order of the first rater; {} without
+    raters. by_rater: statistics by comparison, by rater; a rater without a value is left out of its average. weights:
+    how much each rater counts, above 0; None for equal. n is the raters' highest, n_undefined their lowest.
     """
     weight = np.ones(len(by_rater)) if weights is None else np.asarray(weights, dtype=np.float64)
     return {
@@ -234,11 +231,11 @@ def _t_test_p_value(value: float, error: float, freedom: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMean:
-    """The mean of one group's n values, which come from n_clusters clusters such as videos, with its interval from
-    `low` to `high`. The mean is None without a value; the limits are None with fewer than two clusters, and equal the
-    mean where all clusters have the same mean. lead: for the group with the highest mean among those with two or
-    more clusters, the highest p-value (two-sided) of its distance to any other of them; a group with one cluster is
-    ignored, even if its mean is the highest. It is None for all other groups, and where fewer than two groups have two
+    """The mean of one group's n values, from n_clusters clusters such as videos; None without a value. low, high: its
+    interval, None with fewer than two clusters. lead: of the group with the highest mean, the highest p-value
+    (two-sided) of its distance to another group; None for other groups.
+
+    Groups with one cluster are ignored for the lead, even one with the highest mean; it needs two groups with two
     clusters.
     """
 

@@ -18,10 +18,9 @@ from metrics_core.vectors import average_unit_rows, normalise_rows, require_feat
 
 @dataclass(frozen=True, slots=True)
 class TextChunks:
-    """A text split into chunks that fit into a text encoder, in the order of the text; a blank text has no chunks.
-    tokens: how many tokens of every chunk the encoder sees, at most the limit; they are the weights of
-    `average_chunk_features`. text_tokens: the tokens of the whole text. truncated: whether the encoder has to cut off a
-    word because that word is longer than the limit.
+    """A text split into chunks that fit into a text encoder, in order; a blank text has none. tokens: how many of every
+    chunk the encoder sees, the weights of `average_chunk_features`. text_tokens: those of the whole text. truncated:
+    whether the encoder cuts off a word that is longer than the limit.
     """
 
     chunks: tuple[str, ...]
@@ -108,10 +107,9 @@ def _end_of_chunk(pieces: Sequence[str], start: int, fits: Callable[[str], bool]
 
 
 def average_chunk_features(features: npt.ArrayLike, lengths: npt.ArrayLike) -> FloatArray:
-    """Average the features of a text's chunks (n, d) into one unit vector (d,) in float64. Features are scaled to
-    length 1 first and weighted by the chunks' lengths (n,) in tokens. Raises ValueError without features and for
-    lengths that are not positive. Raises BadFeature (a ValueError) for a feature that is zero or not finite, and where
-    the features cancel out.
+    """Average the features of a text's chunks (n, d) into one unit vector (d,) in float64: scaled to length 1 and
+    weighted by the chunks' lengths (n,) in tokens. Raises ValueError without features and for lengths that are not
+    positive, and BadFeature (a ValueError) for a feature that is zero or not finite, and where features cancel out.
 
     A single chunk gives its own feature, normalised, as if the text were encoded at once.
 

@@ -45,10 +45,10 @@ def require_projectable(n_vectors: int, size: int) -> None:
 
 
 def project_vectors(vectors: npt.NDArray[np.floating]) -> Projection:
-    """Project vectors (n, d) onto their first two principal components, after scaling them to length 1, so that only
-    their directions count. A component has the sign with which its largest weight is positive; therefore equal vectors
-    give equal places. Raises NothingToProject if fewer than 3 vectors have a direction, if all have the same, or for
-    sizes that `require_projectable` refuses.
+    """Project vectors (n, d), scaled to length 1 so that only directions count, onto their first two principal
+    components. The largest weight of a component is made positive, so equal vectors give equal places. Raises
+    NothingToProject if fewer than 3 vectors have a direction or all have the same, and for sizes that
+    `require_projectable` refuses.
 
     >>> project_vectors(np.array([[2.0, 0.0], [0.6, 0.8], [0.0, 1.0]])).coordinates.round(2).tolist()
     [[-0.76, -0.07], [0.1, 0.19], [0.66, -0.11]]

@@ -137,9 +137,8 @@ def _compute_pooled_baseline(comparisons: AspectComparisons, baseline: str, kept
 
 def compare_with_rivals(comparisons: AspectComparisons, metric: str) -> Iterator[AgreementRow]:
     """Yield the agreement rows that compare a metric with the strongest simple score and with one more rater, on the
-    metric's own rated items: tau-b of this rival (`RIVAL`), and the metric's less the rival's (`DIFFERENCE`). Against
-    one more rater there is also the metric's tau-b with the means that the rater is compared with. Rows of comparisons
-    that have no coefficient are left out.
+    metric's rated items: tau-b of this rival (`RIVAL`) and the metric's less the rival's (`DIFFERENCE`). Against one
+    more rater also the metric's tau-b with the same means of ratings. Comparisons without a coefficient are left out.
 
     A simple score keeps the sign that it has with people; where it is negative, the difference adds it.
     """

@@ -60,10 +60,9 @@ class Conclusion:
 def correct_p_values_of_claims(
     rows: Sequence[AgreementRow], others: Sequence[float | None] = ()
 ) -> tuple[list[AgreementRow], list[float | None]]:
-    """Correct the p-values of the claims of one page by Holm, in two families. The first has the p-values of the
-    metrics' tau-b with people over captions and systems, and `others`, the p-values of further claims. The second has
-    those of the differences from the strongest simple score. Return the rows of the agreement table, of which these
-    have corrected p-values, and the corrected `others`, all in their order; None stays None and does not count.
+    """Return the rows of the agreement table and `others`, the p-values of a page's further claims, in their order,
+    with p-values corrected by Holm. One family has `others` and the metrics' tau-b with people over captions and
+    systems, another the differences from the strongest simple score. None stays None and does not count.
 
     Within a family the chance of any false claim is at most MAX_P_VALUE. For a whole page it can be higher, since there
     are two families, and claims about one more rater are not corrected. A claim about a simple score is only made where

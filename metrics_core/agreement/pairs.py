@@ -81,9 +81,8 @@ def compute_held_out_accuracy(
     metric: FloatArray, people: FloatArray, video: IntArray, block: IntArray, n_videos: int, seed: int
 ) -> tuple[float | None, FloatArray]:
     """Compute the pairwise accuracy over pairs of captions of all videos, where metric differences up to epsilon count
-    as ties. The seed deals videos to two halves; a pair lies in one half, and its epsilon is the best one on the other
-    half. The second result is the accuracy again without each block of videos, (BLOCKS,). Where a half has no pair, the
-    accuracy is None and the array NaN.
+    as ties, and again without each block of videos, (BLOCKS,). The seed deals videos to two halves; the epsilon of one
+    half is the best on the other. None and NaN where a half has no pair.
 
     Without a block of videos epsilon stays. Of more than MAX_ITEMS items so many are drawn at random. A block is NaN
     that holds no item, or leaves no pair.

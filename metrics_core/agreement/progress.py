@@ -38,10 +38,9 @@ _LeadState = Literal["undefined", "few videos", "open", "apart", "alike"]
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """The race of the best metric with its best rival, another metric or a simple score, on the n items of n_videos
-    videos that both have a value for. first, second: their names, first the one with the higher agreement on its own
-    items. difference: first less second, on the common items. n_more: how many further items would separate them; None
-    unless `state` is "open", and above 10,000.
+    """The lead of the best metric (`first`) over its best rival (`second`), another metric or a simple score.
+    difference: first less second, on the n items of n_videos videos that both have a value for. n_more: how many
+    further items would separate them; None unless `state` is "open", and above 10,000.
 
     state: "apart" where the difference is as many standard errors from 0 as `compute_items_needed` asks for; "alike"
     where the interval lies within NEAR_RATER of 0; "few videos" below FEWEST_VIDEOS, where nothing is claimed;
@@ -59,10 +58,9 @@ class Lead:
 
 @dataclass(frozen=True)
 class RatingProgress:
-    """Agreement with people so far. estimates: (estimate, number of items that count) by metric or simple score, the
-    best first; the estimate's value is None where undefined. ceiling: agreement of raters with the other raters; None
-    until two raters have judged enough of the same items. lead: the best metric and its rival; None with fewer than two
-    numbers, or without a metric that has one.
+    """Agreement with people so far. estimates: (estimate, number of items) by metric or simple score, the best first; a
+    value is None where undefined. ceiling: agreement of raters with the others; None until two have judged enough of
+    the same items. lead: of the best metric; None without a metric or rival that has a number.
 
     Below FEWEST_VIDEOS videos a number has no interval.
     """
@@ -80,10 +78,9 @@ def compute_rating_progress(
     *,
     seed: int = 0,
 ) -> RatingProgress:
-    """Compute how far metrics and simple scores agree with people by one aspect so far: with ratings by Kendall's tau-b
-    over all items, or with preferences by the share that they share (PREFERENCE_ACCURACY). The result also has the
-    human ceiling and the lead of the best metric. metrics, baselines: values (items,) by name, NaN for none. people:
-    ratings (items, raters), NaN where a rater gave none, or preferences between items. Raises ValueError as
+    """Compute how far metrics and simple scores agree with people by one aspect, the human ceiling and the lead of the
+    best metric: by Kendall's tau-b with ratings, or by PREFERENCE_ACCURACY with preferences. metrics, baselines:
+    (items,) by name, NaN for none. people: ratings (items, raters), NaN for none, or preferences. Raises ValueError as
     `compute_agreement_rows` does.
 
     >>> ratings = [[1], [2], [3], [4]]

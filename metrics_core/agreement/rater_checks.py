@@ -30,10 +30,10 @@ _MAX_P_VALUE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class RaterCheck:
-    """How one rater of an aspect compares with the other raters. n_shared: the items that another rater has rated, too.
-    is_counted: whether the rater counts in the human ceiling. coefficient: tau-b with the mean of the others;
-    ceiling_without_rater: the human ceiling of the others. is_far: whether the rater agrees less than half as well as
-    the others do, by more than chance.
+    """Agreement of one rater of an aspect with the others. n_shared: items that another rater has rated, too.
+    is_counted: whether the rater counts in the human ceiling. coefficient: tau-b with the others' mean;
+    ceiling_without_rater: the others' ceiling. is_far: agrees less than half as well as the others, by more than
+    chance.
 
     Others are raters who count, see `mark_ceiling_raters`. coefficient and ceiling_without_rater are None for a rater
     who does not count or is none of the MOST_RATERS most active.
@@ -137,10 +137,9 @@ class AnswerPattern:
 
 
 def find_pattern(answers: Sequence[float], share: float) -> AnswerPattern | None:
-    """Find the longest stretch of a rater's answers, in the order in which they were given, that repeats a cycle of up
-    to 10 answers. None where chance gives such a stretch to 1 of 1,000 raters or more. share: of the commonest answer
-    among those of the other raters, 0 without any; it is the chance that an answer repeats an earlier one, but at least
-    0.5 is assumed.
+    """Find the longest stretch of a rater's answers, in the order given, that repeats a cycle of up to 10 answers. None
+    where chance gives such a stretch to 1 of 1,000 raters or more. share: of the commonest answer among the other
+    raters' (0 without any), the chance of a repeat; at least 0.5 is assumed.
 
     >>> find_pattern([3, 1, *[1, 2, 3, 4, 5] * 5], 0.4)
     AnswerPattern(cycle=(1, 2, 3, 4, 5), n=25, n_answers=27)

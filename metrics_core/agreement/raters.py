@@ -62,10 +62,10 @@ def compute_consistency(first: npt.ArrayLike, again: npt.ArrayLike) -> AnswerCon
 
 
 def compute_alphas(ratings: FloatArray, block: IntArray) -> JackknifeStatistics:
-    """Compute Krippendorff's alpha of ratings (items, raters), NaN where a rater gave none, on every scale, and again
-    without each block of videos. 1 is full agreement, 0 chance, below 0 worse than chance. It is None without two
-    ratings of one item, and where all ratings are equal. The names are krippendorff_nominal, krippendorff_ordinal and
-    krippendorff_interval. block: (items,). n counts the ratings of items with two or more, n_undefined the others.
+    """Compute Krippendorff's alpha of ratings (items, raters), NaN for none, by scale, and again without each block of
+    videos: krippendorff_nominal, krippendorff_ordinal and krippendorff_interval. 1 is full agreement, 0 chance. None
+    without two ratings of one item, and where all ratings are equal. block: (items,). n counts the ratings of items
+    with two or more, n_undefined the others.
 
     Ratings with more than 500 different values have no values without blocks, so no interval.
 

@@ -43,10 +43,9 @@ videos.
 
 @dataclass(frozen=True, slots=True)
 class AgreementRow:
-    """One row of table `agreement`: one statistic of one metric, simple score or rater with people, for one aspect.
-    value, low, high, p: the number with its interval over videos and its two-sided p-value, None where undefined. n:
-    the items, videos or systems with a value, from n_videos videos; n_undefined: those that are left out for lack of
-    one. baseline: whether the row is one of a simple score.
+    """A row of table `agreement`: one statistic of a metric, simple score or rater with people, for one aspect. value,
+    low, high, p: the number, its interval over videos and its two-sided p-value, None where undefined. n, n_undefined:
+    items, videos or systems with a value (from n_videos videos) and without. baseline: whether it is a simple score's.
 
     aspect: what people rated. over: what is compared. against: PEOPLE, or the name of the simple score or ONE_RATER
     that the metric is compared with. n counts the items of "captions", the videos of "within a video", the systems of

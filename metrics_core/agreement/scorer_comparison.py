@@ -74,10 +74,9 @@ class ScoreComparison:
 
 @dataclass(frozen=True)
 class PeopleComparison:
-    """Two scorers' agreement with people by one aspect: with the mean rating of the n items that have both scores and a
-    rating, or with the n answers that prefer one of two captions where both have values of both scorers. first, second:
-    the scorer's statistics by name; difference: second less first, with intervals of its own. strongest: the simple
-    score that agrees best with ratings on the same items; None without one.
+    """Two scorers' agreement with people by one aspect: with the mean ratings of n items, or with n preferences between
+    captions, where both have scores. first, second: their statistics by name; difference: second less first, with own
+    intervals. strongest: the simple score that agrees best with ratings of the same items; None without one.
 
     p: two-sided, of equal tau-b, or of equal shares of preferences; p_holm: corrected by Holm for the number of
     aspects. The intervals of the difference leave out the same videos of both. p swaps the two scorers' ranks, or what
@@ -168,9 +167,9 @@ def compare_with_people(
     seed: int = 0,
 ) -> tuple[PeopleComparison, ...]:
     """Compare how far two scorers' values (n,) agree with people: a PeopleComparison by aspect, in the order of
-    `by_aspect`, with p-values also corrected for the number of aspects. by_aspect: ratings (n, raters), or preferences
-    between two of the items. NaN stands for a missing number. videos: (n,). baselines: simple scores, values (n,) by
-    name, of which the strongest is reported with ratings, too.
+    `by_aspect`, with p-values corrected for the number of aspects. by_aspect: ratings (n, raters), or preferences. NaN
+    is a missing number. videos: (n,). baselines: simple scores (n,) by name; the strongest is compared with ratings,
+    too.
 
     n_resamples: the largest number of swaps of the test. Raises ValueError for shapes that do not fit and infinite
     numbers.

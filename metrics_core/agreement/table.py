@@ -27,10 +27,9 @@ def compute_agreement_rows(
     baselines: Mapping[str, npt.ArrayLike] | None = None,
     seed: int = 0,
 ) -> tuple[AgreementRow, ...]:
-    """Compare every metric and simple score with the mean rating of every aspect, and the raters with each other: all
-    rows of the agreement table, aspect by aspect. metrics, baselines: values (n,) by name, NaN where undefined;
-    baselines are simple scores. ratings: (n, raters) by aspect, NaN where a rater gave none. videos, systems (n,): the
-    video and system of every item; None is an unknown system.
+    """Compare every metric and simple score with the mean rating of every aspect, and raters with each other: all rows
+    of the agreement table, aspect by aspect. metrics, baselines (simple scores): values (n,) by name, NaN where
+    undefined. ratings: (n, raters) by aspect, NaN for none. videos, systems: (n,); None is an unknown system.
 
     A metric is compared on the items that it has a value for. seed: of the videos' blocks, and of the halves on which
     ties are calibrated. The cost grows with n log n of the items. With a single video nothing has an interval.

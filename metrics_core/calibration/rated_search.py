@@ -30,11 +30,12 @@ def find_rated_threshold(
     n_resamples: int = 0,
     seed: int = 0,
 ) -> Threshold:
-    """Find the threshold t at which keeping scores >= t best separates samples that people rate as good from other
-    ones, by Youden's J. With resamples it has its interval, and its J on other videos next to that of simple scores; a
-    status and a reason where there is none. scores, ratings: (n,), NaN for none, where a rating is the mean over
-    raters. videos: (n,). baselines: simple scores, (n,) by name. least_rating: the lowest rating of a good sample, by
-    default the median.
+    """Find the threshold t at which keeping scores >= t best separates samples that people rate as good, by Youden's J;
+    a status and a reason where there is none. With resamples it has its interval, and its J on other videos next to
+    that of simple scores.
+
+    scores, ratings: (n,), NaN for none, where a rating is the mean over raters. videos: (n,). baselines: simple scores,
+    (n,) by name. least_rating: the lowest rating of a good sample, by default the median.
 
     Where the median of all ratings is the lowest rating, the default is the next one above it. The threshold is one of
     the scores; of equally good ones the highest counts.

@@ -106,10 +106,9 @@ class BaselineYouden:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
-    """A threshold on scores: n_kept of n scores are `at_least` this high and pass, n_kept_good of them are among the
-    n_good good ones. Good means a label of yes, or a rating of `least_rating` or higher; both counts are None for a
-    threshold that keeps a share. Where there is no threshold, `status` is not "ok" and `reason` says why. held_out,
-    baselines: Youden's J on videos that it was not chosen on, and that of simple scores.
+    """A threshold on scores, which n_kept of n reach, n_kept_good of them of the n_good good ones; where none, `status`
+    and `reason`. Good means a label of yes, or a rating of `least_rating` or higher; both counts are None for a
+    threshold that keeps a share. held_out, baselines: Youden's J on other videos, its own and simple scores'.
 
     objective: what it is best for, such as f1, or the name by which recipes refer to it, such as "keep 0.125". low,
     high: its 95 % interval over the n_videos videos (or other groups), None where none was computed or no resample had

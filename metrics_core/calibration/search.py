@@ -43,10 +43,9 @@ def find_best_threshold(
     n_resamples: int = 0,
     seed: int = 0,
 ) -> Threshold:
-    """Find the threshold t at which the predictions score >= t fit the labels best by an objective, with its interval.
-    The result has a status and no value where the objective is not defined. scores (n,) are finite, and higher scores
-    mean yes; labels (n,) are True or False. groups (n,): each label's group, such as its video; None makes every label
-    a group. n_resamples: 0 for no interval.
+    """Find the threshold t at which the predictions score >= t fit the labels best by an objective, with its interval;
+    only a status where the objective is undefined. scores (n,) are finite, labels (n,) True or False. groups (n,): each
+    label's group, such as its video; None makes every label a group. n_resamples: 0 for no interval.
 
     Candidates are all distinct scores and a value just above them. Of equally good ones, the largest wins. "f1" is
     Eq. 3 of the ECS paper.
@@ -88,10 +87,9 @@ def find_dimension_thresholds(
     n_resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> tuple[Threshold, dict[str, Threshold]]:
-    """Find the best threshold of all labels together, and by name that of every dimension. A dimension with fewer than
-    20 labels, without a label that says yes, or on whose labels the objective is not defined, gets the pooled threshold
-    and a warning; n_good and the counts are those of its own labels. dimensions: (n,), the name of every label's
-    dimension. Other arguments and errors as in `find_best_threshold`.
+    """Find the best threshold of all labels together, and that of every dimension by name. A dimension with fewer than
+    20 labels, without a yes, or without a defined objective gets the pooled threshold and a warning; its counts are of
+    its own labels. dimensions: (n,), by label. Other arguments and errors as in `find_best_threshold`.
 
     >>> scores, labels = [0.9, 0.8, 0.3, 0.2] * 5 + [0.6], [True, True, False, False] * 5 + [False]
     >>> _, by_dimension = find_dimension_thresholds(scores, labels, ["events"] * 20 + ["camera"])

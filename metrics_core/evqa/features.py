@@ -14,10 +14,9 @@ from metrics_core.vectors import BadFeature, average_unit_rows, normalise_rows, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VideoFeatures:
-    """The features of one video, made by `prepare_frames` to compare with any number of texts. pooled_vector (d,): f_V,
-    the mean of the frames' unit vectors, scaled to length 1. local_rows (n, d): the unit vectors that keywords are
-    matched with, of regions, or of frames where there are no regions. Where `status` is not "ok", `reason` explains
-    why, and both arrays are empty.
+    """Features of one video, to compare with any number of texts. pooled_vector (d,): f_V, the mean of the frames' unit
+    vectors, scaled to length 1. local_rows (n, d): the unit vectors that keywords are matched with, of regions if there
+    are any, else of frames. Where `status` is not "ok", `reason` explains why, and both are empty.
     """
 
     pooled_vector: FloatArray
@@ -27,9 +26,9 @@ class VideoFeatures:
 
 
 def prepare_frames(frames: npt.ArrayLike, regions: npt.ArrayLike | None = None) -> VideoFeatures:
-    """Return the features of a video's sampled frames (T, d), normalised and pooled once for all its texts. regions (n,
-    d): crops of these frames; if there are any, keywords are matched with them instead of the frames. Without frames or
-    with a bad feature the result is a status with empty arrays. Raises ValueError for arrays of a wrong shape.
+    """Return the features of a video's sampled frames (T, d), normalised and pooled once for all its texts; a status
+    with empty arrays without frames or for a bad feature. regions (n, d): crops of these frames; if there are any,
+    keywords are matched with them instead. Raises ValueError for arrays of a wrong shape.
 
     The pooled vector stays the mean of the frames. Rows need not have unit length. A video without frames or with a bad
     feature gets a status, because one video of thousands may be such.

@@ -14,9 +14,8 @@ Status = Literal["ok", "no_frames", "no_keywords", "bad_feature", "zero_weights"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EVQAResult:
     """EVQAScore of one text and one video, with its parts. score: (coarse + f1) / 2, a number exactly when `status` is
-    "ok". coarse: cosine of the whole text with the pooled video. precision: mean over the keywords of their best cosine
-    with a frame; recall: mean over the frames of their best cosine with a keyword. f1: harmonic mean of precision and
-    recall.
+    "ok". coarse: cosine of the whole text with the video. precision: mean over keywords of the best cosine with a
+    frame; recall: mean over frames of the best cosine with a keyword. f1: their harmonic mean.
 
     Regions take the place of frames if there are any, and keywords may have weights in precision. Numbers lie in [-1,
     1], up to rounding; one that is not defined is None. Unless `status` is "ok", `reason` says in words what is wrong:

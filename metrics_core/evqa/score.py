@@ -20,10 +20,9 @@ def evqa_from_features(
     keyword_weights: npt.ArrayLike | None = None,
     regions: npt.ArrayLike | None = None,
 ) -> EVQAResult:
-    """Return EVQAScore of one text and one video, from features of one image-text encoder: frames (T, d), one row per
-    keyword (K, d), and the whole text (d,). keyword_weights (K,): None weighs all keywords equally, as EVQAScore does.
-    regions (n, d): crops that replace the frames in precision and recall. A video or text that cannot be scored gets a
-    status, not an error.
+    """Return EVQAScore of one text and one video, a status if it cannot be scored, from features of one image-text
+    encoder: frames (T, d), keywords (K, d), and the whole text (d,). keyword_weights (K,): None weighs all keywords
+    equally, as EVQAScore does. regions (n, d): crops that replace the frames in precision and recall.
 
     This is section 3 of arXiv 2411.06908. Weights are not negative, and scaled here to the sum 1. Features need not
     have unit length: they are normalised in float64. For many texts of one video call `prepare_frames` once and

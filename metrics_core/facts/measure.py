@@ -39,10 +39,9 @@ LEAST_DECODED = 0.9
 
 
 class FrameMeasurer:
-    """Measures the frames of one video while they are decoded: call `add_frame` with every frame in the order in which
-    they are shown, then `compute_facts`. fps: frames a second where none is held longer than usual; None where unknown,
-    and 25 are then assumed. time_base: seconds of a unit of the frames' time stamps; with None, time advances by 1 /
-    fps a frame. n_frames: the number of frames added so far.
+    """Measures the frames of one video: call `add_frame` with every frame in the order in which they are shown, then
+    `compute_facts`. fps: frames a second where none is held longer than usual; None assumes 25. time_base: seconds of a
+    unit of the time stamps; None advances time by 1 / fps a frame. n_frames: frames added so far.
     """
 
     def __init__(self, fps: float | None, time_base: Fraction | None, *, with_models: bool = False) -> None:
@@ -166,10 +165,9 @@ def convert_to_picture(frame: VideoFrame) -> NDArray[np.uint8]:
 
 
 def measure_speech_share(path: Path, shown_s: float) -> float | None:
-    """Measure the share of the time of a video file in which somebody speaks; None without a sound track, or where more
-    than a tenth of it does not decode. The time is that of the sound, or `shown_s`, the seconds that its
-    frames are shown, where these are more. Sound that continues after the last frame is only heard up to its tenth
-    minute. Needs the extra `facts`.
+    """Measure the share of a video file's time in which somebody speaks; None without a sound track, or where more than
+    a tenth of it does not decode. The time is that of the sound, or of the frames (`shown_s`), if longer. Sound after
+    the last frame is only heard up to its tenth minute. Needs the extra `facts`.
     """
     from metrics_core.facts.speech import measure_speech
     from metrics_core.frames.sound import decode_sound

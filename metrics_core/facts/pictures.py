@@ -133,10 +133,7 @@ class PictureChange:
 class FrameScan:
     """The measurements of one video so far: call `add_frame` with each frame in order, `add_details` with some of them,
     then `compute_facts`. frame_s: seconds of a frame where none is held longer than usual; 0 where unknown, and none
-    then counts as held. turns: quarter turns, anticlockwise, that make a frame upright. The lists grow with every
-    frame: start times in seconds, mean luma, whether it is black, and its change from the frame before, on average and
-    in the squares that change most. `steps` and `motions` are measured about every 0.2 s, contrast and sharpness by
-    `add_details`.
+    then counts as held. turns: quarter turns, anticlockwise, that make a frame upright.
 
     A frame that is held counts as the copies of it that a file of a constant rate would have: they change by 0, and
     `is_held` marks these changes.
@@ -399,10 +396,9 @@ def list_cuts(changes: Sequence[float], reach: int) -> list[int]:
 
 
 def mark_repeated_frames(changes: Sequence[float], reach: int, cuts: Sequence[int] = ()) -> list[bool]:
-    """Mark which frames repeat the frame before: a list of bools, where place t belongs to frame t + 1. `changes[t]` is
-    the change from frame t to frame t + 1, in grey levels; [] without changes. A frame is a repeat if its
-    change is below 0.1, or below a quarter of the largest change within `reach` places on either side. `cuts`, the
-    frames that begin a new shot, are left out of that.
+    """Mark the frames that repeat the frame before: a list of bools, where place t belongs to frame t + 1; [] without
+    `changes`, from frame t to frame t + 1 in grey levels. A repeat changes by below 0.1, or a quarter of the largest
+    change within `reach` places. `cuts`, which begin a shot, do not count there.
 
     Coding changes a repeated frame a little.
 

@@ -103,10 +103,9 @@ class SignatureScan:
         self._n += 1
 
     def compute_signature(self, inside: tuple[slice, slice] | None = None) -> bytes | None:
-        """Compute the signature of the video from the frames so far: 128 bytes, which stand for 512 edges at four
-        moments. Their first half has a bit for every edge that is clearly positive, the second half one for every edge
-        that is clearly negative. None without a frame, or where all frames are flat. inside: the rows and columns of
-        the looks that count, such as those between bars; None for all.
+        """Compute the signature of the video from the frames so far: 128 bytes for 512 edges at four moments, the first
+        half with a bit for every edge that is clearly positive, the second for negative ones. None without a frame, or
+        where all are flat. inside: rows and columns that count, such as those between bars; None for all.
         """
         if not self.looks:
             return None

@@ -73,10 +73,10 @@ class DecodingWorker:
         timeout_s: float = 60.0,
         reader: str = "pyav",
     ) -> DecodedFrames:
-        """Decode the sampled frames of a video in this worker's process, and return them in the order shown. every: the
-        distance between two sampled frames. cap: the most of them, None for no limit. fit: the part of a frame to keep;
-        None keeps whole frames. timeout_s, reader: as in the function `read_frames`. Raises FrameReadError where the
-        file cannot be read, ValueError for an argument out of its range.
+        """Decode the sampled frames of a video in this worker's process, in the order shown. every: distance of two
+        sampled frames. cap: the most of them, None for no limit. fit: the part of a frame to keep; None for all.
+        timeout_s, reader: as in the function `read_frames`. Raises FrameReadError for an unreadable file, ValueError
+        for arguments out of range.
         """
         choose_frame_indices(0, every, cap)
         if reader not in _READERS and ":" not in reader:

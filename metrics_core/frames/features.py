@@ -49,12 +49,10 @@ class FrameEncoder:
 
 @dataclass(frozen=True, slots=True)
 class VideoToEncode(Generic[Key]):
-    """One video file to compute features of. key: any value, which is returned with the features. duration_s: limits
-    the time of decoding. n_frames, n_pixels (of one picture): estimate the memory; None counts as the greatest
-    possible. held_bytes: the size of the file if it is in memory while it is decoded. open_path: makes the file
-    readable where `path` is not enough; it returns a context manager that gives the path to read, or raises
-    FrameReadError. wants_facts: whether the pass over its frames also measures its facts; with_models: and then,
-    whether the models of the extra `facts` measure text on screen and speech.
+    """A video file to compute features of, by any `key`. duration_s limits the time of decoding; n_frames and n_pixels
+    (of one frame) estimate the memory, None the greatest. open_path: makes a file readable where `path` is not enough,
+    as a context manager that gives a path or raises FrameReadError. wants_facts, with_models: whether to measure facts
+    too, also by models.
 
     The memory limits the number of videos decoded at once.
     """
@@ -73,9 +71,8 @@ class VideoToEncode(Generic[Key]):
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameFeatures:
     """Image features of one video's sampled frames, in the order shown: frame numbers `indices` (T,), `times_s` (T,) in
-    seconds, and `features` (T, dim) as the encoder gives them. n_frames: the decodable frames of the whole video.
-    reader: the name of the reader that decoded it. measurement: facts about the video from the same pass; None where
-    they were not asked for, or where one pass did not do for both.
+    seconds, and `features` (T, dim). n_frames: the decodable frames of the whole video. reader: the name of the reader
+    that decoded it. measurement: facts from the same pass; None where it measured none.
     """
 
     indices: NDArray[np.int64]

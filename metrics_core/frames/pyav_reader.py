@@ -79,8 +79,8 @@ def collect_frames(
     path: Path, stream: VideoStream, frames: Iterable[VideoFrame], wanted: NDArray[np.int64], fit: PictureFit | None
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     """Return the pixels (T, H, W, 3) of the wanted frames that exist, and the times of all frames in seconds since the
-    first, from the frames of an open stream in the order shown. wanted: frame numbers, increasing. fit: the part of a
-    frame to keep; None keeps whole frames. Raises FrameReadError without any frame, or if `PictureBuffer` refuses one.
+    first, from an open stream's frames in the order shown. wanted: frame numbers, increasing. fit: the part of a frame
+    to keep; None for all. Raises FrameReadError without frames, or if `PictureBuffer` refuses one.
     """
     stamps: list[int | None] = []
 

@@ -28,9 +28,8 @@ class JudgedText:
 @dataclass(frozen=True, slots=True)
 class JudgeAnswer:
     """The judge's answer on one text. For status "ok": score (0 to 100), value (0 to 1), value_from, found (the wrong
-    pieces of the text) and why, a sentence. Every other status has a reason and no score: "refused" (the model or its
-    server declined), "cut" (the answer was longer than allowed), "malformed" (no valid answer after all attempts) or
-    "failed", where another attempt may succeed.
+    pieces of the text) and why, a sentence. Every other status has a reason and no score: "refused" by model or server,
+    "cut" (too long), "malformed" after all attempts, or "failed", where another attempt may succeed.
 
     value_from: "logprobs" where the value is the expectation of the score over the model's tokens, divided by 100;
     "answer" where it is the score divided by 100, as the server gives no probabilities.

@@ -87,10 +87,9 @@ def build_judge_schema() -> Mapping[str, Any]:
 
 
 def build_judge_request(text: str, question: str | None, video: VideoAsFrames, repeat: int = 0) -> ChatRequest:
-    """Build the request that asks a vision model to judge a caption, or the answer to a question, by frames of its
-    video. question: None for a caption. The answer fits `build_judge_schema`, and the expectation of its score is asked
-    for too. Marks that would end the text early are changed, so that all of the text is judged. repeat: the number of
-    the answer, from 0; the first is asked for at temperature 0, others at temperature 1, with seeds of their own.
+    """Build the request that asks a vision model to judge a caption, or the answer to a `question`, by frames of its
+    video. The answer fits `build_judge_schema`, and the expectation of its score is asked for too. Marks that would end
+    the text early are changed. repeat: the answer's number; 0 at temperature 0, others at 1 with own seeds.
     """
     shown = {"text": _protect(text), "scale": SCALE, "how": HOW}
     ask = CAPTION.format(**shown) if question is None else ANSWER.format(**shown, question=_protect(question))

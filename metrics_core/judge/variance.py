@@ -48,10 +48,9 @@ class JudgeVariance:
 def compute_judge_variance(
     values: npt.ArrayLike, texts: Sequence[object], videos: Sequence[object], systems: Sequence[object]
 ) -> JudgeVariance | None:
-    """Compute the parts of the variance of answers (n,) about texts. The texts, videos and systems of the answers are
-    any names; every text has one video and one system, and all may have unequal numbers. None unless there are two
-    texts, and one of them has two answers. Raises ValueError for a value that is no finite number, and for unequal
-    lengths.
+    """Compute the parts of the variance of answers (n,) about texts; None unless there are two texts, and one of them
+    has two answers. texts, videos, systems: names by answer; every text has one video and one system, and all may have
+    unequal numbers. Raises ValueError for a value that is no finite number, and for unequal lengths.
 
     The parts are random effects that add up, estimated by moments (Henderson's first method): the sum over the groups
     of a part of (sum of the group)^2 / (its size) is linear in all variances, which gives as many equations as parts.

@@ -49,10 +49,9 @@ def move_to_device(tensor: Any, device: Any) -> Any:
 def compute_in_batches(
     n: int, batches: Iterable[RowNumbers], compute: Callable[[RowNumbers], Any], memory_message: str = ""
 ) -> npt.NDArray[Any]:
-    """Call `compute` with every batch of row numbers, without gradients, and return all results in one float32 array
-    (n, ...). Row i of it belongs to row number i; without batches its shape is (n, 0). compute: returns a torch tensor
-    with one row per given row number. Where a GPU lacks memory for a batch, this batch and all later ones are halved.
-    Raises ModelUnusable with `memory_message` where one row is still too much.
+    """Call `compute` with every batch of row numbers, without gradients, and return all results as float32 (n, ...),
+    row i for row number i; (n, 0) without batches. compute: returns a torch tensor with one row per number. Where a GPU
+    lacks memory, batches are halved; raises ModelUnusable with `memory_message` where one row is still too much.
 
     A model that never leaves the CPU needs no `memory_message`.
     """

@@ -41,10 +41,10 @@ class LoadedClip:
 
 
 def make_clip(architecture: str, checkpoint: str, precision: str) -> LoadedClip:
-    """Load an open_clip model, onto a GPU where there is one, and return it with its tokenizer and image transform.
-    architecture: a name of open_clip or the path of a JSON configuration. checkpoint: a file of weights, or a tag whose
-    weights may be downloaded. precision: counts on a GPU only. Raises CheckpointMismatch where files do not fit,
-    ModelNotFound where architecture or checkpoint is unknown or cannot be downloaded.
+    """Load an open_clip model, onto a GPU where there is one, with its tokenizer and image transform. architecture: a
+    name of open_clip or the path of a JSON configuration. checkpoint: a file of weights, or a tag to download.
+    precision: for a GPU only. Raises CheckpointMismatch where files do not fit, ModelNotFound for an unknown
+    architecture or checkpoint.
     """
     import open_clip
     import torch
@@ -158,8 +158,8 @@ def list_configuration_files(architecture: str) -> dict[str, Path]:
 
 def merge_adapters(state: dict[str, Any], scale: float = 1.0) -> dict[str, Any]:
     """Return a checkpoint's weights by name, with its low-rank adapters added and their own entries left out. An
-    adapter has two matrices A and B, and its weight W becomes W + scale * B @ A. state: all tensors of the checkpoint
-    by name. Raises CheckpointMismatch for an adapter without a weight, or with only one of A and B.
+    adapter has two matrices A and B; its weight W becomes W + scale * B @ A. state: all tensors by name. Raises
+    CheckpointMismatch for an adapter without a weight, or with only one of A and B.
     """
     halves: dict[str, dict[str, Any]] = {}
     merged = {}

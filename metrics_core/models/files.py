@@ -27,10 +27,9 @@ _CONFIGURED = ("Pooling", "Dense", "WeightedLayerPooling")
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """The files of one model on this machine. folder: where they lie or belong; for a checkpoint, the file itself.
-    missing: paths below the folder of files that are not there. n_bytes: the size of those that are. revision: the hub
-    commit; None for a local path, and where none is known. other_commits: commits that the local cache has instead of
-    this one.
+    """The files of one model on this machine. folder: where they are or belong; for a checkpoint, the file itself.
+    missing: files that are not there, below the folder. n_bytes: the size of those that are. revision: the hub commit;
+    None for a local path or if unknown. other_commits: those that the cache has instead.
     """
 
     folder: Path

@@ -54,9 +54,9 @@ def find_model_source(model: str) -> str:
 
 @lru_cache(maxsize=32)
 def find_model_revision(model: str) -> str:
-    """Return a model's immutable revision: "sha256:..." of a local folder or file, or the commit of a hub id. A hub id
-    without "@commit" has the commit of its main branch, from the local cache or else from the hub, which is then asked.
-    The result is kept for the life of the process. Raises ModelNotFound where neither knows the model.
+    """Return a model's immutable revision: "sha256:..." of a local folder or file, or the commit of a hub id; without
+    "@commit" that of its main branch, from the local cache or else from the hub. The result is kept for the life of the
+    process. Raises ModelNotFound where neither knows the model.
     """
     folder = Path(model).expanduser()
     if folder.exists():

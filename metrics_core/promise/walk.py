@@ -51,9 +51,9 @@ class SetState:
 
 @dataclass(frozen=True, slots=True)
 class NeededAnswers:
-    """How many answers in all a set needs to be confirmed: at `least`, if no further answer is an error, and `likely`,
-    if further answers are errors as often as those so far. likely is None without an answer, and where errors are so
-    frequent that the set would not be confirmed. least is None where errors already exceed what is allowed.
+    """The number of answers in all that a set needs to be confirmed: `least`, if no further one is an error, and
+    `likely`, if errors are as frequent as so far. likely is None without an answer, and where so many errors would not
+    confirm the set. least is None where errors already exceed what is allowed.
     """
 
     least: int | None
@@ -74,9 +74,9 @@ def collect_set_answers(
     draws: npt.ArrayLike, answers: npt.ArrayLike, set_places: npt.ArrayLike, n_sets: int
 ) -> list[BoolArray]:
     """Return for all n_sets nested sets whether their answers are errors, in the order of the draw, up to the first
-    member without an answer. Answers of members after that do not count for this set. draws: (n,), random numbers of
-    the candidates, the lowest asked first. answers: (n,), RIGHT (0), WRONG (1) or UNANSWERED (-1). set_places: (n,),
-    the strictest set that holds a candidate, from 0; n_sets if none does.
+    member without an answer. draws: (n,), random numbers of the candidates, the lowest asked first. answers: (n,),
+    RIGHT (0), WRONG (1) or UNANSWERED (-1). set_places: (n,), the strictest set that holds a candidate; n_sets for
+    none.
 
     >>> parts = collect_set_answers([0.1, 0.2, 0.3, 0.4], [0, -1, 1, 0], [0, 1, 0, 1], 2)
     >>> [part.tolist() for part in parts]
@@ -95,10 +95,10 @@ def collect_set_answers(
 def walk_sets(
     sizes: Sequence[int], answers: Sequence[npt.ArrayLike], limit: float, level: float, prior: Prior | None = None
 ) -> list[SetState]:
-    """Return the states of nested sets from the strictest on: those that are confirmed to hold at most the share
-    `limit` of errors, and the first one that is not, if any. The chance that a confirmed set holds more is at most
-    `level` in all. sizes: the sets' numbers of members, rising. answers: for every set whether the answers in it are
-    errors, as from `collect_set_answers`. prior: by default Prior.build(limit); chosen before the first answer.
+    """Return the states of nested sets from the strictest on: those confirmed to hold at most the share `limit` of
+    errors, and the first that is not. A confirmed set holds more with a chance of at most `level` in all. sizes:
+    rising. answers: by set, from `collect_set_answers`. prior: by default Prior.build(limit); chosen before the first
+    answer.
 
     >>> states = walk_sets([12, 24], [[False] * 8, [False] * 9], 0.25, 0.05, Prior(1, 1))
     >>> [(state.bound, state.n_allowed, state.is_confirmed) for state in states]

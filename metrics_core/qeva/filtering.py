@@ -100,10 +100,10 @@ def _is_nontrivial(closed_book: Sequence[AnswerOutcome]) -> bool:
 
 
 def decide_question(closed_book: Sequence[AnswerOutcome], open_book: AnswerOutcome | None = None) -> Decision:
-    """Return whether to keep a question: "trivial" if all closed-book votes (answers without a context) are correct,
-    else "keep" if the open-book answer, from its source, is correct, else "low_quality". It is "error" if the open-book
-    answer failed, or a vote failed and no other vote is wrong or abstains. Raises ValueError without votes, and for a
-    question that is not trivial and has no open-book outcome.
+    """Decide whether to keep a question: "trivial" if all closed-book votes (answers without a context) are correct,
+    else "keep" if the open-book answer is correct, else "low_quality"; "error" if the open-book answer failed, or a
+    vote failed and none is wrong or abstains. Raises ValueError without votes, and without an open-book outcome that is
+    needed.
 
     >>> decide_question(["correct"]), decide_question(["error"])
     ('trivial', 'error')

@@ -20,10 +20,10 @@ from metrics_core.sodam.spans import (
 
 
 def align(reference_spans: npt.ArrayLike, predicted_spans: npt.ArrayLike, *, compat: Compat | None = None) -> Alignment:
-    """Return the alignment of predicted with reference segments whose sum of IoU, the overlap of their times, is
-    highest (arXiv 2602.08711). Spans are (N, 2) and (M, 2) in seconds, in any order; N and M may be 0.
-    compat="official" repeats the official code, whose sum can be smaller. Raises ValueError for another shape or for
-    seconds that are not finite.
+    """Return the alignment of predicted with reference segments with the highest sum of IoU, the overlap of their times
+    (arXiv 2602.08711). Spans are (N, 2) and (M, 2) in seconds, in any order; N and M may be 0. compat="official"
+    repeats the official code, whose sum can be smaller. Raises ValueError for another shape or seconds that are not
+    finite.
 
     The anchors pair a reference with a prediction: they keep the order of time on both sides and always overlap. Of
     equally good alignments the one with the earliest anchors counts. A prediction without an anchor joins the anchored

@@ -169,9 +169,9 @@ class WordLikeness:
         self._text = lru_cache(maxsize=1024)(self._compute_stems_and_vectors)
 
     def compute_mean_and_least(self, text: str, hypothesis: str) -> tuple[float, float]:
-        """Return (mean, least) likeness, in [0, 1], of the hypothesis's content words with their nearest words of the
-        text. A word that occurs in the text in any form has likeness 1, others their highest cosine with a content
-        word of the text. Both numbers are 1 without a content word in the hypothesis, else 0 without one in the text.
+        """Return the (mean, lowest) likeness, in [0, 1], of the hypothesis's content words with their nearest words of
+        the text: 1 for a word that occurs there in any form, else its highest cosine with a content word. Both are 1
+        without a content word in the hypothesis, else 0 without one in the text.
 
         >>> mean, least = WordLikeness().compute_mean_and_least("A dog runs.", "The dogs sprint.")
         >>> mean == (1 + least) / 2, 0.1 < least < 1

@@ -40,10 +40,10 @@ _SETTINGS_FAULT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """The outcome of one attempt at a chat request: `data` for "ok", else `reason`. tokens: (in, out), None where the
-    server does not report them. is_not_understood: the server knows no such field or form of answer; the request may
-    pass in another `Dialect`. affects_all_requests: other requests to this server and model would end in the same way.
-    is_request_fault: this request always ends so here, others need not.
+    """The outcome of one attempt at a chat request: `data` for "ok", else `reason`. tokens: (in, out), None where not
+    reported. is_not_understood: the server knows no such field or form; the request may pass in another `Dialect`.
+    affects_all_requests: others to this server and model would end so too; is_request_fault: this one always does,
+    others need not.
     """
 
     outcome: AttemptOutcome

@@ -64,10 +64,9 @@ class HttpChatModel:
         return replace(self, endpoint=replace(self.endpoint, mode=mode, ledger=ledger), cache=cache, _silence=_Stop())
 
     def chat(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
-        """Return one reply per request, in their order, from the cache or the server. Equal requests are asked once. A
-        failure of server, model or network is a reply's status. Raises ValueError for a request whose schema is not a
-        JSON schema or whose max_tokens is below 1, ServerUnusable for a proxy or certificates of the environment that
-        cannot be used, and any error of cache and ledger.
+        """Return one reply per request, in their order, from the cache or the server; equal requests are asked once. A
+        failure of server, model or network is a reply's status. Raises ValueError for a bad schema or max_tokens below
+        1, ServerUnusable for an unusable proxy or certificates, and any error of cache and ledger.
         """
         for request in requests:
             check_request(request)

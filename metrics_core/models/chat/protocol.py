@@ -32,10 +32,10 @@ MessagePart: TypeAlias = TextPart | ImagePart
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One question to a chat model, which is to answer with a JSON object that fits `schema`, a flat, bounded JSON
-    schema. purpose: names the step, such as "factuality questions", for progress, cost and errors. system: the system
-    message. parts: the user's message, context first and question last, so that a server can keep the prefix.
-    max_tokens: of the answer. seed: of the first attempt; attempt k uses seed + k.
+    """A question to a chat model, to be answered with a JSON object that fits `schema`, a flat, bounded JSON schema.
+    purpose: the step, such as "factuality questions", for progress and cost. system: the system message. parts: the
+    user's message, context first, so that a server can keep it. max_tokens: of the answer. seed: attempt k uses seed +
+    k.
 
     expected: the name of an integer member of the answer, with a minimum of 0 and a maximum in the schema. Where the
     server gives the probabilities of tokens, the reply's data also has the member `build_expected_name(expected)`: the
@@ -64,10 +64,9 @@ def build_expected_name(member: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """The reply to one chat request. For status "ok" `data` is an object that fits the request's schema, perhaps with
-    the expectation that the request asks for; for every other status `reason` is a sentence. usage: what all attempts
-    took. is_cached: taken from the cache or from an equal request of the same call, so that `usage` is empty.
-    is_cut: of a malformed reply, whether the answer broke off at the most tokens of the request.
+    """The reply to one chat request: for status "ok" `data`, an object that fits its schema, perhaps with the
+    expectation asked for; else `reason`, a sentence. usage: of all attempts. is_cached: taken from the cache or an
+    equal request, so that `usage` is empty. is_cut: whether a malformed answer broke off at the most tokens.
 
     malformed: no valid JSON after all content retries. refused: the model declined, or the server rejected this
     request, such as one too long for the model; asking again does not help. error: transport, deadline or

@@ -18,9 +18,9 @@ _MAX_LEVELS = 100
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One attempt at a request, and what the server answered: HTTP status, body as parsed JSON (None for one that is
-    not JSON), and its size in bytes. key: the server's key, which the body has as "[key]"; to remove it from texts that
-    are joined from the body's pieces. error: why no whole answer came; `status` is None then. seconds: it took.
+    """One attempt at a request, and the server's answer: HTTP status, body as parsed JSON (None for anything else), and
+    its size in bytes. key: the server's key, shown as "[key]" in the body, to be removed from texts joined from its
+    pieces. error: why no whole answer came; `status` is None then. seconds: it took.
     """
 
     status: int | None = None

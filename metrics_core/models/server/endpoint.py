@@ -14,10 +14,10 @@ from metrics_core.models.server.spending import Prices, SpendingLimit, Usage, co
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A model behind a server, and how it is asked. model: the name that the server knows. revision: distinguishes two
-    models of one name, such as a commit or a quantisation; a server does not report it. concurrency: requests at once.
-    mode: whether stored answers count, see `CacheMode`; "offline" asks nothing. ledger: stores every call, None for no
-    record. Raises ValueError for a spending limit without prices, and for a number below its range.
+    """A model behind a server, and how it is asked. model: its name there. revision: distinguishes models of one name,
+    such as a quantisation; no server reports it. concurrency: requests at once. mode: whether stored answers count, see
+    `CacheMode`. ledger: stores every call, None for no record. Raises ValueError for a spending limit without prices,
+    and numbers out of range.
 
     timeout_s: the longest silence of a server. deadline_s: for all attempts at a request. transport_retries: after no
     answer, 408, 409, 429 or 5xx. content_retries: after an answer that is no valid JSON or was cut at its token limit;

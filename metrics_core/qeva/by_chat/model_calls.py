@@ -26,9 +26,8 @@ class ModelCalls:
 
 def count_video_calls(n: int, votes: int, is_open: bool) -> dict[str, ModelCalls]:
     """Return the most model calls that writing and filtering the questions about one video takes, by role: "video",
-    "text" and "filter_video". n: questions on coverage, and as many on chronology. votes: answers without a context to
-    every question. is_open: whether a video model writes the questions, so that those on coverage are open; else the
-    role "filter_video" is the only one.
+    "text" and "filter_video". n: questions on coverage, and on chronology. votes: answers without a context to every
+    question. is_open: whether a video model writes the questions; else "filter_video" is the only role.
 
     video: two lists and n reference answers. filter_video: votes without a context and the open-book answers on both
     sets. text: a judgement of every vote and open-book answer on coverage.

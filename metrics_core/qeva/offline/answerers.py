@@ -51,9 +51,9 @@ NO_FRAMES = "an entailment model cannot look at frames: set a video model, or gi
 @dataclass(frozen=True)
 class EntailmentAnswerer:
     """An Answerer that checks the questions' statements against the sentences of the context by an entailment model.
-    threshold: the lowest P(entailment) at which a sentence supports a statement. encoder: chooses the r sentences most
-    like a statement, and only these are verified; without it the words in common choose. forced: a guess instead of an
-    abstention where nothing supports an answer.
+    threshold: the lowest P(entailment) at which a sentence supports a statement. encoder: chooses the r most similar
+    sentences to verify; without it the words in common do. forced: guess where nothing supports an answer, instead of
+    abstaining.
 
     - yes_no: "yes" where a sentence supports the statement; otherwise it abstains, forced "no".
     - open: the sentence that supports the statement is the answer; forced the best sentence.
