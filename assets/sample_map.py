@@ -46,9 +46,9 @@ class MapArea(NamedTuple):
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleMap:
     """Samples as points. vectors: the name of the vectors, as `list_map_vectors` gives it. stamp: the same only for the
-    same samples with the same vectors. sample_ids: (n,), in random order. coordinates: (n, 2), to four decimals.
-    shares: of the variance, by dimension. n_all: how many samples have a vector; n_placeless: how many of those that
-    were drawn are left out, because their vector is zero.
+    same samples and vectors. sample_ids: (n,), in random order. coordinates: (n, 2), to four decimals. shares: of the
+    variance, by dimension. n_all: samples with a vector; n_placeless: drawn ones left out, because their vector is
+    zero.
     """
 
     vectors: str

@@ -50,10 +50,9 @@ class SearchSettings(TextEncoderSettings, ImageTextSettings, FrameSettings):
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The rows that are nearest to a text or video, nearest first, the name of the encoder, and notes about the limits
-    of the answer. A row has the keys dataset, video and similarity; for captions also sample, sample_id, system and
-    text, for frames also video_id and time_s. The similarity is a cosine in [-1, 1]; it orders the rows and is no
-    score.
+    """The rows nearest to a text or video, nearest first, the name of the encoder, and notes about the limits of the
+    answer. A row has dataset, video and similarity; for captions also sample, sample_id, system and text, for frames
+    also video_id and time_s. The similarity is a cosine in [-1, 1]; it orders the rows and is no score.
     """
 
     rows: list[dict[str, Any]]
@@ -82,9 +81,9 @@ def search_captions(
     tell: LineWriter = lambda _: None,
 ) -> SearchResult:
     """Find the captions whose stored vectors are nearest to a text, at most `limit`, by the text encoder of the
-    settings, which is loaded. Captions of the dataset without a vector of that encoder get one first, unless that asks
-    a server; `tell` takes lines about it. dataset: None searches all datasets, and makes vectors only if there is none.
-    Raises NothingToSearch where no caption has a vector, and where the encoder gives the text none.
+    settings. Captions of the dataset without a vector get one first, unless that asks a server; `tell` takes lines
+    about it. dataset: None searches all. Raises NothingToSearch where no caption has a vector, or the encoder gives the
+    text none.
     """
     encoder = settings.make_text_encoder()
     name = encoder.identity.model_id
@@ -179,10 +178,9 @@ def search_similar_videos(
 def search_like_video(
     engine: Engine, key: str, encoder: str | None, dataset: Dataset | None, limit: int
 ) -> SearchResult:
-    """Find the videos nearest to the video with a key, at most `limit`, by vectors that their manifests brought; no
-    model is loaded. A row has the keys dataset, video and similarity. encoder: the name of the encoder; None for the
-    only one that has a vector of the video. dataset: None searches all datasets. Raises NothingToSearch where the video
-    has no such vector of its present file, or where several fit.
+    """Find the videos nearest to the video with a key, at most `limit`, by vectors that their manifests brought, as
+    rows of dataset, video and similarity; no model is loaded. encoder: its name; None for the only one with a vector of
+    the video. dataset: None searches all. Raises NothingToSearch where none, or more than one, fits.
     """
     with engine.connect() as connection:
         found = [known for known in list_vectors_by_key(connection, dataset, key) if encoder in (None, known.encoder)]

@@ -15,9 +15,9 @@ MAX_RUN_ATTEMPTS = 5
 def find_due_attempt(
     context: dg.SensorEvaluationContext, job: str, tags: Mapping[str, str], work: str, until: str
 ) -> int | None:
-    """Return how many attempts at a piece of work have failed, where a new one is due now; else None. Its attempts are
-    the runs of this job that have all these tags. A new one is due 2, 8, 32 and 128 minutes after the first, second,
-    third and fourth failure; none is while a run is unfinished, after a success, and after the fifth failure.
+    """Return how many attempts at a piece of work have failed, where a new one is due now; else None. Attempts are the
+    runs of this job with all these tags. A new one is due 2, 8, 32 and 128 minutes after the first four failures; none
+    while a run is unfinished, after a success, or a fifth failure.
 
     work, until: for a warning after the fifth failure, what failed, and what must happen until it is tried again.
     """

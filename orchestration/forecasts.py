@@ -26,11 +26,12 @@ def forecast_scoring(
     shards: Collection[int] | None = None,
     draw: Draw | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the rows that `score --dry-run` prints. The keys are metric, pending (samples), role and model, and at
-    most `calls at most`, `tokens in`, `tokens out` and `money`, which is None without prices. A metric has a row for
-    every role and model that costs; without any it has one row of None and 0. shards: their numbers; None for all.
-    draw: forecast what it wants in place of what is pending in the shards; None for no draw. Asks no model, but stores
-    new scorers. Raises UnknownDataset and UnknownShard, and with a draw as `store_draw` does.
+    """Return the rows that `score --dry-run` prints. Keys are metric, pending (samples), role and model, and at most
+    `calls at most`, `tokens in`, `tokens out` and `money`, None without prices. A metric has a row for every role and
+    model that costs, else one row of None and 0. Asks no model, but stores new scorers.
+
+    shards: their numbers; None for all. draw: forecast what it wants in place of what is pending; None for no draw.
+    Raises UnknownDataset and UnknownShard, and with a draw as `store_draw` does.
     """
     stored_dataset = require_dataset(installation.engine, dataset)
     chosen = choose_shards(stored_dataset, shards).values()

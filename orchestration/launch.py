@@ -43,9 +43,9 @@ def run_ingest(
     n_shards: int | None,
     columns: Mapping[str, str] | None = None,
 ) -> IngestReport:
-    """Ingest a manifest folder into a dataset, which may be new, by one Dagster run in this process. Return the report
-    of accepted, unchanged and rejected rows. rows: a further file of mixed rows, or None. n_shards: of a new dataset;
-    None for the default. columns: by field, the name of its column. Raises RunFailed where the run leaves no report.
+    """Ingest a manifest folder into a dataset, which may be new, by one Dagster run in this process, and return the
+    report of accepted, unchanged and rejected rows. rows: a further file of mixed rows, or None. n_shards: of a new
+    dataset; None for the default. columns: their names by field. Raises RunFailed where the run leaves no report.
     """
     results = RunResults()
     places = {"folder": str(folder), "rows": str(rows) if rows else None}
@@ -66,10 +66,10 @@ def run_scoring(
     shards: Collection[int] | None = None,
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """Score the pending samples of a dataset by Dagster runs in this process. Yield (shard key, {metric: number of
-    results written}) for every shard that this process completed; a result is a score, or a status without one.
-    options: values of options of sources by name; with `facts`, missing facts about the videos that are decoded are
-    measured too. shards: the numbers of the shards to look at; None for all. Raises UnknownDataset, UnknownShard, and
-    at the end one error for all shards that failed.
+    results written}) for every shard completed here; a result is a score, or a status. options: values of sources'
+    options by name. facts: also measure missing facts of decoded videos. shards: their numbers; None for all.
+
+    Raises UnknownDataset, UnknownShard, and at the end one error for all shards that failed.
 
     Neighbouring shards share one run. Every source that knows an option gets it. Evidence that is missing although no
     score is, is made too. Other processes that score the
@@ -245,10 +245,10 @@ def run_calibration(
     judge: bool = False,
     judge_limit: int | None = None,
 ) -> dict[str, Any]:
-    """Choose and store the thresholds of ECS on a dataset's labels, and score with them; return the asset's report as
-    plain data. objective: f1, youden, mcc or coverage. labels: `calibration` for the labels of a fifth of the videos,
-    or `all`. judge: have the chat model that is set as judge label at most `judge_limit` captions (None: all), and
-    choose on its labels in place of people's. Raises UnknownDataset and NoJudge.
+    """Choose and store the thresholds of ECS on a dataset's labels, score with them, and return the asset's report as
+    plain data. objective: f1, youden, mcc or coverage. labels: `calibration` for a fifth of the videos, or `all`.
+    judge: let the set judge label at most `judge_limit` captions (None: all), in place of people's labels. Raises
+    UnknownDataset and NoJudge.
 
     Runs three Dagster jobs at most in this process: verdicts that are missing are computed first.
     """

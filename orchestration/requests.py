@@ -21,10 +21,9 @@ FINISHED_STATUSES = [dg.DagsterRunStatus.SUCCESS, *FAILED_STATUSES]
 
 
 def group_shards_into_runs(known: Iterable[str], chosen: Collection[str], wanted: Collection[str]) -> list[list[str]]:
-    """Return the shard keys of every run that is needed; no wanted shard gives an empty list. A run covers neighbouring
-    chosen shards of one dataset, from a first to a last wanted one. So it may contain chosen shards that are not
-    wanted: Dagster knows a range by its ends. known: all shard keys in Dagster's order. chosen: those that a run may
-    contain.
+    """Return the shard keys of every run that is needed; [] for no wanted shard. A run covers neighbouring chosen
+    shards of one dataset, from a first to a last wanted one, and so may contain chosen shards that are not wanted.
+    known: all shard keys in Dagster's order. chosen: those that a run may contain.
 
     >>> known, chosen = ["a:0", "a:1", "a:2", "a:3", "b:0"], ["a:0", "a:1", "a:2", "b:0"]
     >>> group_shards_into_runs(known, chosen, wanted=["a:0", "a:2", "b:0"])

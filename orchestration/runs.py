@@ -55,9 +55,9 @@ def run_job(
     results: RunResults | None = None,
 ) -> dg.ExecuteInProcessResult:
     """Run a Dagster job over the partitions from `partition` to `last_partition` (default: only the first) in this
-    process, and return Dagster's result. assets: the names of the assets to run; None for all of the job. results:
-    collects the reports of the assets. Raises the error of the asset that failed, CheckFailed for a blocking check, and
-    KeyboardInterrupt if the run was stopped by hand.
+    process, and return Dagster's result. assets: names of the assets to run; None for all. results: collects their
+    reports. Raises the error of the asset that failed, CheckFailed for a blocking check, and KeyboardInterrupt if
+    stopped by hand.
     """
     results = results or RunResults()
     done = run_partitions(installation, job, partition, run_config, assets, last_partition or partition, results)

@@ -29,10 +29,9 @@ STOPPED_MESSAGE = "stopped; run the same command again to continue"
 
 
 class StopSignals:
-    """Context manager in which the first Ctrl-C or SIGTERM raises KeyboardInterrupt. When the block then ends with an
-    error, or 3 seconds later at the latest, it prints one sentence and ends the process with all processes that it
-    started; the exit code is 130 or 143. After a block without a signal, a later signal ends the process at once. Does
-    nothing outside the main thread.
+    """Context manager in which the first Ctrl-C or SIGTERM raises KeyboardInterrupt. Once the block ends with an error,
+    or 3 seconds later at the latest, it prints one sentence and ends the process and its children; the exit code is 130
+    or 143. A signal after the block ends the process at once. Does nothing outside the main thread.
     """
 
     def __init__(self) -> None:

@@ -112,9 +112,10 @@ def qeva(
 @raise_reelsieve_errors
 def judge(video: str | os.PathLike[str], caption: Caption, **settings: Any) -> Outcome:
     """Return a vision model's judgement of a caption by frames of the video as an Outcome: a value from 0 to 1, or a
-    status and its reason. Components have the pieces of the caption that are wrong, with their places. video: a file or
-    an address as in a manifest. settings: as in `vcs`; `judge_model` and `judge_url` name the model and its server, and
-    without them the status is "no_model". Raises ReelsieveError if there is no such file. See docs/metrics/judge.md.
+    status and its reason. Components have the wrong pieces of the caption with their places. video: a file or an
+    address. settings: as in `vcs`; without `judge_model` and `judge_url` the status is "no_model".
+
+    Raises ReelsieveError for a missing file. See docs/metrics/judge.md.
 
     >>> import reelsieve as rs
     >>> rs.judge("gone.mp4", "A dog runs.")

@@ -19,10 +19,9 @@ SIGNIFICANCE_LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of comparing scorer A (`first`) and scorer B (`second`) on the samples of a dataset that have values
-    of both. missing: how many samples either has no value for, by status. n_left_out: samples without a value of one of
-    the two. constant: for either scorer the value that all samples have, or None where values differ. up, down: the
-    samples that B ranks most above, and most below, their rank by A, as plain data.
+    """The comparison of scorer A (`first`) and scorer B (`second`) on the samples with values of both. missing: samples
+    without a value, by scorer and status; n_left_out: without one of the two. constant: by scorer the value that all
+    samples have, None where values differ. up, down: the samples that B ranks most above, and below, their rank by A.
 
     differences: the models and parameters in which two scorers of one metric differ, as (name, of A, of B); empty for
     different metrics. people, choices: both scorers against ratings and labels, and against preferences, by aspect.

@@ -31,9 +31,9 @@ CEILING_NAME = "one rater with the others"
 @dataclass(frozen=True, slots=True)
 class Progress:
     """The agreement with people so far by one aspect. rows: name, Kendall's tau-b with ratings or share of equal
-    preferences, and number of captions or answers that count, for every metric and simple score, then for one rater
-    with the other raters if known, without a number. sentences: conclusions for people who rate. pairs: whether
-    preferences are compared instead of ratings. is_enough: whether the first sentence is that people may stop.
+    preferences, and number of captions or answers, for every metric and simple score, then for one rater with the
+    others. sentences: conclusions for people who rate. pairs: whether preferences are compared. is_enough: whether
+    people may stop, as the first sentence says.
     """
 
     pairs: bool

@@ -61,10 +61,9 @@ def _format_names(names: Sequence[str]) -> str:
 
 
 def explain_patterns(answers: Iterable[RaterAnswer]) -> dict[tuple[str, bool, str], str]:
-    """Return a sentence for every rater whose answers repeat a pattern that chance hardly gives, such as one answer
-    many times, by aspect, whether captions were compared, and rater. answers: of all raters; those given in a browser
-    must be in the order in which the rater gave them. Answers whose order is not known only count where they are all
-    the same. Repeated answers without a time are left out.
+    """Return a sentence for every rater whose answers repeat a pattern that chance hardly gives, by aspect, whether
+    captions were compared, and rater. answers: of all raters, those given in a browser in the order given. Answers in
+    an unknown order only count where they are all the same; repeated answers without a time are left out.
     """
     grouped: dict[tuple[str, bool], dict[str, list[RaterAnswer]]] = {}
     for answer in answers:

@@ -46,8 +46,8 @@ _UNREAD: Mapping[FileKind, Reason] = {
 
 def find_tables(source: Source) -> FoundRows | None:
     """Find the only file of a source where it is a table, or the tables of a folder that have a column of videos and
-    one of captions, or else its JSON files that are such tables; where none has, the first table shows what is missing.
-    Caption files next to videos count before tables, except in a folder of Hugging Face. None without a table.
+    one of captions, or else such JSON files; else the first table, to show what is missing; None without a table.
+    Caption files next to videos count first, except in a folder of Hugging Face.
 
     Raises NoManifest where only a JSON file in another form seems to hold captions.
     """

@@ -29,10 +29,10 @@ _NOTHING_TO_SCORE = "candidate captions"
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The plan of a dataset or manifest: its `holdings`, the names of the `metrics` that can score some of its samples,
-    and `needs`, the text of what is missing by name of every other metric. Where a metric's inputs are there, only the
-    samples of the first 500 videos, in the order of the videos' keys, decide whether it can score. A metric that can
-    score may still give no value where models find nothing good enough, such as questions for QEVA. `fact_models` names
-    the models that measure text on screen and speech; None if they are not installed.
+    by those of the first 500 videos in the order of keys, and `needs`, what is missing by name of every other metric.
+    fact_models: the models that measure text on screen and speech; None if not installed.
+
+    A metric that can score may still give no value where models find nothing good enough, such as questions for QEVA.
     """
 
     holdings: Holdings

@@ -62,9 +62,8 @@ def estimate_time(
     clock: Clock = time.perf_counter,
 ) -> str:
     """Estimate how long the missing facts and the scores of a stored dataset take, and return the line of the plan that
-    begins with "time:". All of it is done for about a second on the first videos and samples; a text that two metrics
-    embed counts twice. Models load and stay loaded, and nothing is stored. Scorers that ask model servers are left out,
-    and named. clock: returns the time in seconds.
+    begins with "time:". The first ones are done for about a second; models stay loaded, and nothing is stored. Scorers
+    that ask model servers are left out, and named. clock: returns the time in seconds.
     """
     seconds, n_videos = _measure_videos(engine, dataset, clock)
     texts = measure_seconds_per_unit(_compute_facts, [sample.text for sample in holdings.first_samples], clock)

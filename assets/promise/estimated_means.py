@@ -41,11 +41,10 @@ SHARE_OF_SCALE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class EstimatedMean:
-    """The mean of an expensive score over all captions of a group. expensive_score: the aspect of ratings, or the
-    metric `judge`. group_kind: dataset, system or selection; group_name: of the system, the number of the selection,
-    None for the dataset. helper: the metric that corrects the mean; None without one. seed: of the order in which
-    captions are asked. n_more: how many more answers would probably give an interval of this `half_width`; None where
-    that cannot be forecast. The ids are of the scorers that judge and help.
+    """The mean of an expensive score over all captions of a group. expensive_score: the aspect of ratings, or `judge`.
+    group_kind: dataset, system or selection; group_name: the system, the selection's number, None for the dataset.
+    helper: the metric that corrects the mean; None without. n_more: further answers for an interval of this
+    `half_width`; None where no forecast is possible.
     """
 
     expensive_score: str
@@ -91,10 +90,11 @@ class _Group:
 
 def estimate_means(connection: Connection, dataset: Dataset, helpers: Sequence[StoredScorer]) -> list[EstimatedMean]:
     """Estimate the means of all expensive scores over the captions of a dataset, of each system and of the newest
-    selections, where FEWEST_ANSWERS (10) answers or more count: one for every helper that has a value for all captions
-    of the group, and one without correction where none has. Expensive scores that all captions have are left out, and
-    so are selections that were made by the answers, and groups with captions that were changed after they were asked.
-    Reads one state of the database in a transaction that sees one.
+    selections, with FEWEST_ANSWERS (10) answers or more: one for every helper with a value for all captions of the
+    group, or one without correction. Must begin a transaction that sees one state.
+
+    Left out are scores that all captions have, selections made by the answers, and groups with captions changed after
+    they were asked.
     """
     systems = sorted(load_caption_systems(connection, dataset))
     loaded: list[tuple[StoredScorer, FloatArray]] = []

@@ -32,9 +32,8 @@ def check_knowledge(
     sources: Collection[AnswerSource],
 ) -> None:
     """Raise SelectionError where what a recipe takes may have been chosen by the answers: its captions are rarer among
-    those that were asked first than among the others; or it uses something that was written after the answers, and
-    its captions have fewer errors than the others. The same holds for a dataset whose captions were answered in
-    another one. sources: as from `list_answer_sources`.
+    those asked first than among the others; or it uses something written after the answers, and its captions have fewer
+    errors. Answers in another dataset count, too. sources: as from `list_answer_sources`.
     """
     place = max(state.n_confirmed - 1, 0)
     counted = state.list_counted(place)

@@ -45,10 +45,10 @@ Positions = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class PromiseSets:
-    """The nested sets of a recipe's order, strictest first, as arrays (n,) over the members of the largest set in the
-    order of the draw, the first asked first. sample_ids: their ids. set_places: the strictest set that holds a member,
-    as its index. picked, shares: the sets and their shares of the order. candidate_ids: of all samples that the recipe
-    may take. order_sha256: a digest of members, texts and sets.
+    """The nested sets of a recipe's order, strictest first, as arrays (n,) over the largest set's members in the order
+    of the draw. sample_ids: their ids. set_places: the strictest set that holds a member, as its index. picked, shares:
+    the sets and their shares of the order. candidate_ids: of all samples that the recipe may take. order_sha256: their
+    digest.
     """
 
     eligible: EligibleSamples

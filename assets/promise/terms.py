@@ -20,10 +20,9 @@ _LEAST = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class PromiseTerms:
-    """A promise: at most the share `limit` of a selection's samples are errors, with this `confidence`, both in
-    (0, 1). A sample is an error if its answer is below `error_below`: the mean of the first `n_raters` ratings of it
-    for `aspect`, or the judge's score where aspect is None. shares: of the recipe's order, rising, which are tried from
-    the first on. seed: of the permanent random numbers by which samples are asked.
+    """A promise: at most the share `limit` of a selection's samples are errors, with this `confidence`, both in (0, 1).
+    An answer below `error_below` is an error: the mean of the first `n_raters` ratings for `aspect`, or the judge's
+    score where that is None. shares: of the recipe's order, rising, tried in turn. seed: of the order of asking.
     """
 
     limit: float

@@ -56,9 +56,10 @@ def build_answers(
     """Build the first screen of a report from its other parts: two answers, the notable facts, and up to three next
     steps. dataset: its name, for the commands. described: None where no facts are measured. plan: what metrics need;
     None where something is scored. trust, side_by_side: how metrics agree with people's ratings and preferences, by
-    aspect. age: a sentence where this is missing or too old. tables, people: the systems' means by metrics and by
-    ratings, a table for every kind of samples. trials: the newest first; the first with a curve says which share to
-    select. With a plan, the steps propose to score, to look at facts, or to select by them.
+    aspect.
+
+    age: a sentence where this is missing or too old. tables, people: the systems' means by metrics and by ratings.
+    trials: the newest first; the first with a curve says which share to select.
     """
     labels, quoted = {metric.name: metric.label for metric in metrics}, shlex.quote(dataset)
     notable = tuple(fact.sentence for fact in described.notable) if described else ()
@@ -200,7 +201,7 @@ def _list_first_steps(dataset: str, described: DatasetFacts | None, plan: Plan) 
         yield NextStep("Look at facts, which need neither reference nor model.", f"reelsieve facts --dataset {dataset}")
         return
     yield NextStep("Look through videos and captions, sorted by any fact.", f"reelsieve look {dataset}")
-    if proposed := described.proposed:
+    if proposed := described.proposed_condition:
         keep = f"--by words --choose random --seed 1 --keep 1 --where {shlex.quote(proposed.condition)}"
         those = format_portion(proposed.n, described.n_captions, "caption", "that meets", "that meet")
         yield NextStep(f"Select the {those} a condition on facts.", f"reelsieve select --dataset {dataset} {keep}")

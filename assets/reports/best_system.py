@@ -77,9 +77,8 @@ def answer_best_system(
     labels: Mapping[str, str],
 ) -> ReportAnswer:
     """Build the answer to "which system is best?": by people's ratings if a lead is more than chance, else by metrics.
-    Its sentences name the judgements or metrics behind it, and metrics that disagree. trust: how metrics agree with
-    people. tables, people: the systems' means by metrics and by ratings, one table for each kind of samples. labels:
-    names of metrics for people.
+    It names the judgements or metrics behind it, and metrics that disagree. trust: how metrics agree with people.
+    tables, people: the systems' means by metrics and by ratings, by kind of samples. labels: names of metrics.
 
     The kind that people judged counts, and of several kinds captions.
     """

@@ -39,8 +39,7 @@ from db.scores.scorers import StoredScorer
 class MetricSummary:
     """A metric that has results on the dataset, with the models and code version of its active scorer, and its numbers
     of samples by kind and status (`statuses`). label: its name with the stand-ins for real models. stand_ins: remedies
-    by stand-in. n_defined: samples with a value. ranges: its lowest and highest value, by kind of samples; kinds
-    without a value are left out.
+    by stand-in. n_defined: samples with a value. ranges: its lowest and highest value, by kind that has one.
     """
 
     name: str
@@ -84,9 +83,9 @@ class SystemCount:
 @dataclass(frozen=True, slots=True)
 class DataSummary:
     """Counts of what a dataset holds: videos by status, samples by system, ratings by rater and by aspect, with
-    quantiles of durations and of words by system. counts: the row of view dataset_summary, by column. refused: rows
-    that ingest refused, by code. labelled: samples with a label of a keypoint. n_drawn_apart: ratings of chosen
-    captions, which are no random sample; all numbers but counts leave them out.
+    quantiles of durations and of words. counts: the row of view dataset_summary. refused: rows that ingest refused, by
+    code. labelled: samples with a label. n_drawn_apart: ratings of chosen captions, no random sample, which only counts
+    include.
 
     rated_between: the days of the first and the last answer in a browser; None without any. repeats: how consistent
     raters are who judged the same sample twice. origins: licences and sources of the videos; None if none is known.

@@ -129,10 +129,9 @@ class ProposedCondition:
 
 @dataclass(frozen=True, slots=True)
 class DatasetFacts:
-    """A dataset described by its facts: distributions (`facts`), notable groups of videos or captions, copies, and a
-    proposed condition. n_videos, n_captions: those that have facts. copies: in order of keys, each with the earlier
-    video that it is most similar to; empty where there are too many videos to compare. proposed: None where no
-    condition leaves out some captions, but at most half.
+    """A dataset described by its facts: distributions (`facts`), notable groups, copies, and a condition to select by.
+    n_videos, n_captions: those that have facts. copies: in order of keys, each with the earlier video most similar to
+    it; empty for too many videos. proposed_condition: None where none leaves out some captions, but at most half.
     """
 
     n_videos: int
@@ -140,7 +139,7 @@ class DatasetFacts:
     facts: tuple[FactDistribution, ...]
     notable: tuple[NotableFact, ...]
     copies: tuple[VideoCopy, ...]
-    proposed: ProposedCondition | None
+    proposed_condition: ProposedCondition | None
 
 
 def load_dataset_facts(connection: Connection, dataset: Dataset) -> DatasetFacts | None:

@@ -49,10 +49,9 @@ _N_REFERENCES = 3
 
 @dataclass(frozen=True, eq=False)
 class ShownScore:
-    """A metric's result for one shown sample: value or status, rank, and the explanation as lines of text and table
-    rows. rank: the share of samples of its kind that are worse, from 0 to 1, with equal ones counted half; None without
-    a value. error: the reason why there is no value. reference: key of the reference that decided the score, where one
-    of several did. marks: the pieces of the text that the metric calls wrong.
+    """A metric's result for a shown sample: value or status, rank, and the explanation as lines and table rows. rank:
+    the share of samples of its kind that are worse, equal ones counted half; None without a value. error: why there is
+    no value. reference: key of the one that decided the score. marks: the wrong pieces of the text.
     """
 
     metric: str
@@ -78,10 +77,10 @@ class ShownReference:
 
 @dataclass(frozen=True, eq=False)
 class ShownSample:
-    """A sample that a report shows: its texts, frames, scores with explanations, facts and ratings, and why it is
-    shown. frames: (seconds, JPEG bytes); no_frames: the reason where there are none. references: those that decided a
-    score first, then some others, of n_references in all. facts: of its text and its video, by name. ratings: by
-    aspect, then by rater. pieces: the caption or the answer, divided at what a metric calls wrong; () without such.
+    """A sample that a report shows: its texts, frames, scores with explanations, facts and ratings, and why. frames:
+    (seconds, JPEG bytes); no_frames: why there are none. references: those that decided a score first, of n_references.
+    facts: by name. ratings: by aspect, then by rater. pieces: its text, divided at what a metric calls wrong; ()
+    without.
     """
 
     key: str

@@ -26,8 +26,7 @@ VIDEOS = 4096
 class SystemTable:
     """Means of every system, with intervals over videos, for one kind of samples; the columns are metrics, or rated
     aspects. systems: the highest mean rank first. means: by system, then by column. n_left_out: systems beyond those
-    shown. leads: by column the p-value of the best system's lead, the greatest over all other systems; None where it is
-    undefined. A report corrects it.
+    shown. leads: by column the p-value of the best system's lead, the highest over all others; None where undefined.
     """
 
     kind: str

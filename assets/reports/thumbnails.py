@@ -28,10 +28,9 @@ Thumbnails = tuple[tuple[tuple[float, bytes], ...], str | None]
 
 
 def read_thumbnails(video: Mapping[str, Any], height: int = HEIGHT) -> Thumbnails:
-    """Decode up to four frames of a video at equal distances as JPEG pictures of at most `height` pixels, as ((seconds,
-    bytes) pairs, None). Where its file is missing or cannot be read, the result is no frames and the reason. video: a
-    row of table `video` as a mapping, with the video's key under "video". A remote file is fetched; a reader has 20
-    seconds.
+    """Decode up to four frames of a video at equal distances as JPEG images of at most `height` pixels, as ((seconds,
+    bytes) pairs, None); no frames and the reason where its file is missing or unreadable. video: a row of table `video`
+    as a mapping, with its key under "video". A remote file is fetched; a reader has 20 seconds.
     """
     if video["status"] == "text_only" or not video["uri"] or video["content_sha256"] is None:
         return (), "text only: this video came without a file"

@@ -54,12 +54,13 @@ class ReferenceCount:
 
 @dataclass(frozen=True, eq=False)
 class AspectAgreement:
-    """How well every metric's order of captions and of systems matches people's, by one aspect. Numbers are rows of
-    table `agreement`, most of them of tau-b, with p-values corrected for the page. coefficients, verdicts: of captions,
-    by metric, over all samples that it has a value for. baselines: of the simple scores. ceiling: of one more rater
-    with the others; None without two raters. careless: the raters who count for it although the page calls them far
-    from the others, answering in a pattern or failing checks; ceiling_without_careless: of the others. synthetic:
-    whether a program made the ratings.
+    """Agreement of every metric's order of captions and of systems with people's, by one aspect. Numbers are rows of
+    table `agreement`, with p-values corrected for the page. coefficients, verdicts: of captions, by metric. baselines:
+    of simple scores. ceiling: of one more rater with the others; None without two raters. synthetic: whether a program
+    made the ratings.
+
+    careless: the raters who count for the ceiling although the page calls them far from the others, answering in a
+    pattern or failing checks; ceiling_without_careless: of the others.
 
     strongest: the simple score farthest from 0, with its sign turned where it is negative; rivals: the same by metric,
     on the samples that the metric has a value for, where `against` is the simple score. system_coefficients: of the

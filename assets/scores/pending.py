@@ -108,9 +108,8 @@ def make_evidence(scorer: Scorer, kind: type[Source[Any]], orders: Sequence[Orde
 
 def forecast_shard(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> tuple[int, list[Forecast]]:
     """Return (number of samples that the scorer has to score on the shard, forecasts of the requests to models that may
-    cost money), with samples that draws reach as soon as it is scored. A source gives a forecast for every role in
-    which it will ask a model; the list is empty if it need not ask any. Asks no model, but stores the scorer if it is
-    new. Raises FilterError and SelectionError for the condition of a draw that can no longer be used.
+    cost money, by role), with samples that draws reach once it is scored; [] if no model need be asked. Asks none, but
+    stores a new scorer. Raises FilterError and SelectionError for a draw's condition that no longer works.
     """
     order = Order(engine, dataset, shard, store_scorer(engine, scorer), run_id="")
     forecasts = [

@@ -62,10 +62,10 @@ def export_selection(
     tell: LineWriter = lambda _: None,
     limits: ShardLimits = DEFAULT_SHARD_LIMITS,
 ) -> ExportResult:
-    """Write the rows of a frozen selection in order of rank to a file or folder, complete or not at all. form: the
-    format; None to choose it by the suffix of `path`. replace: whether an existing file may be replaced; a folder never
-    is. Partial files of killed exports in the same folder are removed. Raises SelectionError for an unknown selection,
-    for a path that cannot be written, and for media that are missing.
+    """Write the rows of a frozen selection in order of rank to a file or folder, wholly or not at all. form: the
+    format; None for the suffix of `path`. replace: whether an existing file may be replaced; a folder never is. Partial
+    files of killed exports are deleted. Raises SelectionError for an unknown selection, an unwritable path and missing
+    media.
 
     tell: called with lines of progress. limits: where a shard of WebDataset ends. An export that was killed starts
     again.

@@ -53,10 +53,9 @@ def pick_samples(
     tell: LineWriter,
 ) -> list[PickedSamples]:
     """Return the samples that each recipe selects from its candidates, in order of rank, with counts of those left out.
-    recipes: at least one; they differ only in their size. encoder: the model whose vectors of all texts are stored;
-    None for recipes that compare no texts. `connection` must be in the transaction that loaded the candidates. tell:
-    called with lines of progress. Raises SelectionError where a recipe cannot be met, and NothingToSelect where it
-    takes no sample.
+    recipes: differ only in size. encoder: the model whose vectors of all texts are stored; None to compare none.
+    connection: in the transaction that loaded the candidates. Raises SelectionError for a recipe that cannot be met,
+    NothingToSelect for no sample.
 
     The best come in order of value, equal values in order of kind and key; where the size ends among equal values,
     those with the lowest draws are taken. A random draw comes in order of its numbers, a diverse subset in the order of

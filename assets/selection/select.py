@@ -31,11 +31,10 @@ MakeEncoder = Callable[[], TextEncoder]
 def make_selection(
     engine: Engine, dataset: Dataset, recipe: Recipe, make_encoder: MakeEncoder, tell: LineWriter
 ) -> Selection:
-    """Freeze in the database the samples that a recipe selects from a dataset, and return the selection. The same
-    recipe and scores again return the earlier one. make_encoder: makes the encoder of texts, and is called only if the
-    recipe compares texts; missing vectors are then stored first. tell: called with lines of progress. Raises
-    SelectionError, SizeMissing for a recipe without a size, FilterError for a condition that is not allowed, and the
-    errors of the encoder.
+    """Freeze in the database the samples that a recipe selects from a dataset, and return the selection; the same
+    recipe and scores give the earlier one. make_encoder: called only if the recipe compares texts; missing vectors are
+    then stored first. Raises SelectionError, SizeMissing for a recipe without a size, FilterError for a forbidden
+    condition, and the encoder's errors.
     """
     encoder = embed_for_recipe(engine, dataset, recipe, make_encoder, tell)
     with engine.begin() as connection:
@@ -68,10 +67,9 @@ def choose_samples(
     *,
     lock: bool,
 ) -> tuple[EligibleSamples, PickedSamples]:
-    """Return the samples of a dataset that meet a recipe's conditions, and the samples that the recipe picks from them,
-    in order of rank. encoder: the model whose vectors of all texts are stored; None for a recipe that compares no
-    texts. lock: whether the choice is to be frozen, so that other processes that freeze wait. It must begin a
-    transaction. Raises what `make_selection` raises.
+    """Return the samples of a dataset that meet a recipe's conditions, and those that the recipe picks from them, in
+    order of rank. encoder: the model whose vectors of all texts are stored; None for none. lock: whether the choice is
+    to be frozen, so that others who freeze wait. Must begin a transaction. Raises what `make_selection` raises.
     """
     eligible = find_eligible_samples(connection, dataset, recipe, lock=lock)
     candidates = load_candidates(connection, eligible)

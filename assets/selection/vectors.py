@@ -41,10 +41,10 @@ def embed_missing_texts(
     clock: Clock = time.perf_counter,
     approve: Callable[[str], bool] | None = None,
 ) -> None:
-    """Embed texts that have no vector of the encoder, and store their vectors in the database. Nothing happens for no
-    texts. tell: called first with how many there are. approve: called with the time that the rest will take, measured
-    on the first ones, and returns whether to embed the rest; None to print it and continue. clock: returns the time in
-    seconds. Raises SelectionError where it is not approved; the vectors of the first texts stay.
+    """Embed texts that have no vector of the encoder, and store their vectors; nothing happens for no texts. tell:
+    called first with how many there are. approve: called with the time for the rest, measured on the first ones, and
+    returns whether to embed it; None prints it and continues. Raises SelectionError where not approved; the first
+    vectors stay.
     """
     if not texts:
         return

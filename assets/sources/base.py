@@ -52,9 +52,9 @@ class NeedsDatabase(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The work that a source is asked to do: make the evidence of one shard of a dataset for one scorer. run_id: the
-    run that results are stored under. tell: takes lines about progress. options: values of the source's options that
-    differ from the defaults, by name. n_answers: for a forecast, how many answers about a sample are wished at least.
+    """The work that a source is to do: make the evidence of one shard of a dataset for one scorer. run_id: the run that
+    results are stored under. tell: takes lines about progress. options: values of the source's options that differ from
+    the defaults, by name. n_answers: for a forecast, how many answers a sample needs at least.
     """
 
     engine: Engine
@@ -125,9 +125,8 @@ class Evidence:
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Samples, and what a source may read about them. files: returns the video files for a set of video ids. below: the
-    evidence of the sources that this one needs, loaded when it is first read. store: where the values are kept. order:
-    the work in the database; None where values are only loaded, and without a database. tally: counts the requests to
-    chat models. counts: takes counts that values do not show. n_done: how many samples of the order came before these.
+    evidence of sources that this one needs, loaded when first read. store: where values are kept. order: the work in
+    the database; None where values are only loaded. tally: counts requests. n_done: samples of the order before these.
     """
 
     samples: Sequence[PendingSample]

@@ -50,10 +50,9 @@ def measure_texts(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter
 
 
 def measure_videos(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter, models: str | None = None) -> int:
-    """Measure and store facts about the videos of a shard whose file has none by the present rules and models; return
-    the number of videos. Videos are decoded in as many processes as there are cores, or as the setting `decoders` says.
-    A video that cannot be measured counts too, and is stored with a status and a reason. tell: takes lines about
-    progress. models: what `find_fact_models` returns; None leaves out text on screen and speech.
+    """Measure and store facts about those videos of a shard whose present file has none by the present rules and
+    models; return their number. They are decoded in a process per core, or as `decoders` says. A video that cannot be
+    measured counts, with a status and a reason. models: from `find_fact_models`; None measures neither text nor speech.
 
     The status is "failed" if the file is missing or has changed since it was ingested, or if the decoder died or ran
     out of time; the next run tries it again. It is "unreadable" for a file that does not decode.

@@ -128,9 +128,8 @@ def explain_rating_threshold(
     threshold: Threshold, label: str, *, knows: bool = True, turned: Mapping[str, float] = NONE_TURNED
 ) -> str:
     """Return a sentence on a threshold: the shares of good and of other samples that it keeps, and their difference on
-    held-out videos, compared with simple scores. Without a threshold, the sentence gives the reason. label: the
-    metric's name for people. knows: whether the metric is known to order samples as people do; otherwise the sentence
-    adds that the threshold may be chance. turned: as from `load_turned_aspects`, since people gave other numbers then.
+    held-out videos, compared with simple scores; or why there is none. label: the metric's name. knows: whether the
+    metric is known to order samples as people do; else it may be chance. turned: as from `load_turned_aspects`.
     """
     at_least, counts, low, high = threshold.at_least, threshold.counts, threshold.low, threshold.high
     if at_least is None or threshold.held_out is None or counts is None:

@@ -92,9 +92,9 @@ def split_words(text: str, spans: Sequence[tuple[int, int]]) -> list[Word]:
 
 
 def split_differences(text: str, other: str) -> tuple[tuple[TextPiece, ...], tuple[TextPiece, ...]]:
-    """Return both texts divided into pieces; those with a note are words that the other text does not have at that
-    place. Case and punctuation do not count. The two texts are returned whole and unmarked if one of them has more than
-    1,000 words, or if so many words occur so often in both that they are slow to compare.
+    """Return both texts divided into pieces; those with a note are words that the other text does not have there, case
+    and punctuation apart. The texts are returned whole and unmarked if one has more than 1,000 words, or if so many
+    words occur so often in both that they are slow to compare.
 
     >>> ["".join(f"[{piece.text}]" if piece.note else piece.text for piece in pieces)
     ...  for pieces in split_differences("A small dog barks.", "a dog runs away")]

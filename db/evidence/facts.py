@@ -127,10 +127,9 @@ def _select_unmeasured(columns: Sequence[Column], rule: str, models: str | None)
 
 
 def store_video_facts(engine: Engine, rule: str, models: str | None, videos: Sequence[VideoFacts]) -> None:
-    """Store the measurements of videos in one transaction, in place of older ones. A video deleted in the meantime is
-    left out. rule: the version of the rules that measured them. models: the models behind FACTS_BY_MODELS; None if
-    these facts were not measured: then those that models have measured of the same file stay, unless the file is
-    unreadable now, so that a machine with the models tries it.
+    """Store the measurements of videos in one transaction, in place of older ones; a video deleted meanwhile is left
+    out. rule: the version of the rules that measured them. models: the models behind FACTS_BY_MODELS; None if these
+    were not measured: then older ones of the same file stay, unless it is unreadable now.
     """
     measured = [*VIDEO_FACTS, "signature"]
     columns = ["content_sha256", "rule", "models", "status", "error", *measured]

@@ -142,9 +142,9 @@ def load_frames(engine: Engine, model_id: int, video_ids: Collection[int]) -> di
 
 def count_frames(connection: Connection, model_id: int | None, video_ids: Collection[int]) -> dict[str, int]:
     """Count those of the given videos that decode (n_videos), and their frames, under one image encoder. n_missing:
-    videos without frames of their present file. n_failed, n_unreadable: videos whose last status is this, even if the
-    file has changed since. n_sampled, n_stored: frames that were sampled, and vectors stored. model_id: None for an
-    encoder that is not registered yet; then all these videos are missing.
+    videos without frames of their present file. n_failed, n_unreadable: videos with this last status, even if the file
+    has changed. n_sampled, n_stored: frames sampled, and vectors stored. model_id: None for an unregistered encoder;
+    then all are missing.
     """
     query = sa.text(read_sql("frame_counts"))
     row = connection.execute(query, {"model_id": model_id, "video_ids": list(video_ids)}).mappings().one()

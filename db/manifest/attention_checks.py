@@ -42,8 +42,8 @@ def find_due_check(
     connection: Connection, rater: Rater, every: int, skipped: Collection[CaptionIds] = ()
 ) -> AttentionCheck | None:
     """Find the attention check that the rater must answer now; None if another question is due. One in `every` answers
-    is one to a check, at a random place per rater. Video and planted caption are drawn anew for every check by a hash
-    of the rater. skipped: ids of captions or pairs that are not shown now, not as a check either.
+    is to a check, at a random place per rater. Video and planted caption are drawn anew for every check by a hash of
+    the rater. skipped: ids of captions or pairs not to show, not as a check either.
 
     The planted caption differs from every caption and reference of the shown video, apart from case and spaces
     around it, and its video has another file. There is no check where no caption is like that, nor where everything is

@@ -251,9 +251,9 @@ def store_answer(
     extra: dict[str, Any],
     skipped: Collection[CaptionIds] = (),
 ) -> bool:
-    """Store a rating of one caption, or a preference between two, and return True. Return False and store nothing if a
-    text has changed or the rater has answered it already. captions: ids, with the SHA-256 of the shown texts. value: a
-    rating from 1 to 5; for a pair 1 if the caption with the lower id is better, -1 if the other one is, 0 for neither.
+    """Store a rating of one caption, or a preference between two, and return True; False if a text has changed or the
+    rater has answered it already. captions: ids, with the SHA-256 of the shown texts. value: a rating; for a pair 1 if
+    the caption with the lower id is better, -1 if the other, 0 if neither.
 
     If a repeat of these captions is due, the answer is stored next to the first one. extra: further fields to store
     with the answer.

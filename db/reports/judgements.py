@@ -224,9 +224,9 @@ def load_mean_ratings(connection: Connection, dataset: Dataset) -> dict[str, Mea
 
 class RatingCounts(NamedTuple):
     """Numbers of a dataset's ratings. by_rater, by_aspect: of present texts, most ratings first. n_chosen: those of
-    them whose captions were chosen, such as for a promise, so that they are no random sample. n_old: of texts that have
-    changed since. Statistics leave out both. has_synthetic: whether any rating is marked as made by a program, by the
-    own field `synthetic: true`.
+    captions chosen for a purpose, such as a promise, which are no random sample. n_old: of texts that have changed
+    since. Statistics leave out both. has_synthetic: whether any is marked as a program's by the own field `synthetic:
+    true`.
     """
 
     by_rater: dict[str, int]

@@ -56,10 +56,10 @@ def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) ->
 
 
 def upgrade_schema(connection: Connection, url: URL, metrics: MetricInputs, tables: Sequence[sa.Table]) -> None:
-    """Create or upgrade the tables of an existing database, in the connection's transaction, and update its views and
-    the reader role. `metrics` has the inputs of every metric's scores; `tables` are those of installed sources. Raises
-    DatabaseUnavailable if pgvector is missing, if no migration leads from the database's schema revision to the newest
-    one here, or if only a part of the tables is there.
+    """Create or upgrade the tables of an existing database, in the connection's transaction, with its views and the
+    reader role. metrics: the inputs of every metric's scores. tables: those of installed sources. Raises
+    DatabaseUnavailable if pgvector is missing, no migration leads from the schema's revision to the newest one, or only
+    a part of the tables is there.
     """
     revision = _find_revision(connection)
     if revision is None:

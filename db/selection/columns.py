@@ -33,10 +33,9 @@ _FIELDS = sa.text(
 def build_own_columns(
     connection: Connection, dataset: Dataset, names: Iterable[str], scores: SampleScores
 ) -> dict[str, Column]:
-    """Return by name the SQL columns that view sample_scores does not have: `n_characters` (always), and those
-    `extra_FIELD`, `rating_ASPECT` and `tag_NAME` that `names` lists. `extra_FIELD` is an own field of the sample or, if
-    the sample has none or null, of its video. `rating_ASPECT` is the mean of the ratings of the sample's present text,
-    NULL without ratings. `tag_NAME` is whether the sample has the tag; it is never NULL.
+    """Return by name the SQL columns that view sample_scores lacks: `n_characters`, and those that `names` lists:
+    `extra_FIELD`, an own field of the sample or else of its video; `rating_ASPECT`, the mean of the ratings of its
+    present text, NULL without; and `tag_NAME`, whether the sample has the tag, never NULL.
 
     Reads the names and types of fields, the aspects and the tags from the database. Raises SelectionError for a field,
     aspect or tag that no sample has or that equals another one except for upper and lower case, and for a field with

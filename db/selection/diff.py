@@ -30,10 +30,9 @@ _Standing = tuple[str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A sample that only one of two selections holds, with its rank and value there. `change` is "came in" if the
-    second selection holds it, and "went out" if the first one does. `reason` is why the other one does not hold it, as
-    part of a sentence that is the same for all samples with this reason. `value_then` is the value by the other
-    selection's only metric when it was made; None where there was none.
+    """A sample that only one of two selections holds, with its rank and value there. change: "came in" if the second
+    holds it, "went out" if the first does. reason: why the other does not, as part of a sentence for all such samples.
+    value_then: by the other's only metric when it was made; None where there was none.
     """
 
     change: Literal["came in", "went out"]

@@ -64,9 +64,8 @@ def list_wanted_samples(connection: Connection, dataset: Dataset, draw: Draw) ->
 
 def take_draw(connection: Connection, dataset: Dataset, metric: str, scorer_id: int, draw: Draw) -> int:
     """Store a draw of a metric and the samples that it reaches, and return how many of them no draw had reached before.
-    A draw that was larger before, with the same seed and condition, stays as large. The first draw of a dataset keeps
-    all samples that the scorer has scored, so that no score is lost. Only the samples that this draw wants get its
-    number of answers, unless they have a larger one. Raises as `list_wanted_samples` does.
+    An earlier, larger draw by this seed and condition stays as large, and a dataset's first draw keeps all scored
+    samples. Samples get the larger number of answers. Raises as `list_wanted_samples` does.
     """
     # Two draws at once wait for each other, and what was wanted before is known.
     lock = sa.select(dataset_table.c.dataset_id).where(dataset_table.c.dataset_id == dataset.dataset_id)

@@ -92,10 +92,9 @@ def freeze_selection(
     picked: PickedSamples,
     promise: Mapping[str, Any] | None = None,
 ) -> Selection:
-    """Store the picked samples as a selection, with copies of their texts and scores, and return it. If the same rule
-    took the same samples with the same values before, with the same promise, nothing is stored, and that selection is
-    returned. promise: what is promised about the samples, for the passport; None where nothing is. Must run in the
-    transaction that picked them; it does not commit.
+    """Store the picked samples as a selection, with copies of their texts and scores, and return it; where the same
+    rule took the same samples with the same values and promise before, return that selection. promise: for the
+    passport; None without one. Must run in the transaction that picked them; it does not commit.
     """
     summary, rule = build_summary(eligible, picked), _build_rule(eligible, picked.encoder)
     _create_chosen_table(connection, eligible, picked)

@@ -80,10 +80,9 @@ def load_draw_numbers(connection: Connection, dataset: Dataset, seed: int) -> Dr
 
 
 def load_people_answers(connection: Connection, dataset: Dataset, aspect: str, n_raters: int) -> SampleAnswers:
-    """Load the mean of the first `n_raters` ratings of every caption of a dataset that has so many for this aspect, on
-    its present text, in the order in which they were stored: what comes later never replaces an answer, and a rating
-    that was changed counts with its first value. Ratings that were stored at once, such as those of a manifest, go by
-    their own time, if any, and then by rater.
+    """Load the mean of the first `n_raters` ratings, in the order stored, of every caption of a dataset that has so
+    many for this aspect on its present text. Later ratings never replace an answer, and a changed one counts with its
+    first value. Ratings stored at once go by their own time and then by rater.
     """
     query = f"SELECT sample_id, avg(value) AS value FROM ({_FIRST_RATINGS}) g GROUP BY sample_id ORDER BY sample_id"
     values = {"dataset_id": dataset.dataset_id, "aspect": aspect, "n_raters": n_raters}
@@ -91,9 +90,9 @@ def load_people_answers(connection: Connection, dataset: Dataset, aspect: str, n
 
 
 def list_changed_samples(connection: Connection, dataset: Dataset, seed: int) -> npt.NDArray[np.int64]:
-    """List the ids of samples whose text changed after they had an answer and after samples were asked in the order
-    of this seed, as an array (n,) in no order. The person who changed them may have known the answers, so that those
-    in this order are no random sample any more. Samples are rated in the order of seed 0 if nobody names another.
+    """List the ids of samples whose text changed after they had an answer and samples were asked in the order of this
+    seed, as an array (n,) in no order. Who changed them may have known the answers, so those first in this order are no
+    random sample any more. By default seed 0 orders samples.
     """
     query = (
         "SELECT sample_id FROM sample WHERE dataset_id = :dataset_id AND changed_at >= (SELECT min(at) FROM ("
@@ -148,10 +147,9 @@ def list_answer_sources(
 
 
 def list_late_columns(connection: Connection, dataset: Dataset, aspect: str | None, scorer_id: int | None) -> set[str]:
-    """List the columns of recipes that may know the answers of a promise, in lower case: tags, ratings of other
-    aspects and imported scores that were stored after an answer about their caption, metrics of which only a draw is
-    scored, and "" for fields and files of the manifest where any was changed after an answer about its caption.
-    aspect, scorer_id: as in `list_answer_sources`.
+    """List the columns of recipes that may know the answers of a promise, in lower case: tags, ratings of other aspects
+    and imported scores stored after an answer about their caption, metrics scored for a draw only, and "" for fields
+    and files of the manifest changed after such an answer. aspect, scorer_id: as in `list_answer_sources`.
     """
     query = (
         f"WITH answered AS (SELECT a.*, s.video_id, s.rewritten_at FROM ({_JUDGE if aspect is None else _PEOPLE}) a "
@@ -218,10 +216,9 @@ def store_attempt(
     order_sha256: bytes,
     n_candidates: int,
 ) -> Attempt:
-    """Return the attempt at a promise with these terms on this order of candidates. If there is none yet, it is stored
-    as the next one on the same answers. others: further ids of datasets, with those who answer there, whose attempts
-    count, too. The transaction must hold the lock of `find_eligible_samples`, so that two processes do not take the
-    same number; this does not commit.
+    """Return the attempt at a promise with these terms on this order of candidates; if there is none yet, store it as
+    the next one on the same answers. others: further ids of datasets, with those who answer there, whose attempts
+    count. The transaction must hold the lock of `find_eligible_samples`, so that no two take one number; this does not commit.
     """
     own = promise.c.dataset_id == dataset.dataset_id, promise.c.answered_by == answered_by
     same = promise.c.terms == dict(terms), promise.c.order_sha256 == order_sha256

@@ -43,8 +43,8 @@ def read_arrays(
     connection: Connection, kinds: Mapping[str, str], query: str, values: Mapping[str, Any]
 ) -> list[npt.NDArray[Any]]:
     """Run a query and return its columns as arrays (n,), in the order of `kinds`, which has numpy's name of the type by
-    column name, such as "f8". `values` are the parameters of the query. No value of the result may be NULL. Raises
-    sqlalchemy.exc.DBAPIError for more than some 67 million rows: Postgres has no room for them in one array.
+    column name, such as "f8". values: the parameters of the query. No value may be NULL. Raises
+    sqlalchemy.exc.DBAPIError for more than some 67 million rows, for which Postgres has no room in one array.
     """
     columns = sa.text(query).columns(*[sa.column(name) for name in kinds]).subquery("queried").c
     packed = connection.execute(sa.select(*[pack_column(columns[name]) for name in kinds]), values).one()

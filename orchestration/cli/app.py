@@ -145,9 +145,8 @@ _add_commands()
 
 def run_cli(stop: StopSignals) -> NoReturn:
     """Run the command that the arguments of this process name, and end with SystemExit; an error prints one sentence on
-    standard error. Exit code 1 means a mistake of the user or trouble of the machine, and 2 an argument that cannot be
-    used. 70 is a fault of the program, whose traceback goes to a log file. After a signal, which `stop` has seen, an
-    error is raised instead.
+    standard error. Exit code 1 is a mistake of the user or trouble of the machine, 2 an unusable argument, and 70 a
+    fault of the program, logged with its traceback. After a signal an error is raised instead.
     """
     # Models come from local folders or the local cache; a hub is asked only where the user allows it.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")

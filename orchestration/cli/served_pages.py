@@ -21,9 +21,8 @@ def serve_pages(
     setups: Mapping[str, RatingSetup] | None = None,
 ) -> None:
     """Print the address of a page, with the token that opens all pages, and serve the pages of look and rate on this
-    port of 127.0.0.1 until a signal ends the process. path: of the page in the address. dataset: one that must exist,
-    or None. setups: guidelines and attention checks, by aspect. Raises
-    UnknownDataset, and RequestRefused if the port is taken.
+    port of 127.0.0.1 until a signal ends the process. path: in the address. dataset: one that must exist, or None.
+    setups: guidelines and attention checks, by aspect. Raises UnknownDataset, and RequestRefused if the port is taken.
     """
     check_port(port)
     from assets.datasets.lookup import require_dataset

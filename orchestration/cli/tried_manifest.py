@@ -32,10 +32,8 @@ def find_or_make_manifest(
     column_names: ColumnNames | None = None,
     tool: Tool | None = None,
 ) -> tuple[Path, str | None]:
-    """Find the manifest in the folder of a source, in `to` or in the home; without one make it there, and print which.
-    Return its folder, and the shell command that sets the media root as is done here for this process; None if that
-    folder holds the videos. source: a folder, or a file in it. column_names, tool: as in `create_manifest`. Raises
-    NoManifest, ManifestError, and UsageError where there is a manifest already and columns are named.
+    """Return the folder of the manifest of a source, and the shell command that sets the media root as done here, None if the folder holds the videos. A manifest in the source's folder, in `to` or in the home is used
+    and named; else one is made. Raises NoManifest, ManifestError, and UsageError for columns of a ready manifest.
     """
     from assets.new_manifest.folder import require_source
     from assets.new_manifest.make import suggest_dataset_name

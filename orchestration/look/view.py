@@ -27,12 +27,13 @@ _NO_AREA = "the page's address names no valid area of a map (area=): choose it o
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """The state of a look page, as its address holds it. where: a condition of the filter language. only: further
-    conditions, set on histograms. sort: a column, "" for the order of ingest. show: the columns of cards and
-    histograms. after: the place after which the page begins, as `format_place` writes it; "" for the first page.
-    compared: the text that a sample's is compared with, "reference:NUMBER" or "system:NAME"; "" for none. area: an area
-    of a map, as JSON text of a `MapArea`; "" for none. is_from_video: whether a sample was opened from the page of its
-    video, to which Escape then leads back.
+    """The state of a look page, as its address holds it; "" is the default of a text. where: a condition of the filter
+    language. only: further ones, set on histograms. sort: a column, "" for the order of ingest. show: the columns of
+    cards and histograms. after: the place after which the page begins, as `format_place` writes it.
+
+    compared: the text that a sample's is compared with, "reference:NUMBER" or "system:NAME". area: of a map, as JSON
+    text of a `MapArea`. is_from_video: whether a sample was opened from its video's page, to which Escape then leads
+    back.
     """
 
     where: str = ""

@@ -47,10 +47,9 @@ class KeypointVerification:
         self.split_sentences = lru_cache(maxsize=4096)(lambda text: split_premises(text, splitter))
 
     def choose_premises(self, sample: PendingSample) -> KeypointPremises:
-        """Return the mode for a caption, and for every keypoint of its video the text that it is verified in. That is
-        the whole caption. In mode "sodam" it is the text of those parts of the caption that are aligned with the
-        keypoint's segment, "" if there are none. Raises MissingTimes if the caption or its references lack times that
-        the mode needs.
+        """Return the mode for a caption, and for every keypoint of its video the text that it is verified in: the whole
+        caption, or in mode "sodam" the parts of it that are aligned with the keypoint's segment, "" without any. Raises
+        MissingTimes if the caption or its references lack times that the mode needs.
         """
         reference = _find_timed_reference(sample)
         predicted = _require_all_texts(sample[SEGMENTS].caption)

@@ -156,9 +156,8 @@ SUBSTITUTES: Mapping[str, tuple[str, ...]] = {
 
 class QEVAModelFactory:
     """Makes the models of QEVA from its settings, with or without caches in the database, and forecasts their cost.
-    chats: chat models by role; rules or the verifier do the work of a role without one. threshold: the P(entailment)
-    from which the verifier says yes. material: the form in which models get a video, frames with a video model, else
-    people's notes.
+    chats: chat models by role; rules or the verifier do a role without one. threshold: P(entailment) from which the
+    verifier says yes. material: the form in which models get a video, frames with a video model, else notes.
     """
 
     def __init__(

@@ -19,13 +19,13 @@ def write_shard_keys(
     *,
     load_media: Callable[[Collection[str]], Iterable[str]],
 ) -> None:
-    """Write a JSON object for every tar file that holds a video of the rows: `tar`, its path or address, and `keys`,
-    the sorted keys of the samples in it, once each. Write one for every column of a Lance table, too: `lance`, the path
-    or address of the table, `column`, null where the addresses name none, and `rows`, the sorted ids of the rows.
-    Tables come first, and both are in the order of their names. batches: rows with a value for every column, in their
-    order. load_media: returns the media of all stored videos in tar files, as column `media` has them. Raises
-    SelectionError where a row's video is in no tar file and no table, and where another video of a tar file has the key
-    of a chosen one.
+    """Write a JSON object for every column of a Lance table that holds a video of the rows, then for every such tar
+    file, by name: `lance`, `column` (null where unnamed) and `rows`, the sorted ids; or `tar`, its path or address, and
+    `keys`, the sorted keys of the samples in it.
+
+    batches: rows with a value for every column, in their order. load_media: returns the media of all stored videos in
+    tar files, as column `media` has them. Raises SelectionError where a row's video is in no tar file and no table, and
+    where another video of a tar file has the key of a chosen one.
     """
     place = [column.name for column in columns].index("media")
     # By tar file and key, the members that are chosen.
