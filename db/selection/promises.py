@@ -217,8 +217,8 @@ def store_attempt(
     n_candidates: int,
 ) -> Attempt:
     """Return the attempt at a promise with these terms on this order of candidates; if there is none yet, store it as
-    the next one on the same answers. others: further ids of datasets, with those who answer there, whose attempts
-    count. The transaction must hold the lock of `find_eligible_samples`, so that no two take one number; this does not commit.
+    the next on the same answers. others: further ids of datasets, with those who answer there, whose attempts count.
+    The transaction must hold the lock of `find_eligible_samples`, so that no two take one number; this does not commit.
     """
     own = promise.c.dataset_id == dataset.dataset_id, promise.c.answered_by == answered_by
     same = promise.c.terms == dict(terms), promise.c.order_sha256 == order_sha256

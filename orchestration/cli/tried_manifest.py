@@ -32,8 +32,9 @@ def find_or_make_manifest(
     column_names: ColumnNames | None = None,
     tool: Tool | None = None,
 ) -> tuple[Path, str | None]:
-    """Return the folder of the manifest of a source, and the shell command that sets the media root as done here, None if the folder holds the videos. A manifest in the source's folder, in `to` or in the home is used
-    and named; else one is made. Raises NoManifest, ManifestError, and UsageError for columns of a ready manifest.
+    """Return the folder of the manifest of a source, and the shell command that sets the media root as done here, None
+    if the folder holds the videos. A manifest in the source's folder, in `to` or in the home is used and named; else
+    one is made. Raises NoManifest, ManifestError, and UsageError for columns of a ready manifest.
     """
     from assets.new_manifest.folder import require_source
     from assets.new_manifest.make import suggest_dataset_name
