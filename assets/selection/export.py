@@ -64,7 +64,7 @@ def export_selection(
 ) -> ExportResult:
     """Write the rows of a frozen selection in order of rank to a file or folder, wholly or not at all. form: the
     format; None for the suffix of `path`. replace: whether an existing file may be replaced; a folder never is. Partial
-    files of killed exports are deleted. Raises SelectionError for an unknown selection, an unwritable path and missing
+    files of killed exports are deleted. Raises SelectionError for an unknown selection, unwritable paths and missing
     media.
 
     tell: called with lines of progress. limits: where a shard of WebDataset ends. An export that was killed starts

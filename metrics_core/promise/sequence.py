@@ -100,8 +100,8 @@ def compute_least_log_evidence(
 
 def compute_error_bounds(size: int, wrong: npt.ArrayLike, level: float, prior: Prior) -> IntArray:
     """Compute the upper bounds (n,) on the number of errors in a set of `size` members after every answer, which all
-    hold at once except with a chance of `level`, in (0, 1): each is the lowest so far. wrong: (n,), whether the answers
-    were errors, in the order asked; n is at most `size`.
+    hold at once except with a chance of `level`, in (0, 1): a bound is the lowest so far. wrong: (n,), whether the
+    answers were errors, in the order asked; n is at most `size`.
 
     >>> compute_error_bounds(12, [False] * 10, 0.05, Prior(1, 1)).tolist()
     [11, 9, 8, 7, 5, 5, 4, 3, 2, 2]
