@@ -258,12 +258,19 @@ def browser(shown: Shown) -> Generator[Browser, None, None]:
         yield opened
 
 
-@pytest.fixture(params=WINDOWS)
+# What people do where a narrow window folds or stacks parts of a page is tried there, too.
+in_both_windows = pytest.mark.parametrize("page", WINDOWS, indirect=True)
+
+
+@pytest.fixture
 def page(request: pytest.FixtureRequest, browser: Browser, shown: Shown) -> Generator[Page, None, None]:
-    """A page that asks nothing of any other machine, obeys no text, fits the window, and keeps nobody out."""
+    """A page that asks nothing of any other machine, obeys no text, and in its last state fits both windows and keeps
+    nobody out; what people do with it is done in the wide one unless the test asks for both.
+    """
     asked: list[str] = []
     errors: list[str] = []
-    width, height = WINDOWS[request.param]
+    begun = getattr(request, "param", "desktop")
+    width, height = WINDOWS[begun]
     context = browser.new_context(base_url=shown.address, viewport={"width": width, "height": height})
     page = context.new_page()
     page.on("request", lambda request: asked.append(request.url))
@@ -272,13 +279,20 @@ def page(request: pytest.FixtureRequest, browser: Browser, shown: Shown) -> Gene
     # A page that is on its way has no style yet, and is as wide as it likes.
     page.wait_for_load_state()
     assert page.evaluate("window.hit") is None
-    assert page.evaluate(TOO_WIDE) == []
-    assert page.evaluate(UNNAMED) == []
-    at = urlsplit(page.url)
-    kind = (request.param, re.sub(r"\d+", "", at.path), "pairs" in at.query, page.locator("details[open]").count())
-    if kind not in SEEN:
-        SEEN.add(kind)
-        assert barriers(page) == []
+    for window in (begun, *(WINDOWS.keys() - {begun})):
+        _assert_open_to_everybody(page, window)
     context.close()
     assert [url for url in asked if not url.startswith(shown.address)] == []
     assert errors == []
+
+
+def _assert_open_to_everybody(page: Page, window: str) -> None:
+    width, height = WINDOWS[window]
+    page.set_viewport_size({"width": width, "height": height})
+    assert page.evaluate(TOO_WIDE) == []
+    assert page.evaluate(UNNAMED) == []
+    at = urlsplit(page.url)
+    kind = (window, re.sub(r"\d+", "", at.path), "pairs" in at.query, page.locator("details[open]").count())
+    if kind not in SEEN:
+        SEEN.add(kind)
+        assert barriers(page) == []

@@ -22,6 +22,7 @@ from tests.orchestration.looking import (
     add_frames,
     browser,
     frozen_keys,
+    in_both_windows,
     page,
     shown,
     value_of,
@@ -46,6 +47,7 @@ def until(page: Page, holds: str) -> None:
     page.evaluate(f"new Promise(done => {{ const look = () => {holds} ? done() : setTimeout(look, 50); look(); }})")
 
 
+@in_both_windows
 def test_the_grid_shows_the_best_first_and_leads_to_all(page: Page, shown: Shown) -> None:
     page.goto("/look/clips")
     page.get_by_role("status").get_by_text(f"{N_SAMPLES} samples").wait_for()
@@ -61,6 +63,7 @@ def test_the_grid_shows_the_best_first_and_leads_to_all(page: Page, shown: Shown
     assert "<b>long</b>" in page.locator(".system").all_inner_texts()[0] + page.locator(".cards").inner_text()
 
 
+@in_both_windows
 def test_a_card_plays_its_video_or_says_why_not(page: Page, shown: Shown) -> None:
     page.goto("/look/clips?sort=")
     cards = page.locator(".card")
@@ -74,6 +77,7 @@ def test_a_card_plays_its_video_or_says_why_not(page: Page, shown: Shown) -> Non
     cards.nth(MISSING * 3).get_by_text("No picture: the file cannot be shown:").wait_for()
 
 
+@in_both_windows
 def test_conditions_order_and_brushes_stand_in_the_address(page: Page, shown: Shown) -> None:
     page.goto("/look/clips")
     field = page.get_by_label("Where")
@@ -147,6 +151,7 @@ def test_a_range_is_typed_where_no_pointer_is(page: Page) -> None:
     page.get_by_role("status").get_by_text("3 samples").wait_for()
 
 
+@in_both_windows
 def test_a_sample_shows_its_scores_and_why(page: Page, shown: Shown) -> None:
     page.goto("/look/clips?sort=")
     page.keyboard.press("j")

@@ -35,6 +35,7 @@ from tests.orchestration.looking import (
     add_frames,
     browser,
     frozen_keys,
+    in_both_windows,
     page,
     scorer_of_vectors,
     shown,
@@ -138,6 +139,7 @@ def test_points_have_the_colours_of_the_legend(page: Page, shown: Shown) -> None
 
 
 @pytest.mark.browser
+@in_both_windows
 def test_an_area_is_drawn_shown_and_left(page: Page, shown: Shown) -> None:
     page.goto("/look/texts/map?colour=words&sort=")
     answer = points(shown)

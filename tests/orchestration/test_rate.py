@@ -26,7 +26,15 @@ from tests.assets.reporting import rate
 from tests.browser import barriers
 from tests.db.builders import add_reference, add_sample, add_video, change_text, make_dataset
 from tests.db.judging import list_ratings
-from tests.orchestration.looking import HOSTILE, SYSTEMS, Shown, browser, page, shown
+from tests.orchestration.looking import (
+    HOSTILE,
+    SYSTEMS,
+    Shown,
+    browser,
+    in_both_windows,
+    page,
+    shown,
+)
 from tests.orchestration.test_look import until
 
 if TYPE_CHECKING:
@@ -64,6 +72,7 @@ def press(page: Page, key: str) -> None:
         page.keyboard.press(key)
 
 
+@in_both_windows
 def test_keys_answer_skip_and_undo_and_each_answer_is_stored_at_once(page: Page, shown: Shown, rater: str) -> None:
     page.goto("/look/clips")
     page.get_by_role("link", name="Rate", exact=True).click()
@@ -247,6 +256,7 @@ def both(page: Page) -> tuple[int, int]:
     return a, b
 
 
+@in_both_windows
 def test_two_captions_of_a_video_are_compared_by_keys(page: Page, shown: Shown, rater: str) -> None:
     page.goto("/look/clips/rate")
     page.get_by_label("Your name").fill(rater)
@@ -284,6 +294,7 @@ def test_two_captions_of_a_video_are_compared_by_keys(page: Page, shown: Shown, 
         assert a["x"] < b["x"], "A stands on the left"
 
 
+@in_both_windows
 def test_without_a_picture_the_caption_and_its_buttons_come_first(page: Page, shown: Shown, rater: str) -> None:
     page.goto(f"/look/texts/rate?aspect=overall&rater={rater}")
     page.get_by_role("heading", name="How good is the caption overall?").wait_for()
@@ -309,6 +320,7 @@ def test_the_question_is_a_sentence(shown: Shown, aspect: str, scale: str | None
     assert RatingSession(Rater(shown.dataset, "ann", aspect), scale).question == question
 
 
+@in_both_windows
 def test_guidelines_of_the_aspect_are_shown_with_the_question(page: Page, shown: Shown, rater: str) -> None:
     page.goto(f"/look/clips/rate?aspect=style&rater={rater}")
     if (page.viewport_size or {})["width"] < 1000:
@@ -443,6 +455,7 @@ def wait_for(page: Page, message: str) -> None:
     page.get_by_role("status").get_by_text(message).wait_for()
 
 
+@in_both_windows
 def test_words_are_marked_by_mouse_and_the_marks_taken_back(page: Page, shown: Shown, rater: str) -> None:
     page.goto(f"/look/texts/rate?aspect=overall&rater={rater}&spans=1")
     words = page.get_by_role("option")
@@ -632,6 +645,7 @@ def labels(shown: Shown, rater: str) -> list[tuple[int, bool]]:
         return [tuple(row) for row in connection.execute(query.order_by(label.extra["rated_at"].astext))]
 
 
+@in_both_windows
 def test_facts_are_labelled_by_keys_and_two_raters_store_one_label(page: Page, shown: Shown, rater: str) -> None:
     page.goto("/look/clips/rate")
     page.get_by_role("link", name="label keypoints").click()

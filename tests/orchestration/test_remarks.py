@@ -12,7 +12,17 @@ import sqlalchemy as sa
 
 from db.schema import remark, sample, saved_view
 from tests.browser import barriers
-from tests.orchestration.looking import HOSTILE, TOO_WIDE, UNNAMED, Shown, browser, frozen_keys, page, shown
+from tests.orchestration.looking import (
+    HOSTILE,
+    TOO_WIDE,
+    UNNAMED,
+    Shown,
+    browser,
+    frozen_keys,
+    in_both_windows,
+    page,
+    shown,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -51,6 +61,7 @@ def message(page: Page, text: str) -> None:
     page.locator("#message").get_by_text(text).wait_for()
 
 
+@in_both_windows
 def test_cards_are_chosen_by_mouse_and_tagged_untagged_and_frozen(page: Page, shown: Shown) -> None:
     page.goto("/look/clips")
     shown_keys = keys(page)
