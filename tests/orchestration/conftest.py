@@ -81,23 +81,25 @@ def here(home: Path, **variables: str) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def divided_home(
-    prepared_home: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Generator[Home, None, None]:
-    """A home with a dataset of several shards that nobody has scored, its server stopped."""
+def divided_home(prepared_home: Path, request: pytest.FixtureRequest) -> Home:
+    """A home to copy with a dataset of several shards that nobody has scored, its server stopped."""
     from tests.orchestration.divided import N_SHARDS, N_VIDEOS
-    from tests.orchestration.survival import Home, removed, warm_up
+    from tests.orchestration.survival import Home, warm_up
 
     warm_up()
     # Asked for only now: making the models imports torch, and so does the process that warms up.
     encoder, verifier = (request.getfixturevalue(name) for name in ("tiny_text_encoder", "tiny_verifier"))
-    home = Home(tmp_path_factory.mktemp("ingested") / "home", encoder, verifier)
-    copy_home(prepared_home, home.folder)
-    manifest = write_manifest(tmp_path_factory.mktemp("manifest"), n_videos=N_VIDEOS)
-    home.run("ingest", str(manifest), "--dataset", "d", "--shards", str(N_SHARDS), "--json").json()
-    stop_embedded(home.folder)
-    yield home
-    removed(home)
+
+    def make(folder: Path) -> None:
+        home = Home(folder / "home", encoder, verifier)
+        copy_home(prepared_home, home.folder)
+        manifest = folder / "manifest"
+        manifest.mkdir()
+        write_manifest(manifest, n_videos=N_VIDEOS)
+        home.run("ingest", str(manifest), "--dataset", "d", "--shards", str(N_SHARDS), "--json").json()
+        stop_embedded(home.folder)
+
+    return Home(made_once("divided", make) / "home", encoder, verifier)
 
 
 @pytest.fixture(scope="session")

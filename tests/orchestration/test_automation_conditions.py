@@ -13,6 +13,9 @@ import pytest
 
 from assets.definitions.partitions import DATASETS, SHARDS
 
+# No code of ours is tried here: `make attack` does it.
+pytestmark = pytest.mark.expensive
+
 GRID = dg.MultiPartitionsDefinition({"dataset": DATASETS, "shard": dg.DynamicPartitionsDefinition(name="number")})
 WHEN_READY = dg.AutomationCondition.eager()
 # The same, also where some partition was never made.

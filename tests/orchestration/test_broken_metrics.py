@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,12 @@ from tests.conftest import PROJECT
 from tests.homes import copy_home
 from tests.orchestration.conftest import write_manifest
 
-POINTS = "broken = no_such_package:Scorer\nshared_words = tests.outside.words:words\n"
-LATER_POINTS = "refused = later:Refused\nmoody = later:Moody\nshared_words = tests.outside.words:words\n"
+POINTS = """
+broken = no_such_package:Scorer
+refused = later:Refused
+moody = later:Moody
+shared_words = tests.outside.words:words
+"""
 # Metrics that can be loaded: one depends on SQL that Postgres refuses, one is made from no settings.
 LATER = """
 from dataclasses import replace
@@ -38,8 +41,9 @@ class Moody(LetterScorer):
         raise ValueError("the mood is missing")
 """
 
-# The registry stays, as it is read once per process; settings, database and instance are each command's own.
-COMMANDS = """
+# Entry points are read once per process, so that commands need one that has the package; settings, database and
+# instance are each command's own.
+PROGRAM = """
 import dataclasses, json, sys
 from tests.command_line import run_command
 from tests.orchestration.conftest import forget_installation
@@ -52,94 +56,86 @@ print(json.dumps(done))
 """
 
 
-@pytest.fixture
-def home(prepared_home: Path, tmp_path: Path) -> Iterator[Path]:
-    copy_home(prepared_home, tmp_path / "home")
-    yield tmp_path / "home"
-    stop_embedded(tmp_path / "home")
+WHY = {
+    "broken": "importing no_such_package:Scorer raises ModuleNotFoundError (No module named 'no_such_package')",
+    "refused": "Postgres refuses its inputs (column s.no_such_column does not exist)",
+    "moody": "making its scorer from the settings raises ValueError (the mood is missing)",
+}
+REMEDY = "correct, update or uninstall bad-metrics 1.5"
+USABLE = {
+    "ingest": ("ingest", "MANIFEST", "--dataset", "d", "--json"),
+    "list": ("dataset", "list", "--json"),
+    "score": ("score", "--dataset", "d", "--metric", "words_in_common", "--json"),
+    "dry run": ("score", "--dataset", "d", "--dry-run", "--json"),
+    "sql": ("sql", "SELECT count(words_in_common) AS n, count(shared_words) AS others FROM sample_scores", "--json"),
+}
+REFUSED = {metric: ("score", "--dataset", "d", "--metric", metric) for metric in ("refused", "moody")}
+
+pytestmark = pytest.mark.slow
 
 
-def run(home: Path, *commands: tuple[str, ...], points: str = POINTS, **variables: str) -> list[Done]:
-    """What commands leave behind, in one process that has the package: entry points are read when it begins."""
-    packages = home.parent / "packages"
+@pytest.fixture(scope="module")
+def outcomes(prepared_home: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Done]:
+    """What each command leaves behind, in one process that has the package."""
+    folder = tmp_path_factory.mktemp("broken")
+    home, manifest, packages = (folder / name for name in ("home", "manifest", "packages"))
+    copy_home(prepared_home, home)
+    manifest.mkdir()
+    write_manifest(manifest, n_videos=2)
     installed = packages / "bad_metrics-1.5.dist-info"
-    installed.mkdir(parents=True, exist_ok=True)
+    installed.mkdir(parents=True)
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: bad-metrics\nVersion: 1.5\n")
-    (installed / "entry_points.txt").write_text(f"[{ENTRY_POINTS}]\n{points}")
+    (installed / "entry_points.txt").write_text(f"[{ENTRY_POINTS}]\n{POINTS}")
     (packages / "later.py").write_text(LATER)
-    path = os.pathsep.join([str(packages), str(PROJECT), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": path, "REELSIEVE_HOME": str(home), **variables}
-    process = subprocess.run(
-        [sys.executable, "-c", COMMANDS],
-        cwd=home.parent,
-        env=environment,
-        input=json.dumps(commands),
-        capture_output=True,
-        text=True,
-    )
-    assert process.returncode == 0, process.stderr
-    return [Done(**fields) for fields in json.loads(process.stdout)]
-
-
-@pytest.mark.slow
-def test_every_other_metric_works(home: Path) -> None:
-    why = (
-        "importing no_such_package:Scorer raises ModuleNotFoundError (No module named 'no_such_package'): "
-        "correct, update or uninstall bad-metrics 1.5"
-    )
     # The variable and the key may be settings of the broken metric.
     settings = home / "settings.toml"
     settings.write_text("broken_least = 5\n")
-    query = "SELECT count(shared_words) AS n FROM sample_scores"
-    for done in run(
-        home,
-        ("sql", query, "--json"),
-        ("dataset", "list", "--json"),
-        REELSIEVE_BROKEN_MOST="5",
-        REELSIEVE_CONFIG=str(settings),
-    ):
-        assert done.returncode == 0, done.stderr
-        assert done.stderr.count("warning: metric broken is left out, since") == 1
-        assert why in done.stderr
-    (done,) = run(home, ("doctor", "--json"))
-    lines = [finding for finding in json.loads(done.stdout) if not finding["ok"]]
-    assert {"what": "metric broken of bad-metrics 1.5", "ok": False, "detail": why} in lines
-    assert done.returncode == 1
+    variables = {"REELSIEVE_BROKEN_MOST": "5", "REELSIEVE_CONFIG": str(settings), "REELSIEVE_HOME": str(home)}
+    path = os.pathsep.join([str(packages), str(PROJECT), os.environ.get("PYTHONPATH", "")])
+    commands = USABLE | REFUSED | {"doctor": ("doctor", "--json")}
+    given = [[each.replace("MANIFEST", str(manifest)) for each in command] for command in commands.values()]
+    process = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path, **variables},
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+    )
+    stop_embedded(home)
+    assert process.returncode == 0, process.stderr
+    return {name: Done(**fields) for name, fields in zip(commands, json.loads(process.stdout), strict=True)}
 
 
-@pytest.mark.slow
-def test_a_metric_that_turns_out_to_be_broken_later_is_left_out_of_the_commands(home: Path, tmp_path: Path) -> None:
-    why = {
-        "refused": "Postgres refuses its inputs (column s.no_such_column does not exist)",
-        "moody": "making its scorer from the settings raises ValueError (the mood is missing)",
-    }
-    manifest = tmp_path / "manifest"
-    manifest.mkdir()
-    write_manifest(manifest, n_videos=2)
-    commands = [
-        ("ingest", str(manifest), "--dataset", "d"),
-        ("dataset", "list"),
-        ("score", "--dataset", "d", "--metric", "words_in_common"),
-        ("score", "--dataset", "d", "--dry-run"),
-        ("sql", "SELECT count(words_in_common) AS n FROM sample_scores"),
-    ]
-    asked = [("score", "--dataset", "d", "--metric", metric) for metric in why]
-    usable = [(*command, "--json") for command in commands]
-    *outcomes, doctor = run(home, *usable, *asked, ("doctor", "--json"), points=LATER_POINTS)
-    answers = []
-    for done in outcomes[: len(usable)]:
-        assert done.returncode == 0, done.stderr
-        assert done.stderr.count("warning: metric refused is left out") == 1
-        assert done.stderr.count("warning: metric moody is left out") <= 1
-        answers.append(json.loads(done.stdout))
-    assert "shared_words_pending" in answers[1][0]
-    assert {"refused_pending", "moody_pending"}.isdisjoint(answers[1][0])
-    assert {"refused", "moody"}.isdisjoint(row["metric"] for row in answers[3])
-    assert answers[4] == [{"n": 6}]
-    for (metric, reason), done in zip(why.items(), outcomes[len(usable) :], strict=True):
-        sentence = f"metric {metric} cannot be used, since {reason}: correct, update or uninstall bad-metrics 1.5"
-        assert done.returncode == 1
-        assert sentence in " ".join(done.stderr.split())
-    lines = {finding["what"]: finding["detail"] for finding in json.loads(doctor.stdout) if not finding["ok"]}
-    for metric, reason in why.items():
-        assert lines[f"metric {metric} of bad-metrics 1.5"].startswith(reason)
+@pytest.mark.parametrize("command", USABLE)
+def test_every_other_metric_works_and_the_command_warns_once(outcomes: dict[str, Done], command: str) -> None:
+    done = outcomes[command]
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stderr.split())
+    assert said.count(f"warning: metric broken is left out, since {WHY['broken']}: {REMEDY}") == 1
+    assert said.count("warning: metric broken is left out") == 1
+    assert said.count("warning: metric refused is left out") == 1
+    assert said.count("warning: metric moody is left out") <= 1
+
+
+def test_a_broken_metric_is_left_out_of_the_answers(outcomes: dict[str, Done]) -> None:
+    answers = {name: json.loads(outcomes[name].stdout) for name in USABLE}
+    assert "shared_words_pending" in answers["list"][0]
+    assert {"refused_pending", "moody_pending", "broken_pending"}.isdisjoint(answers["list"][0])
+    assert WHY.keys().isdisjoint(row["metric"] for row in answers["dry run"])
+    assert answers["sql"][0]["n"] == 6
+
+
+@pytest.mark.parametrize("metric", REFUSED)
+def test_who_asks_for_a_metric_that_turns_out_to_be_broken_hears_why(outcomes: dict[str, Done], metric: str) -> None:
+    assert outcomes[metric].returncode == 1
+    sentence = f"metric {metric} cannot be used, since {WHY[metric]}: {REMEDY}"
+    assert sentence in " ".join(outcomes[metric].stderr.split())
+
+
+def test_doctor_names_every_broken_metric(outcomes: dict[str, Done]) -> None:
+    lines = {line["what"]: line["detail"] for line in json.loads(outcomes["doctor"].stdout) if not line["ok"]}
+    for metric, why in WHY.items():
+        assert lines[f"metric {metric} of bad-metrics 1.5"].startswith(why)
+    assert lines["metric broken of bad-metrics 1.5"] == f"{WHY['broken']}: {REMEDY}"
+    assert outcomes["doctor"].returncode == 1

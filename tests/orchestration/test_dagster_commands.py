@@ -20,6 +20,7 @@ from orchestration.launch import run_ingest
 from reelsieve.dagster import definitions
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
+from tests.orchestration.foreign import fresh_environment
 from tests.orchestration.test_ui import free_port, group_lives, has_definitions, until
 
 PAGE = (PROJECT_FOLDER / "docs" / "dagster.md").read_text(encoding="utf-8")
@@ -39,13 +40,6 @@ def ingested(installation: Installation) -> None:
     run_ingest(get_installation(), installation.manifest, "mine", None, 1)
 
 
-def fresh_environment() -> dict[str, str]:
-    """An environment that knows nothing of Dagster, with the commands of this installation."""
-    theirs = ("DAGSTER_", "REELSIEVE_DAGSTER_")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(theirs)}
-    return {**environment, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"}
-
-
 def run(command: str, folder: Path, **variables: str) -> str:
     """What a command prints that ends well."""
     environment = {**fresh_environment(), **variables}
@@ -54,12 +48,11 @@ def run(command: str, folder: Path, **variables: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_bare_commands_in_the_folder_of_the_project() -> None:
-    """Each finds the home, and its run is one of the home's runs."""
+def test_a_bare_command_in_the_folder_of_the_project() -> None:
+    """It finds the home, and its run is one of the home's runs."""
     assert (PROJECT_FOLDER / ".env").is_file(), "make setup writes it"
-    validate, _, materialize, *_ = BARE
+    _, _, materialize, *_ = BARE
     before = len(get_installation().instance.get_runs())
-    assert "Validation successful" in run(validate, PROJECT_FOLDER)
     run(materialize, PROJECT_FOLDER)
     with get_installation().engine.connect() as connection:
         assert connection.scalar(sa.text("SELECT count(*) FROM score")) == 36
@@ -68,7 +61,8 @@ def test_bare_commands_in_the_folder_of_the_project() -> None:
 
 @pytest.mark.expensive
 def test_further_bare_commands_in_the_folder_of_the_project() -> None:
-    _, listing, _, job, check, definitions_list = BARE
+    validate, listing, _, job, check, definitions_list = BARE
+    assert "Validation successful" in run(validate, PROJECT_FOLDER)
     assert "vcs_score" in run(listing, PROJECT_FOLDER).splitlines()
     run(job, PROJECT_FOLDER)
     assert "dataset_job" in {run.job_name for run in get_installation().instance.get_runs()}
@@ -105,9 +99,8 @@ def test_the_same_commands_in_any_folder(tmp_path: Path) -> None:
 
 
 def test_their_options_and_exit_codes_are_passed_on(tmp_path: Path) -> None:
-    assert "materialize" in run("reelsieve dagster asset --help", tmp_path)
     with pytest.raises(AssertionError, match="No such command 'nothing'"):
-        run("reelsieve dagster nothing", tmp_path)
+        run("reelsieve dagster nothing --help", tmp_path)
 
 
 @pytest.mark.expensive

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from unittest.mock import patch
@@ -21,17 +21,13 @@ from orchestration.installation import get_installation
 from orchestration.launch import run_ingest
 from orchestration.sensors.failures import run_failure_command
 from tests.orchestration.conftest import Installation
-from tests.orchestration.test_dagster_commands import fresh_environment
+from tests.orchestration.foreign import Foreign, foreign, fresh_environment
 from tests.orchestration.test_ui import free_port, group_lives, has_definitions, until
+
+__all__ = ["foreign"]  # a fixture
 
 pytestmark = pytest.mark.slow
 
-MODULE = """
-import os
-with open("/proc/self/cmdline", "rb") as command, open("{marks}/{name}-" + str(os.getpid()), "wb") as mark:
-    mark.write(command.read())
-raise ImportError("a module of somebody else")
-"""
 SELECT = """
 import reelsieve as rs
 try:
@@ -54,7 +50,6 @@ COMMANDS = {
 }
 # Every way to start a process is among the first three; the others take long for what they add.
 ALWAYS = 3
-SERVERS = ("reelsieve dagster dev --port PORT", "reelsieve ui --port PORT")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,36 +58,10 @@ def ingested(installation: Installation) -> None:
     run_ingest(get_installation(), installation.manifest, "mine", None, 1)
 
 
-@pytest.fixture(scope="module")
-def marks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a false module leaves a file when it runs."""
-    return tmp_path_factory.mktemp("marks")
-
-
-@pytest.fixture(scope="module")
-def foreign(marks: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a false module of every name that anything imports here, and with files of Dagster that name it."""
-    folder = tmp_path_factory.mktemp("foreign")
-    names = {name.partition(".")[0] for name in [*sys.modules, *sys.stdlib_module_names]}
-    for name in names | {"dagster", "orchestration", "torch", "yaml", "numpy", "ray", "reelsieve", "multiprocessing"}:
-        (folder / name).mkdir()
-        for file in ("__init__.py", "__main__.py"):
-            (folder / name / file).write_text(MODULE.format(marks=marks, name=name))
-    (folder / ".env").write_text(f"PYTHONPATH={folder}\nREELSIEVE_HOME={folder / 'home'}\n")
-    (folder / "workspace.yaml").write_text("load_from: [{python_module: foreign}]\n")
-    (folder / "pyproject.toml").write_text('[tool.dagster]\nmodule_name = "foreign"\n')
-    return folder
-
-
 @pytest.fixture(autouse=True)
-def _untouched(foreign: Path, marks: Path) -> Generator[None, None, None]:
-    before = set(foreign.iterdir())
-    yield
-    ran = {mark.name: mark.read_bytes().replace(b"\0", b" ") for mark in marks.iterdir()}
-    for mark in marks.iterdir():
-        mark.unlink()
-    assert not ran
-    assert set(foreign.iterdir()) == before, "nothing is written there"
+def _untouched(foreign: Foreign) -> Iterator[None]:
+    with foreign.untouched():
+        yield
 
 
 def build_command(command: str, **words: object) -> list[str]:
@@ -107,23 +76,24 @@ def build_command(command: str, **words: object) -> list[str]:
     [pytest.param(*item, marks=[] if n < ALWAYS else pytest.mark.expensive) for n, item in enumerate(COMMANDS.items())],
 )
 def test_commands_and_doors(
-    command: str, code: int | None, foreign: Path, installation: Installation, tmp_path: Path
+    command: str, code: int | None, foreign: Foreign, installation: Installation, tmp_path: Path
 ) -> None:
     if "ray" in command and find_spec("ray") is None:
         pytest.skip("Ray is not installed")
     (tmp_path / "choose.py").write_text(SELECT)
     arguments = build_command(command, FOLDER=tmp_path, MANIFEST=installation.manifest)
-    done = subprocess.run(arguments, cwd=foreign, env=fresh_environment(), capture_output=True, text=True)
+    done = subprocess.run(arguments, cwd=foreign.folder, env=fresh_environment(), capture_output=True, text=True)
     assert code is None or done.returncode == code, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("command", SERVERS)
-def test_servers(command: str, foreign: Path, tmp_path: Path) -> None:
+@pytest.mark.expensive
+def test_the_web_interface_of_dagster(foreign: Foreign, tmp_path: Path) -> None:
+    """That of `reelsieve ui`, which starts the same processes, serves from such a folder in test_ui.py."""
     port, log = free_port(), tmp_path / "log"
     with log.open("wb") as output:
         server = subprocess.Popen(
-            build_command(command, PORT=port),
-            cwd=foreign,
+            build_command("reelsieve dagster dev --port PORT", PORT=port),
+            cwd=foreign.folder,
             env=fresh_environment(),
             stdout=output,
             stderr=output,

@@ -44,10 +44,10 @@ def folder(installation: Installation, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture
 def dataset(folder: Path, request: pytest.FixtureRequest) -> str:
-    """The name of a dataset of its own with these captions, and with simple scores."""
+    """The name of a dataset of its own with these captions, and with a simple score."""
     name = "about_" + "_".join(request.node.name.split("_")[1:4])
     run_successfully("ingest", str(folder), "-d", name)
-    run_successfully("facts", "-d", name)
+    run_successfully("score", "-d", name, "--metric", "words_in_common")
     return name
 
 

@@ -173,9 +173,9 @@ def test_an_actor_that_is_refused_or_fails_keeps_no_cores_from_the_next_step(ins
     assert (key, done.n_written) == ("d:0000", 36)
 
 
-def test_a_signal_ends_the_command_and_its_cluster(judged: Home, ray_folder: str) -> None:
-    with hold(judged.url, "score", "true") as held:
-        command = started(judged, ray_folder, REELSIEVE_RAY_ACTORS="1")
+def test_a_signal_ends_the_command_and_its_cluster(divided: Home, ray_folder: str) -> None:
+    with hold(divided.url, "verdict_set", "true") as held:
+        command = started(divided, ray_folder, REELSIEVE_RAY_ACTORS="1")
         held.wait_for(1, command)
         os.kill(command.pid, signal.SIGTERM)
         assert command.wait() == 128 + signal.SIGTERM, command.stderr

@@ -28,9 +28,12 @@ from orchestration.stopping import STOPPED_MESSAGE
 from orchestration.web.access import open_page_keys
 from tests.browser import chromium, executable
 from tests.orchestration.conftest import Installation
+from tests.orchestration.foreign import Foreign, foreign, fresh_environment
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+
+__all__ = ["foreign"]  # a fixture
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -77,7 +80,14 @@ def browser(is_here: None, address: str) -> Generator[Browser, None, None]:
 
 
 @pytest.fixture(scope="module")
-def address(installation: Installation, log: Path, terminal: Path) -> Generator[str, None, None]:
+def folder(foreign: Foreign) -> Generator[Path, None, None]:
+    """A folder of somebody else, of which nothing runs and where nothing is written."""
+    with foreign.untouched():
+        yield foreign.folder
+
+
+@pytest.fixture(scope="module")
+def address(installation: Installation, log: Path, terminal: Path, folder: Path) -> Generator[str, None, None]:
     """The address of `reelsieve ui` on an installation with a scored dataset; its processes end with the module."""
     run_ingest(get_installation(), installation.manifest, DATASET, None, 2)
     list(run_scoring(get_installation(), DATASET, ["vcs"]))
@@ -89,6 +99,8 @@ def address(installation: Installation, log: Path, terminal: Path) -> Generator[
     with terminal.open("wb") as output:
         server = subprocess.Popen(
             [*in_background, str(Path(sys.executable).with_name("reelsieve")), "ui", "--port", str(port)],
+            cwd=folder,
+            env=fresh_environment(),
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
