@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Error, Page, Request
 
 EXECUTABLES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
@@ -42,6 +42,47 @@ def chromium() -> Iterator[Browser]:
         opened = driver.chromium.launch(executable_path=path, args=FLAGS)
         yield opened
         opened.close()
+
+
+@contextmanager
+def only_page(**options: Any) -> Iterator[Page]:
+    """A page of a Chromium of its own, in a context with these options; the tests of a module use it one after the
+    other, since a further context costs most of a second.
+    """
+    with chromium() as browser:
+        yield browser.new_context(**options).new_page()
+
+
+@contextmanager
+def lent(page: Page, width: int, height: int) -> Iterator[tuple[list[str], list[str]]]:
+    """The page for one test, in a window of this size: what it asks for, and the errors of its scripts. Afterwards it
+    is empty and has forgotten all, and further pages are closed.
+    """
+    asked: list[str] = []
+    errors: list[str] = []
+
+    def note_request(request: Request) -> None:
+        asked.append(request.url)
+
+    def note_error(error: Error) -> None:
+        errors.append(str(error))
+
+    page.set_viewport_size({"width": width, "height": height})
+    page.on("request", note_request)
+    page.on("pageerror", note_error)
+    try:
+        yield asked, errors
+    finally:
+        page.remove_listener("request", note_request)
+        page.remove_listener("pageerror", note_error)
+        for other in page.context.pages:
+            if other != page:
+                other.close()
+        if page.url.startswith("http"):
+            page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        page.goto("about:blank")
+        page.mouse.move(0, 0)
+        page.context.clear_cookies()
 
 
 def barriers(page: Page) -> list[str]:

@@ -37,7 +37,7 @@ from orchestration.look.app import LookPages
 from orchestration.look.rating import RatingSetup
 from orchestration.web.guard import RequestGuard
 from tests.assets.reporting import ToldScorer, rate
-from tests.browser import barriers, chromium
+from tests.browser import barriers, lent, only_page
 from tests.conftest import copied_database
 from tests.db.builders import (
     add_keypoint,
@@ -51,7 +51,7 @@ from tests.db.builders import (
 )
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 HOSTILE = """</p><img src=x onerror="window.hit=1"><script>window.hit=1</script>'"&amp;"""
 SYSTEMS = ("brief", "o'brien <b>long</b>", "plain")
@@ -253,9 +253,9 @@ def shown(shared_server: Engine, tmp_path_factory: pytest.TempPathFactory) -> Ge
 
 
 @pytest.fixture(scope="module")
-def browser(shown: Shown) -> Generator[Browser, None, None]:
-    with chromium() as opened:
-        yield opened
+def tab(shown: Shown) -> Generator[Page, None, None]:
+    with only_page(base_url=shown.address) as page:
+        yield page
 
 
 # What people do where a narrow window folds or stacks parts of a page is tried there, too.
@@ -263,25 +263,18 @@ in_both_windows = pytest.mark.parametrize("page", WINDOWS, indirect=True)
 
 
 @pytest.fixture
-def page(request: pytest.FixtureRequest, browser: Browser, shown: Shown) -> Generator[Page, None, None]:
+def page(request: pytest.FixtureRequest, tab: Page, shown: Shown) -> Generator[Page, None, None]:
     """A page that asks nothing of any other machine, obeys no text, and in its last state fits both windows and keeps
     nobody out; what people do with it is done in the wide one unless the test asks for both.
     """
-    asked: list[str] = []
-    errors: list[str] = []
     begun = getattr(request, "param", "desktop")
-    width, height = WINDOWS[begun]
-    context = browser.new_context(base_url=shown.address, viewport={"width": width, "height": height})
-    page = context.new_page()
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    yield page
-    # A page that is on its way has no style yet, and is as wide as it likes.
-    page.wait_for_load_state()
-    assert page.evaluate("window.hit") is None
-    for window in (begun, *(WINDOWS.keys() - {begun})):
-        _assert_open_to_everybody(page, window)
-    context.close()
+    with lent(tab, *WINDOWS[begun]) as (asked, errors):
+        yield tab
+        # A page that is on its way has no style yet, and is as wide as it likes.
+        tab.wait_for_load_state()
+        assert tab.evaluate("window.hit") is None
+        for window in (begun, *(WINDOWS.keys() - {begun})):
+            _assert_open_to_everybody(tab, window)
     assert [url for url in asked if not url.startswith(shown.address)] == []
     assert errors == []
 

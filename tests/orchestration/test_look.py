@@ -20,18 +20,18 @@ from tests.orchestration.looking import (
     UNDECODABLE,
     Shown,
     add_frames,
-    browser,
     frozen_keys,
     in_both_windows,
     page,
     shown,
+    tab,
     value_of,
 )
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-__all__ = ["browser", "page", "shown"]  # fixtures
+__all__ = ["page", "shown", "tab"]  # fixtures
 
 pytestmark = pytest.mark.browser
 

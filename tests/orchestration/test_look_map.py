@@ -33,18 +33,18 @@ from tests.orchestration.looking import (
     Named,
     Shown,
     add_frames,
-    browser,
     frozen_keys,
     in_both_windows,
     page,
     scorer_of_vectors,
     shown,
+    tab,
 )
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-__all__ = ["browser", "page", "shown"]  # fixtures
+__all__ = ["page", "shown", "tab"]  # fixtures
 
 VECTORS = "texts by texts"
 # Captions of dataset "texts" that have a vector.

@@ -30,17 +30,17 @@ from tests.orchestration.looking import (
     HOSTILE,
     SYSTEMS,
     Shown,
-    browser,
     in_both_windows,
     page,
     shown,
+    tab,
 )
 from tests.orchestration.test_look import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-__all__ = ["browser", "page", "shown"]  # fixtures
+__all__ = ["page", "shown", "tab"]  # fixtures
 
 pytestmark = pytest.mark.browser
 

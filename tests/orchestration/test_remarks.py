@@ -17,17 +17,17 @@ from tests.orchestration.looking import (
     TOO_WIDE,
     UNNAMED,
     Shown,
-    browser,
     frozen_keys,
     in_both_windows,
     page,
     shown,
+    tab,
 )
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-__all__ = ["browser", "page", "shown"]  # fixtures
+__all__ = ["page", "shown", "tab"]  # fixtures
 
 pytestmark = pytest.mark.browser
 
