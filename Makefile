@@ -62,14 +62,15 @@ demo: setup
 	@$(BIN)/reelsieve --home "$${REELSIEVE_HOME:-$$PWD/.reelsieve}" demo
 	@test -n "$$REELSIEVE_HOME" || echo "These commands find the demo after:  export REELSIEVE_HOME=\"$$PWD/.reelsieve\""
 
+# Three processes for two cores: who waits for a server, a browser or a program leaves the core to another one.
 test: develop
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not expensive"
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not expensive"
 
 # What a change needs while one works on it: units, the database, and commands in this process.
 QUICK := $(addprefix tests/,metrics_core db orchestration reelsieve golden test_architecture.py)
 
 quick: develop
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not expensive and not browser" $(QUICK)
+	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow and not expensive and not browser" $(QUICK)
 
 # First tests marked `expensive`, and properties with 400 examples instead of 25; then the campaigns.
 # A campaign takes some minutes, the generator 20, and prints its seed, what it did and what broke; SEED=1 repeats a run
@@ -80,7 +81,7 @@ CAMPAIGNS := manifests folders strange_folders settings_files media filters quer
 SCORING   := '--workers 3 --kills 9' '--engine ray --kills 4'
 
 attack: develop
-	@failed=0; $(BIN)/python -m pytest -n 2 --dist loadfile -m "expensive or hypothesis" --hypothesis-profile many || failed=1; \
+	@failed=0; $(BIN)/python -m pytest -n 3 --dist loadfile -m "expensive or hypothesis" --hypothesis-profile many || failed=1; \
 	for name in $(CAMPAIGNS); do \
 	  $(BIN)/python -m tests.attack.$$name $(if $(SEED),--seed $(SEED)) || failed=1; \
 	done; for scoring in $(SCORING); do \

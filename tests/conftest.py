@@ -7,6 +7,7 @@ import gc
 import os
 import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -33,12 +34,15 @@ PROJECT = Path(__file__).resolve().parents[1]
 for profile, n_examples in {"few": 25, "many": 400}.items():
     settings.register_profile(profile, parent=settings(), deadline=None, max_examples=n_examples)
 settings.load_profile("few")
-# Of whoever runs the tests: settings, servers and the folders of libraries; and that Python writes no bytecode, without
-# which every process of the tests would compile thousands of modules.
+# Of whoever runs the tests: settings, servers, proxies and the folders of libraries; how their terminal looks, their
+# language, place and git; and that Python writes no bytecode, without which every process of the tests would compile
+# thousands of modules.
 FORGOTTEN = (
-    *("REELSIEVE_", "CURATION_DB_URL", "DAGSTER_", "RAY_", "PG", "AWS_"),
-    *("XDG_", "HF_", "TORCH", "TRITON_", "MPL", "PYTHONDONTWRITEBYTECODE"),
+    *("REELSIEVE_", "CURATION_DB_URL", "DAGSTER_", "RAY_", "PG", "AWS_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"),
+    *("XDG_", "HF_", "TORCH", "TRITON_", "MPL", "PYTHONDONTWRITEBYTECODE", "GIT_", "LANG", "LC_", "TZ"),
+    *("TERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR"),
 )
+GIVEN = {"LANG": "C.UTF-8", "TZ": "UTC"}
 KEPT = ("REELSIEVE_TEST_DATA", "REELSIEVE_REQUIRE_ALL", "REELSIEVE_RENEW_GOLDEN")
 # As for commands, see orchestration/cli: tests and what they import are a million objects, searched for garbage again
 # and again, and once more when the process ends.
@@ -71,9 +75,14 @@ def _set_up() -> None:
     folder.chmod(0o711)
     for name in ("home", "run"):
         (folder / name).mkdir(mode=0o700)
-    for name in [name for name in os.environ if name.startswith(FORGOTTEN) and name not in KEPT]:
+    for name in [name for name in os.environ if name.upper().startswith(FORGOTTEN) and name not in KEPT]:
         del os.environ[name]
-    os.environ |= {SHARED: str(folder), "TMPDIR": str(folder), "HOME": str(folder / "home")}
+    os.environ |= {SHARED: str(folder), "TMPDIR": str(folder), "HOME": str(folder / "home"), **GIVEN}
+    time.tzset()
+    os.umask(0o022)
+    # A folder of the PATH that may not be searched makes of a program that is nowhere one that is forbidden.
+    searched = [each for each in os.get_exec_path() if os.access(each, os.R_OK | os.X_OK)]
+    os.environ["PATH"] = os.pathsep.join(searched)
     os.environ["XDG_RUNTIME_DIR"] = str(folder / "run")
     tempfile.tempdir = None
     # The threads of small models wait for each other longer than they compute, above all beside another process.
