@@ -103,7 +103,7 @@ def test_limits_surround_the_value(values: list[float], unasked: int) -> None:
         assert made.value <= made.high + 1e-9
 
 
-@pytest.mark.parametrize("n", [50, 100])
+@pytest.mark.parametrize("n", [50, pytest.param(100, marks=pytest.mark.expensive)])
 @pytest.mark.parametrize("rate", [0.02, 0.1, 0.5])
 @pytest.mark.parametrize("cheap", ["good", "useless", "adverse", "equal but for 1 %", "equal but for 10 %"])
 def test_intervals_cover_the_mean(n: int, rate: float, cheap: str) -> None:
