@@ -317,6 +317,7 @@ def test_terms_that_promise_nothing_are_refused(
         select(module_engine, clips, terms, recipe)
 
 
+@pytest.mark.expensive
 def test_a_metric_that_ranks_at_random_is_refused_or_holds(engine: Engine, clips: Dataset) -> None:
     """In 40 random labellings with an error in eight, hardly ever is a set frozen that breaks its promise."""
     rng, drawn, broken = np.random.default_rng(3), draw_order(engine, clips), 0

@@ -202,9 +202,9 @@ def test_a_diverse_subset_takes_the_farthest(module_engine: Engine, clips: Datas
 def test_a_random_choice_depends_on_its_seed_alone(module_engine: Engine, clips: Dataset) -> None:
     found = {
         seed: keys(module_engine, make(module_engine, clips, by="vcs", choose="random", seed=seed, count=3))
-        for seed in range(30)
+        for seed in range(12)
     }
-    assert len(set(found.values())) > 10
+    assert len(set(found.values())) > 5
     assert {key for chosen in found.values() for key in chosen} == set("abcdef")
     for seed in range(5):
         more = make(module_engine, clips, by="evqa", choose="random", seed=seed, keep=1.0)
@@ -383,11 +383,11 @@ def test_a_draw_among_equals_depends_on_the_seed_and_takes_all_equally_often(
     module_engine: Engine, clips: Dataset
 ) -> None:
     rule = {"by": "n_characters", "where": "n_characters > 10", "count": 2}
-    drawn = [keys(module_engine, make(module_engine, clips, **rule, seed=seed)) for seed in range(60)]
+    drawn = [keys(module_engine, make(module_engine, clips, **rule, seed=seed)) for seed in range(30)]
     assert {taken[0] for taken in drawn} == {"f"}
     counts = {key: sum(taken[1] == key for taken in drawn) for key in "cde"}
-    # The seeds are fixed, so that this is no matter of luck: 20 times on average.
-    assert min(counts.values()) >= 8
+    # The seeds are fixed, so that this is no matter of luck: 10 times on average.
+    assert min(counts.values()) >= 4
     again = make(module_engine, clips, **rule, seed=7)
     assert (again.is_new, keys(module_engine, again)) == (False, drawn[7])
 

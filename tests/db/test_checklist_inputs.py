@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
@@ -41,7 +40,6 @@ from tests.db.builders import (
     add_sample,
     add_video,
     change,
-    change_text,
     empty,
     keypoint_threshold_row,
     make_dataset,
@@ -234,18 +232,6 @@ def test_only_equal_checklists_have_equal_digests(engine: Engine, one: dict[str,
 # What makes a score stale
 
 
-def test_a_changed_keypoint_makes_the_captions_of_its_video_stale(engine: Engine, clips: Checklists) -> None:
-    clips.score()
-    keypoint = clips.load()[0][KEYPOINTS][0]
-    changes: dict[str, list[Any]] = {"key": ["another"], "dimension": ["camera"], "text": ["A cat runs."]}
-    for name, values in {**changes, "segment_index": [0, None]}.items():
-        for value in values:
-            change(engine, schema.keypoint, keypoint.keypoint_id, **{name: value})
-            assert clips.stale() == clips.samples[:2]
-            change(engine, schema.keypoint, keypoint.keypoint_id, **{name: getattr(keypoint, name)})
-            assert clips.stale() == []
-
-
 def test_a_keypoint_added_moved_and_removed(engine: Engine, clips: Checklists) -> None:
     clips.score()
     added = add_keypoint(engine, clips.dataset, clips.videos[1], "more")
@@ -256,35 +242,6 @@ def test_a_keypoint_added_moved_and_removed(engine: Engine, clips: Checklists) -
     clips.score()
     remove(engine, schema.keypoint, added)
     assert clips.stale() == clips.samples[:2]
-
-
-def test_what_is_no_part_of_a_checklist_makes_nothing_stale(engine: Engine, clips: Checklists) -> None:
-    clips.score()
-    keypoint_id = clips.load()[0][KEYPOINTS][0].keypoint_id
-    change(engine, schema.keypoint, keypoint_id, extra={"note": "checked"}, row_sha256=b"new")
-    change(engine, schema.video, clips.videos[0], content_sha256=sha256("cut anew"))
-    assert clips.stale() == []
-
-
-def test_changed_segments_make_stale_whoever_looks_at_them(engine: Engine, clips: Checklists) -> None:
-    clips.score()
-    change(engine, schema.sample, clips.samples[1], segments=TIMES[:1])
-    assert clips.stale() == [clips.samples[1]]
-    clips.score()
-    with engine.connect() as connection:
-        of_key = schema.reference.c.key == f"r{clips.videos[1]}"
-        reference_id = connection.scalar(sa.select(schema.reference.c.reference_id).where(of_key))
-    assert reference_id is not None
-    change(engine, schema.reference, reference_id, segments=[{**TIMES[0], "end_s": 2.25}])
-    assert clips.stale() == clips.samples[2:]
-    change(engine, schema.reference, reference_id, segments=[dict(reversed(each.items())) for each in TIMES])
-    assert clips.stale() == []
-
-
-def test_a_changed_text_makes_its_caption_alone_stale(engine: Engine, clips: Checklists) -> None:
-    clips.score()
-    change_text(engine, clips.samples[3], "A cat.")
-    assert clips.stale() == [clips.samples[3]]
 
 
 def test_a_threshold_makes_stale_the_scores_of_its_scorer_and_dataset_and_no_others(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -123,7 +124,12 @@ def bench(engine: Engine, template: Template[Bench]) -> Bench:
     return bench
 
 
+def change_keypoint(bench: Bench, name: str, value: object) -> None:
+    change(bench.engine, schema.keypoint, bench.keypoints[1], **{name: value})
+
+
 OK, STALE, NONE = {"ok": 1}, {"stale": 1}, dict[str, int]()
+ECS_STALE = {"ecs": STALE}
 # What happens in shard 1 or to its scores, and the counts there afterwards of the metrics that it concerns.
 CHANGES: dict[str, tuple[Callable[[Bench], object], dict[str, dict[str, int]]]] = {
     "text": (lambda b: change_text(b.engine, b.samples[1], "a cat"), {"vcs": STALE, "evqa": STALE, "ecs": STALE}),
@@ -138,7 +144,17 @@ CHANGES: dict[str, tuple[Callable[[Bench], object], dict[str, dict[str, int]]]] 
         {"vcs": STALE, "ecs": STALE},
     ),
     "reference less": (lambda b: remove(b.engine, schema.reference, b.references[1]), {"vcs": STALE, "ecs": STALE}),
-    "keypoint": (lambda b: change(b.engine, schema.keypoint, b.keypoints[1], text="It rains."), {"ecs": STALE}),
+    "reference renamed": (
+        lambda b: change(b.engine, schema.reference, b.references[1], key="another"),
+        {"vcs": STALE, "ecs": STALE},
+    ),
+    "own field of a caption": (lambda b: change(b.engine, schema.sample, b.samples[1], extra={"mood": "calm"}), {}),
+    **{
+        f"{name} of a keypoint": (partial(change_keypoint, name=name, value=value), ECS_STALE)
+        for name, value in (("text", "It rains."), ("key", "another"), ("dimension", "camera"), ("segment_index", 0))
+    },
+    "own field of a keypoint": (partial(change_keypoint, name="extra", value={"note": "checked"}), {}),
+    "keypoint more": (lambda b: add_keypoint(b.engine, b.dataset, b.videos[1], "more"), ECS_STALE),
     "content": (lambda b: change(b.engine, schema.video, b.videos[1], content_sha256=b"new"), {"evqa": STALE}),
     "score": (lambda b: b.score("vcs", [b.samples[1]], "undefined"), {"vcs": {"undefined": 1}}),
     "failed score": (lambda b: b.score("evqa", [b.samples[1]], "failed"), {"evqa": {"failed": 1}}),

@@ -25,7 +25,6 @@ from tests.db.builders import (
     add_sample,
     add_video,
     change,
-    change_text,
     make_dataset,
     ok,
     undefined,
@@ -114,51 +113,6 @@ def test_a_new_sample_and_another_scorer(shard: Shard) -> None:
     assert shard.pending() == [new]
     shard.scorer_id = activate(shard.engine, version="2")
     assert shard.pending() == [*shard.samples, new]
-
-
-def test_a_changed_text_makes_only_its_sample_pending_until_it_is_changed_back(shard: Shard) -> None:
-    shard.score()
-    change_text(shard.engine, shard.samples[2], "another caption")
-    assert shard.pending() == [shard.samples[2]]
-    change_text(shard.engine, shard.samples[2], "caption 2")
-    assert shard.pending() == []
-
-
-def test_references_added_changed_renamed_and_removed(shard: Shard) -> None:
-    of_first, of_second = shard.samples[:2], shard.samples[2:]
-    shard.score()
-    added = add_reference(shard.engine, shard.dataset, shard.videos[1], "r1", "one more")
-    assert shard.pending() == of_second
-    shard.score()
-    is_first = schema.reference.c.key == "r0"
-    shard.execute(sa.update(schema.reference).where(is_first).values(text="x", text_sha256=sha256(b"x")))
-    assert shard.pending() == of_first
-    shard.score()
-    shard.execute(sa.update(schema.reference).where(is_first).values(key="r7"))
-    assert shard.pending() == of_first
-    shard.score()
-    shard.execute(sa.delete(schema.reference).where(schema.reference.c.reference_id == added))
-    assert shard.pending() == of_second
-    shard.score()
-    assert shard.pending() == []
-
-
-def test_a_changed_video_counts_only_where_the_scorer_looks_at_it(shard: Shard) -> None:
-    shard.score()
-    is_second = schema.video.c.video_id == shard.videos[1]
-    shard.execute(sa.update(schema.video).where(is_second).values(content_sha256=sha256(b"cut anew")))
-    assert shard.pending() == shard.samples[2:]
-    shard.look_at((TEXT, REFERENCES))
-    shard.score()
-    shard.execute(sa.update(schema.video).where(is_second).values(content_sha256=None))
-    assert shard.pending() == []
-
-
-def test_a_scorer_of_texts_ignores_references(shard: Shard) -> None:
-    shard.look_at((TEXT,))
-    shard.score()
-    add_reference(shard.engine, shard.dataset, shard.videos[0], "r5", "one more")
-    assert shard.pending() == []
 
 
 def test_failed_is_tried_again_and_undefined_is_not(shard: Shard) -> None:

@@ -16,7 +16,6 @@ from scipy import stats
 
 import metrics_core.agreement
 from benchmarks.rank_agreement import (
-    Correlation,
     MeanCorrelation,
     correlation,
     mean_correlation,
@@ -67,33 +66,6 @@ def approx(number: float | None) -> Any:
 
 
 # Correlations
-
-
-def test_correlations_by_hand() -> None:
-    # 12 pairs ordered alike, one otherwise, one tied on each side: tau-b = 11 / 14.
-    found = correlation([1, 2, 3, 4, 5, 5], [1, 3, 2, 4, 4, 6])
-    assert found == Correlation(6, approx(0.8970588235294118), approx(11 / 14))
-
-
-@given(VALUES)
-def test_correlations_agree_with_loops(rows: list[tuple[int, int, int]]) -> None:
-    left, right = [row[0] for row in rows], [row[1] for row in rows]
-    assert correlation(left, right) == Correlation(len(rows), approx(rho(left, right)), approx(tau_b(left, right)))
-
-
-def test_correlations_agree_with_scipy() -> None:
-    rng = np.random.default_rng(3)
-    left, right = rng.integers(0, 9, 200), rng.integers(0, 5, 200)
-    found = correlation(left, right)
-    assert found.spearman == pytest.approx(stats.spearmanr(left, right).statistic)
-    assert found.kendall == pytest.approx(stats.kendalltau(left, right).statistic)
-
-
-@pytest.mark.parametrize("side", [[], [0.5], [0.5, 0.5, 0.5]])
-def test_a_constant_side_orders_nothing(side: list[float]) -> None:
-    other = list(range(len(side)))
-    assert correlation(side, other) == Correlation(len(side), None, None)
-    assert correlation(other, side) == Correlation(len(side), None, None)
 
 
 @given(VALUES)
@@ -287,14 +259,6 @@ def test_no_label_has_no_majority() -> None:
         (lambda: correlation([1.0], [1.0, 2.0]), r"metric has shape \(1,\), people \(2,\)"),
         (lambda: correlation([1.0, math.nan], [1.0, 2.0]), "metric 1 is nan: leave out"),
         (lambda: correlation([1.0, 2.0], [math.inf, 2.0]), "people 0 is inf: leave out"),
-        (lambda: mean_correlation([1.0, 2.0], [1.0, 2.0], ["a"]), "There are 1 groups for 2 items"),
-        (lambda: pairwise_agreement([1.0], [1.0], ["a"], 0.0), "gap is 0.0: give the least difference"),
-        (lambda: pairwise_agreement([1.0], [1.0], ["a"], math.nan), "gap is nan"),
-        (lambda: pairwise_agreement([1.0], [1.0], ["a"], level=1.0), "level is 1.0"),
-        (lambda: pairwise_agreement([1.0], [1.0], []), "There are 0 clips for 1 items"),
-        (lambda: system_agreement([1.0], [1.0], [], [1]), "There are 0 systems for 1 items"),
-        (lambda: system_agreement([1.0], [1.0], [1], [1], level=0.0), "level is 0.0"),
-        (lambda: system_agreement([1.0], [1.0], [1], [1], n_resamples=0), "n_resamples 0"),
         (lambda: count_confusion([True], [True, False]), r"predicted has shape \(1,\), labels \(2,\)"),
         (lambda: count_confusion([True, True], [1, 2]), "label 1 is 2: give True or False"),
         (lambda: count_confusion([0.5], [1]), "prediction 0 is 0.5"),
