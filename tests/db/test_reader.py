@@ -71,11 +71,9 @@ def refusal(url: URL, query: str) -> str:
 
 
 def counts(engine: Engine) -> dict[str, int]:
+    counted = " UNION ALL ".join(f"SELECT '{name}', count(*) FROM {name}" for name in METADATA.tables)
     with engine.connect() as connection:
-        return {
-            name: connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
-            for name, table in METADATA.tables.items()
-        }
+        return dict(map(tuple, connection.exec_driver_sql(counted)))
 
 
 def test_every_table_and_view_can_be_read(filled: URL) -> None:
