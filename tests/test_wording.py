@@ -18,6 +18,13 @@ from tests.wording import check_module, check_prose, list_tracked_files
         ("a column that rests on another one", "rests on"),
         ("of all found the first", "all found"),
         ("length alone decides", "alone"),
+        ("the least value", "least"),
+        ("the greatest of them", "greatest"),
+        ("texts that are alike", "alike"),
+        ("The largest picture is decoded.", "picture"),
+        ("a variable of yours", "of yours"),
+        ("the run goes on", "goes on"),
+        ("samples that were asked about", "asked about"),
     ],
 )
 def test_a_word_to_do_without_is_found_in_its_line(text: str, word: str) -> None:
@@ -31,6 +38,7 @@ def test_a_word_to_do_without_is_found_in_its_line(text: str, word: str) -> None
         "Every row has a score.",
         "Each video has 6 captions.",
         "By chance alone, 1 of 20 differs.",
+        "It has at\n    least three, by least squares; a field {least:g}, least: its lower end.",
         "Option --beside, column `told` and function tells(x).",
     ],
 )
@@ -52,13 +60,18 @@ def rows_of(video):
 
 def load_rows(video):  # told
     """Load the rows of a video."""
-'''
+
+def remove_rows(video):
+    """Delete%s."""
+''' % (" rows" * 60)
     places = [(place.line, place.advice.partition(":")[0]) for place in check_module("db/a.py", module)]
     assert sorted(places) == [
         (3, "docstring begins with 'What'"),
         (3, "function grouped"),
         (6, "function rows_of"),
         (12, "'told'"),
+        (15, "61 words in the first paragraph"),
+        (15, "function remove_rows"),
     ]
 
 

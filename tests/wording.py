@@ -21,9 +21,20 @@ PROSE = (".md", ".html", ".txt", ".sql")
 # A frozen migration never changes, a record of training and the tables of the papers are made by programs.
 LEFT_OUT = ("db/migrations/", "demo/encoder/", "demo/dataset/", "metrics_core/ecs/verifier/RECORD.md", "docs/papers.md")
 
+# Lines of docstrings are indented by up to eight spaces.
+_AT = "".join(rf"(?<!at{end})" for end in (" ", r"\n", *(rf"\n {{{n}}}" for n in (2, 4, 6, 8, 12))))
+
 # What a reader stumbles over, and what to write instead. Words of an option or an identifier do not count.
 PHRASES = {
     r"dear(?:er|est)?": "expensive",
+    # Not identifiers in quotes, fields of f-strings and templates, and descriptions of parameters.
+    rf"{_AT}(?<![\"{{(=])least(?![\"}}|:=),]| squares| is None)": "lowest, smallest; 'at least' stays",
+    r"(?<![\"{(=])greatest(?![\"}|:=),])": "highest, largest",
+    r"(?<![\"{(=])alike(?![\"}|=)])": "the same, in the same way, similar",
+    r"(?<![\"{(=|])(?<!groups of )pictures?(?![\"}|:=)?]|\.shape)": "frame of a video, image, plot",
+    r"(?<!server )of yours": "your",
+    r"go(?:es)? on(?! until)": "continue",
+    r"asked about": "judged, scored, named",
     r"whoever": "anyone who, or name the person",
     r"wherever": "everywhere that",
     r"beside(?! one rater)": "next to, in addition to, with",
@@ -45,13 +56,18 @@ OPENING = re.compile(
     r"(?:The above|That of|Those|What|Whoever|Whatever|Wherever|As (?:of|above)|The same|Of|Its|Likewise|One of|"
     r"The (?:one|rest|others?))\b"
 )
+# Words of a docstring's first paragraph: what comes back and when nothing does.
+MOST_WORDS = 60
 PREPOSITIONS = {"of", "in", "on", "at", "by", "for", "with", "beside", "behind", "before", "after", "below"}
 PARTICIPLE = re.compile(r"(?!(?:need|feed|read|embed|seed|add|speed|open|shorten)$)[a-z]+(?:ed|en|wn)$")
 # Names that metrics of other packages implement or call.
 KEPT = {"in_chunks", "of_samples", "wanted"}
+# Commands, jobs and steps that keep their names.
+COMMANDS = {"drop_dataset", "prune", "prune_job", "prune_runs"}
 # Strings of these are prompts, patterns and lists of words: scores depend on them.
 WORD_LISTS = {
     "metrics_core/judge/prompt.py",
+    "metrics_core/facts/texts.py",
     "metrics_core/keywords.py",
     "metrics_core/qeva/by_chat/requests.py",
     "metrics_core/qeva/offline/rules.py",
@@ -104,6 +120,8 @@ def check_function_name(name: str) -> str | None:
     words = name.split("_")
     if name in KEPT or name.startswith("_"):
         return None
+    if words[0] in {"drop", "remove", "prune", "erase", "purge"} and name not in COMMANDS:
+        return f"function {name}: delete_ for rows and files, else say what it does: strip_, exclude_, omit_"
     if len(words) == 1 and PARTICIPLE.match(name):
         return f"function {name}: begin with a verb, as docs/words.md asks"
     if len(words) > 1 and (words[0] in PREPOSITIONS or words[-1] in PREPOSITIONS):
@@ -114,6 +132,12 @@ def check_function_name(name: str) -> str | None:
 def is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether a decorator makes the function an attribute."""
     return any("property" in ast.dump(decorator) for decorator in node.decorator_list)
+
+
+def check_summary(docstring: str | None) -> str | None:
+    """Advice for a docstring whose first paragraph is too long to be taken in at once; None for a good one or none."""
+    n_words = len((docstring or "").split("\n\n")[0].split())
+    return f"{n_words} words in the first paragraph: at most {MOST_WORDS}" if n_words > MOST_WORDS else None
 
 
 def check_module(file: str, source: str) -> Iterator[Place]:
@@ -128,6 +152,8 @@ def check_module(file: str, source: str) -> Iterator[Place]:
         opening = OPENING.match(ast.get_docstring(node) or "")
         if opening:
             yield Place(file, line, f"docstring begins with '{opening[0]}': say what it is or returns")
+        if advice := check_summary(ast.get_docstring(node)):
+            yield Place(file, line, advice)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_property(node):
             advice = check_function_name(node.name)
             if advice:

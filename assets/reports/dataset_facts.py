@@ -31,14 +31,14 @@ from metrics_core.selection.duplicates import find_originals, mark_distinct_rows
 
 # The facts with a histogram, and the meaning of their numbers.
 _HISTOGRAM_FACTS: Mapping[str, str] = {
-    "motion": "in picture heights per second",
-    "frame_change": "mean change of the picture in 0.2 s, in grey levels of 0 to 255",
+    "motion": "in frame heights per second",
+    "frame_change": "mean change of the frame in 0.2 s, in grey levels of 0 to 255",
     "static_share": "share of the time without motion",
     "sharpness": "variance of the Laplacian",
     "brightness": "mean luma, 0 to 1",
     "contrast": "standard deviation of the luma, 0 to 1",
     "cuts": "hard cuts inside the video",
-    "letterbox": "share of the picture under black bars",
+    "letterbox": "share of the frame under black bars",
     "text_share": "share of the frames with text on screen",
     "speech_share": "share of the time with speech",
     "words": "number of words of the caption",

@@ -45,7 +45,7 @@ class _Axis(NamedTuple):
 
     def place(self, value: float) -> float:
         """Return the place of a number, in pixels."""
-        # Halved, since the difference of the greatest numbers is infinite.
+        # Halved, since the difference of the largest numbers is infinite.
         share = (value / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
         return round(self.left + (WIDTH - RIGHT - self.left) * share, 1)
 

@@ -210,7 +210,7 @@ def _compute_difference_bars(trial: Trial) -> dict[str, tuple[float, float, floa
 
 
 def _make_scale(values: Sequence[float]) -> Callable[[float], float]:
-    """Return the function that gives a value's place in percent between the least and the greatest of these values."""
+    """Return the function that gives a value's place in percent between the lowest and the highest of these values."""
     lowest = min(values, default=0.0)
     width = max(values, default=0.0) - lowest or 1.0
     return lambda value: round(100 * (value - lowest) / width, 1)
@@ -276,5 +276,5 @@ def _format_reference_count(count: ReferenceCount) -> str:
 
 
 def _format_data_uri(jpeg: bytes) -> str:
-    """Return a JPEG picture, given as bytes, as a data: URI that contains them in base64."""
+    """Return a JPEG image, given as bytes, as a data: URI that contains them in base64."""
     return f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"

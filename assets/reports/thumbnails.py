@@ -1,4 +1,4 @@
-"""Small pictures of a video for a page: some frames as JPEG, or the reason why there are none."""
+"""Small images of a video for a page: some frames as JPEG, or the reason why there are none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from metrics_core.frames.records import FrameReadError
 
 N_FRAMES = 4
 HEIGHT = 96
-# In heights of the picture. Wider pictures are made smaller, narrower ones stay narrower.
+# In heights of the image. Wider images are made smaller, narrower ones stay narrower.
 _WIDEST = 2
 _QUALITY = 55
 TIMEOUT_S = 20.0
@@ -48,7 +48,7 @@ def read_thumbnails(video: Mapping[str, Any], height: int = HEIGHT) -> Thumbnail
 
 
 def encode_jpeg(pixels: NDArray[np.uint8]) -> bytes:
-    """Encode a picture, uint8 RGB (H, W, 3), as JPEG bytes of quality 55."""
+    """Encode an image, uint8 RGB (H, W, 3), as JPEG bytes of quality 55."""
     from PIL import Image
 
     stream = io.BytesIO()

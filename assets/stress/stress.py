@@ -56,7 +56,7 @@ class Stress:
     """The outcome of a stress of one scorer of a metric on one dataset, with the effect of every kind of rewrite.
 
     n_drawn: captions drawn. n_timed: those left out because they have times. n_unscored: those left out because they
-    got no value again. n_captions, n_videos: those that were rewritten, and their videos. small_change: the least
+    got no value again. n_captions, n_videos: those that were rewritten, and their videos. small_change: the lowest
     change of the value that counts. stressed_at: when it was measured.
     """
 

@@ -82,9 +82,9 @@ def split_captions(
     for video in usable:
         by_part[choose_part(video.key)].append(video)
     test = by_part["test"]
-    validation = _drop_copies(by_part["validation"], test)
+    validation = _exclude_copies(by_part["validation"], test)
     held_out = [*validation, *test]
-    train = _drop_copies(by_part["training"], held_out)
+    train = _exclude_copies(by_part["training"], held_out)
     if len(test) < LEAST_TEST_VIDEOS:
         raise TooFewTestVideos(
             f"dataset {dataset} has {format_count(len(test), 'test video')} with "
@@ -112,7 +112,7 @@ def split_captions(
     return TrialParts(captions, training, may_train, train, validation, test, n_left_out, n_changed)
 
 
-def give_rated_texts(
+def replace_references_with_best_rated(
     videos: Sequence[TrialVideo], captions: TrialCaptions, means: Mapping[int, float]
 ) -> list[TrialVideo]:
     """Return the videos with the text of their best rated caption as their only reference; those without a rated
@@ -168,7 +168,7 @@ def _use_frozen_texts(
     ), len(changed) + len(gone)
 
 
-def _drop_copies(videos: Sequence[TrialVideo], held_out: Sequence[TrialVideo]) -> list[TrialVideo]:
+def _exclude_copies(videos: Sequence[TrialVideo], held_out: Sequence[TrialVideo]) -> list[TrialVideo]:
     """The videos that are no copy of a held-out one, by the hash of their file or by their signature."""
     hashes = {video.content_sha256 for video in held_out} - {None}
     kept = [video for video in videos if video.content_sha256 not in hashes]

@@ -18,7 +18,7 @@ _CONTROLS = (NOISY, COPY)
 
 
 def explain_trial(trial: Trial) -> list[str]:
-    """Return the sentences of a trial: one for every arm and one on the curve, then the least difference that it can
+    """Return the sentences of a trial: one for every arm and one on the curve, then the smallest difference that it can
     see, and the terms under which they hold.
 
     Where the selection differs from itself in another order, nothing else is concluded. Where planted noise was not

@@ -17,7 +17,14 @@ from assets.sources.base import BATCH_SIZE
 from assets.sources.frames import SampledFrames
 from assets.trial.arms import Arm, build_arms, build_controls, build_fixed_arm
 from assets.trial.own_trainer import OwnTrainer
-from assets.trial.parts import BEST_RATED, REFERENCES, TrialParts, compute_digest, give_rated_texts, split_captions
+from assets.trial.parts import (
+    BEST_RATED,
+    REFERENCES,
+    TrialParts,
+    compute_digest,
+    replace_references_with_best_rated,
+    split_captions,
+)
 from assets.trial.student_trainer import SeenVectors, StudentTrainer
 from assets.trial.trainer import Trainer
 from db.evidence.frames import load_frames
@@ -102,7 +109,7 @@ def prepare_trial(
     seen = None if is_own else _load_seen_vectors(engine, dataset, model_id, videos)
     clean_texts = REFERENCES
     if ratings is not None and not any(video.references for video in videos):
-        clean_texts, videos = BEST_RATED, give_rated_texts(videos, captions, ratings[1])
+        clean_texts, videos = BEST_RATED, replace_references_with_best_rated(videos, captions, ratings[1])
     parts = split_captions(dataset.name, captions, videos, frozen, 2 if seen is None and not is_own else 1)
     chosen = parts.find_positions([row.sample for row in frozen])
     if not len(chosen):

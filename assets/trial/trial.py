@@ -55,7 +55,7 @@ def run_trial(
     """Train students on a selection and on the arms that it is compared with, and return what they reached. The trial
     is stored, unless the selection itself has no value.
 
-    A run that is stored is not trained again, so a trial that was killed goes on, and several machines share the runs
+    A run that is stored is not trained again, so a trial that was killed continues, and several machines share the runs
     of the same trial. scorers: by metric; frames that one of them has stored make the vectors of videos, references do
     where a video has none. home: the home folder, for the folders of an own trainer. tell: takes lines of progress.
     Raises SelectionError for an unknown selection, one of a dropped or another dataset or of question-answer pairs, and

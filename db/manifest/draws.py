@@ -1,7 +1,7 @@
 """The permanent random numbers of samples, by which a part of a dataset is drawn to be answered by people or models.
 
-Every sample has a number in [0, 1) by a seed. Of any set of samples, those n with the least numbers are a simple random
-sample, so answers on one part serve many sets, and samples that arrive later have numbers of their own.
+Every sample has a number in [0, 1) by a seed. Of any set of samples, those n with the lowest numbers are a simple
+random sample, so answers on one part serve many sets, and samples that arrive later have numbers of their own.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ random_rating leaves such ratings out, since they are no random sample.
 REPEAT_EVERY = 10
 """One in this many answers is the answer to a repeat."""
 MIN_REPEAT_DISTANCE = 5
-"""The least number of answers between the first answer about a caption and its repeat."""
+"""The smallest number of answers between the first answer about a caption and its repeat."""
 MAX_FIRST_VIDEOS = 2000
 """Pairs are first looked for in this many videos: with 200,000 captions this takes a quarter of the time."""
 _ITEM = (sample.c.sample_id, sample.c.text, sample.c.text_sha256, sample.c.video_id)

@@ -69,7 +69,7 @@ _PICTURE_FACTS = [
     measure_column("frame_change_max", "Highest frame_change between two frames, before the median is taken."),
     measure_column(
         "static_share",
-        "Share of the time without movement: the hundredth of the picture's blocks that changes most changes by "
+        "Share of the time without movement: the hundredth of the frame's blocks that change most changes by "
         "less than five grey levels in 0.2 s. NULL for less than 0.2 s.",
     ),
     measure_column(

@@ -44,7 +44,7 @@ selection_trial = declare_table(
         "What the models get of a video: frames, references, media, or its vector by the encoder that is named.",
     ),
     measure_column("chance", "Value of the measure for a random order; NULL where unknown."),
-    measure_column("detectable", "Least difference that the trial finds in 80 % of cases; NULL where unknown."),
+    measure_column("detectable", "Smallest difference that the trial finds in 80 % of cases; NULL where unknown."),
     json_column("settings", "Settings of the trainer."),
     time_column("tried_at", "Time at which it was stored."),
     sa.UniqueConstraint("selection_id", "trial_sha256"),

@@ -57,7 +57,7 @@ class Trial:
     students. n_changed: rows whose sample changed or is
     gone; they train with the frozen text. test_sha256: the digest of the test videos' keys and texts. video_side: what
     a student gets of a video: "frames", "references", "media", or words with an encoder's name. chance: the measure of
-    a random order; detectable: the least difference that the trial finds in 80 % of cases; both None where unknown.
+    a random order; detectable: the smallest difference that the trial finds in 80 % of cases; both None where unknown.
     trial_id, tried_at: None before it is stored.
     """
 

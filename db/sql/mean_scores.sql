@@ -5,8 +5,8 @@ WITH of_videos AS MATERIALIZED (
            s.video_id,
            sum(c.value) AS total,
            count(*) AS n,
-           min(c.value) AS least,
-           max(c.value) AS greatest
+           min(c.value) AS lowest,
+           max(c.value) AS highest
     FROM current_score c
     JOIN sample s USING (sample_id)
     WHERE c.scorer_id = :scorer_id
@@ -19,7 +19,7 @@ of_kinds AS (
            CAST(sum(n) AS bigint) AS n,
            count(*) AS n_videos,
            sum(total) / CAST(sum(n) AS double precision) AS mean,
-           min(least) < max(greatest) AS varies
+           min(lowest) < max(highest) AS varies
     FROM of_videos
     GROUP BY kind)
 SELECT k.kind,

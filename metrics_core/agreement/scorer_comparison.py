@@ -267,10 +267,9 @@ def _swap_ranks(
 def _test_by_swaps(
     compute_difference: Callable[[BoolArray], FloatArray], video: IntArray, n_items: int, n_resamples: int, seed: int
 ) -> float | None:
-    """Compute the two-sided p-value of a difference between two scorers, by swapping the scorers at random in videos:
-    how often a swap gives a difference at least as far from 0. None with fewer than two videos, since a single one is
-    swapped as a whole or not at all. compute_difference: returns the differences (swaps,) for a mask (swaps, videos).
-    n_items: how many items one swap compares.
+    """Compute the two-sided p-value of a difference between two scorers: how often swapping them at random in videos
+    gives a difference at least as far from 0. None with fewer than two videos. compute_difference: returns the
+    differences (swaps,) for a mask (swaps, videos). n_items: how many items one swap compares.
 
     All swaps are tried where there are at most n_resamples, else so many at random by the seed.
 

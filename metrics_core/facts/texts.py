@@ -18,7 +18,7 @@ REPEATED_WORDS = 3
 _ALONE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 _LETTERS = rf"[^\W_{_ALONE}]+"
 _WORD = re.compile(rf"[{_ALONE}]|{_LETTERS}(?:['’.-]{_LETTERS})*")
-# A video that is spoken of, and no thing whose name begins or ends with the same word: a video game, a picture frame, a
+# A video that is spoken of, and no thing whose name begins or ends with the same word: a video game, a photo frame, a
 # hair clip.
 _MEDIUM = (
     r"(?<!hair )(?<!paper )(?<!money )(?<!tie )(?<!picture )(?<!photo )(?<!window )(?<!door )(?<!bike )(?<!bed )"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 AnyStream = TypeVar("AnyStream", bound="Stream")
 
 # Playlists (HLS, DASH, concat) would make the decoder open other files or hosts, and FFmpeg also takes plain text and
-# still pictures for video: only these demuxers may open a file.
+# still images for video: only these demuxers may open a file.
 ALLOWED_DEMUXERS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,mpegvideo,flv,asf,ogg,mxf,rm,nut,ivf,obu,h264,hevc,gif,dv"
 )
@@ -86,7 +86,7 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
 
     Raises:
         NotAVideo: there is no video stream in the file.
-        FrameReadError: there is a video stream, but it cannot be opened, or its pictures are too large.
+        FrameReadError: there is a video stream, but it cannot be opened, or its frames are too large.
     """
     import av
     from av.stream import Disposition
@@ -105,7 +105,7 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
         raise NotAVideo(path, f"it is {GIT_LFS_REMEDY}" if is_pointer else "it is not a video container") from error
     with container:
         stream = container.streams.best("video")
-        # A still picture inside a sound file, its cover, counts as a stream too.
+        # A still image inside a sound file, its cover, counts as a stream too.
         if not isinstance(stream, VideoStream) or stream.disposition & Disposition.attached_pic:
             raise NotAVideo(path, "the file holds no video stream")
         if stream.codec_context is None:
@@ -114,7 +114,7 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
             check_picture_size(stream.codec_context.width, stream.codec_context.height)
         except PictureRefused as refused:
             raise FrameReadError(path, str(refused)) from refused
-        # Pictures may become larger within a stream.
+        # Frames may become larger within a stream.
         stream.codec_context.options = {"max_pixels": str(MAX_PIXELS)}
         stream.codec_context.thread_type = "NONE"
         yield container, stream

@@ -134,7 +134,7 @@ class DecodingWorker:
         with_models: bool = False,
         timeout_s: float = 60.0,
     ) -> tuple[VideoMeasurement, DecodedFrames]:
-        """Return what `measure_video` and, with PyAV as reader, `read_frames` return, from one pass over the pictures.
+        """Return what `measure_video` and, with PyAV as reader, `read_frames` return, from one pass over the frames.
         Raises FrameReadError or DecoderFailed where either of them does.
         """
         request = _build_read_request("measure_and_read", path, every, cap, fit) | {"with_models": with_models}
@@ -185,7 +185,7 @@ def read_frames(
     Args:
         path: the video file.
         every: the distance between two sampled frames, see `choose_frame_indices`.
-        cap: the greatest number of frames, None for no limit. All sampled frames are held in memory at once, up to
+        cap: the largest number of frames, None for no limit. All sampled frames are held in memory at once, up to
             `metrics_core.frames.pictures.MAX_FRAMES_BYTES`.
         fit: the part of a frame to keep as soon as it is decoded; None keeps whole frames.
         timeout_s: how long a reader may take.

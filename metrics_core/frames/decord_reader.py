@@ -13,7 +13,7 @@ from metrics_core.frames.pictures import PictureBuffer
 from metrics_core.frames.records import DecodedFrames, FrameReadError
 from metrics_core.frames.sampling import choose_frame_indices
 
-# While its caller works on a picture, decord decodes the next ones and keeps them, without a limit. Cutting one picture
+# While its caller works on a frame, decord decodes the next ones and keeps them, without a limit. Cutting one frame
 # down takes about as long as decoding four. If more are skipped before the next sampled one, decord stays close.
 MIN_SPARSE_STEP = 10
 MAX_BYTES_AHEAD = 512 << 20
@@ -21,7 +21,7 @@ MAX_BYTES_AHEAD = 512 << 20
 
 class DecordReader:
     """A `FrameReader` that seeks to the sampled frames with decord. It raises FrameReadError for files in which decord
-    would take other frames than PyAV shows, for packets that decord cannot decode, and for too many large pictures.
+    would take other frames than PyAV shows, for packets that decord cannot decode, and for too many large frames.
 
     decord takes the number of packets for the number of frames, and counts from the key frame before a frame to find
     it. So it silently returns another frame of some files, even healthy ones, and PyAV reads the packets first. Damage
@@ -73,4 +73,4 @@ def _counts_as_pyav(timeline: Timeline, n_frames: int) -> bool:
 def _check_decoding_ahead(path: Path, indices: NDArray[np.int64], picture_bytes: int) -> None:
     last = int(indices[-1])
     if last < MIN_SPARSE_STEP * (len(indices) - 1) and last * picture_bytes > MAX_BYTES_AHEAD:
-        raise FrameReadError(path, "decord would decode too many large pictures ahead")
+        raise FrameReadError(path, "decord would decode too many large frames ahead")

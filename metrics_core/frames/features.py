@@ -50,7 +50,7 @@ class FrameEncoder:
 @dataclass(frozen=True, slots=True)
 class VideoToEncode(Generic[Key]):
     """A video file to compute features of, by any `key`. duration_s limits the time of decoding; n_frames and n_pixels
-    (of one frame) estimate the memory, None the greatest. open_path: makes a file readable where `path` is not enough,
+    (of one frame) estimate the memory, None the largest. open_path: makes a file readable where `path` is not enough,
     as a context manager that gives a path or raises FrameReadError. wants_facts, with_models: whether to measure facts
     too, also by models.
 
@@ -198,6 +198,6 @@ def _read_frames(
 def _preprocess_frames(encoder: ImageEncoder, path: Path, frames: DecodedFrames) -> list[Any]:
     try:
         return [encoder.preprocess(pixels) for pixels in frames.pixels]
-    except Exception as error:  # no error over the pictures of one video may end the work on the others
+    except Exception as error:  # no error over the frames of one video may end the work on the others
         reason = f"its frames cannot be prepared for the encoder (unexpected {type(error).__name__}: {error})"
         raise DecoderFailed(path, reason) from error

@@ -1,7 +1,7 @@
-"""Cut a picture down to the part that an image encoder sees, in the process that decoded it.
+"""Cut a frame down to the part that an image encoder sees, in the process that decoded it.
 
 The steps are those of open_clip's transform for inference up to its normalisation, with the same bytes as result:
-resizing with Pillow, then a crop or a border. So the transform treats the result as it would treat the whole picture.
+resizing with Pillow, then a crop or a border. So the transform treats the result as it would treat the whole frame.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-# The largest picture that H.264, HEVC and AV1 have a level for: 8192 x 4352.
+# The largest frame that H.264, HEVC and AV1 have a level for: 8192 x 4352.
 MAX_PIXELS = 8192 * 4352
 
 
 class PictureRefused(Exception):
-    """Raised for an array that is no picture, or a picture that is too large or too narrow; the message names the
+    """Raised for an array that is no frame, or a frame that is too large or too narrow; the message names the
     remedy.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class PictureFit:
-    """A rule that resizes and crops pictures to the part that an encoder sees; calling it with a picture does so. The
+    """A rule that resizes and crops frames to the part that an encoder sees; calling it with a frame does so. The
     fields are those of open_clip's PreprocessCfg.
 
     Attributes:
         height, width: size of the result, in pixels.
-        resize_mode: ``shortest`` fills the frame and crops the longer side, ``longest`` fits the whole picture in and
+        resize_mode: ``shortest`` fills the frame and crops the longer side, ``longest`` fits the whole frame in and
             adds a border, ``squash`` changes the proportions.
         interpolation: Pillow's method of resizing.
         fill: grey level of the border, from 0 to 255.
@@ -42,17 +42,17 @@ class PictureFit:
     fill: int = 0
 
     def __call__(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Resize a picture, uint8 (H, W, 3), and crop or border it to uint8 (height, width, 3).
+        """Resize a frame, uint8 (H, W, 3), and crop or border it to uint8 (height, width, 3).
 
         Raises:
-            PictureRefused: the resized picture would be larger than `MAX_PIXELS`, or empty.
+            PictureRefused: the resized frame would be larger than `MAX_PIXELS`, or empty.
         """
         from PIL import Image
 
         height, width = self.compute_resized_size(*picture.shape[:2])
         if not height or not width or height * width > MAX_PIXELS:
             raise PictureRefused(
-                f"a picture of {picture.shape[1]} x {picture.shape[0]} is too narrow to be resized for the encoder: "
+                f"a frame of {picture.shape[1]} x {picture.shape[0]} is too narrow to be resized for the encoder: "
                 "crop the video to a less extreme shape"
             )
         if picture.shape[:2] != (height, width):
@@ -61,7 +61,7 @@ class PictureFit:
         return self._crop_or_pad(picture)
 
     def compute_resized_size(self, height: int, width: int) -> tuple[int, int]:
-        """Return (height, width) of a picture of this height and width after resizing, before cropping or bordering."""
+        """Return (height, width) of a frame of this height and width after resizing, before cropping or bordering."""
         if self.resize_mode == "squash":
             return self.height, self.width
         if self.resize_mode == "shortest" and self.height == self.width:
@@ -80,7 +80,7 @@ class PictureFit:
         return Image.Resampling.BICUBIC if always_bicubic else Image.Resampling[self.interpolation.upper()]
 
     def _crop_or_pad(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Cut out the centre of the picture, and add a border where the picture is smaller than the target."""
+        """Cut out the centre of the frame, and add a border where the frame is smaller than the target."""
         rows, framed_rows = _find_centre(picture.shape[0], self.height)
         columns, framed_columns = _find_centre(picture.shape[1], self.width)
         # torchvision's crop always fills with black.
@@ -91,7 +91,7 @@ class PictureFit:
 
 
 def _find_centre(have: int, want: int) -> tuple[slice, slice]:
-    """Return the slice to take of one side of the picture, and the slice of the target that it fills."""
+    """Return the slice to take of one side of the frame, and the slice of the target that it fills."""
     if have >= want:
         start = round((have - want) / 2)
         return slice(start, start + want), slice(0, want)

@@ -1,4 +1,4 @@
-"""Find times at which a video lacks pictures, from time stamps only."""
+"""Find times at which a video lacks frames, from time stamps only."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ TOLERANCE_S = 0.0025
 
 def list_times_without_picture(shown_s: Sequence[float], decoded_s: Sequence[float]) -> list[float]:
     """List the times in `shown_s` (of packets) that lie more than 0.9 frames away from every time in `decoded_s` (of
-    pictures), in increasing order. These packets gave no picture. [] for fewer than two pictures.
+    frames), in increasing order. These packets gave no frame. [] for fewer than two frames.
 
-    A picture in exactly the packet's place is not asked for, because of the hidden frames of VP8 and the half pictures
-    of interlaced video. A frame lasts the median distance between two pictures.
+    A frame in exactly the packet's place is not asked for, because of the hidden frames of VP8 and the half images
+    of interlaced video. A frame lasts the median distance between two frames.
 
     Args:
         shown_s: times of the packets, in any order.
-        decoded_s: times of the pictures decoded from them, in any order.
+        decoded_s: times of the frames decoded from them, in any order.
 
     Examples:
         >>> list_times_without_picture([0.0, 0.1, 0.2, 0.3, 0.4, 0.5], [0.0, 0.1, 0.2, 0.4, 0.5])
@@ -62,11 +62,11 @@ def list_pauses(shown_s: Sequence[float]) -> list[tuple[float, float]]:
 
 
 def lacks_data(pause: tuple[float, float], key_s: Sequence[float], sound_s: Sequence[float]) -> bool:
-    """Return whether pictures were lost in a pause (begin, end), so that no picture was held on purpose: the sound
+    """Return whether frames were lost in a pause (begin, end), so that no frame was held on purpose: the sound
     pauses, too, or the key frames around it are as far apart as others are. key_s, sound_s: times of the key frames and
     of the packets of sound, in order.
 
-    An encoder that counts frames sets a key frame later where a picture is held.
+    An encoder that counts frames sets a key frame later where a frame is held.
 
     Examples:
         >>> lacks_data((2.1, 2.9), [0.0, 1.0, 2.0, 3.0, 4.0], []), lacks_data((2.1, 2.9), [0.0, 1.0, 2.0, 3.7, 4.7], [])

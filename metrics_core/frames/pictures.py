@@ -1,4 +1,4 @@
-"""The sampled pictures of one video. Every picture is checked and cut down as soon as it is decoded."""
+"""The sampled frames of one video. Every frame is checked and cut down as soon as it is decoded."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MAX_FRAMES_BYTES = 1 << 30
 
 
 class PictureBuffer:
-    """One array for at most `n` sampled pictures of one video, which are checked and cut down one by one as they are
+    """One array for at most `n` sampled frames of one video, which are checked and cut down one by one as they are
     added.
 
     Args:
         path: the video, for errors.
-        n: the greatest number of pictures.
-        fit: the part of a picture to keep; None keeps whole pictures.
+        n: the largest number of frames.
+        fit: the part of a frame to keep; None keeps whole frames.
     """
 
     def __init__(self, path: Path, n: int, fit: PictureFit | None) -> None:
@@ -33,12 +33,12 @@ class PictureBuffer:
         self._pixels: NDArray[np.uint8] | None = None
 
     def add(self, picture: NDArray[np.uint8]) -> None:
-        """Check one more picture, cut it down by the fit, and append it. Raises FrameReadError for a picture that is
+        """Check one more frame, cut it down by the fit, and append it. Raises FrameReadError for a frame that is
         not fit, or of another size than the first, and where the limit of memory would be passed.
 
         Raises:
-            FrameReadError: the picture is not uint8 (H, W, 3), is too large or too narrow, or differs in size from the
-                first one; or all pictures together would take more than `MAX_FRAMES_BYTES`.
+            FrameReadError: the frame is not uint8 (H, W, 3), is too large or too narrow, or differs in size from the
+                first one; or all frames together would take more than `MAX_FRAMES_BYTES`.
         """
         try:
             _check_picture(picture)
@@ -49,15 +49,15 @@ class PictureBuffer:
             _check_memory(self._path, self._n, fitted.nbytes)
             self._pixels = np.empty((self._n, *fitted.shape), dtype=np.uint8)
         if fitted.shape != self._pixels.shape[1:]:
-            raise FrameReadError(self._path, "its pictures change their size")
+            raise FrameReadError(self._path, "its frames change their size")
         self._pixels[self._kept] = fitted
         self._kept += 1
 
     def require_pixels(self) -> NDArray[np.uint8]:
-        """Return all pictures added so far, uint8 (T, H, W, 3), in the order added; raise if there is none.
+        """Return all frames added so far, uint8 (T, H, W, 3), in the order added; raise if there is none.
 
         Raises:
-            FrameReadError: no picture was added.
+            FrameReadError: no frame was added.
         """
         if self._pixels is None:
             raise FrameReadError(self._path, "no frame of the video can be decoded")
@@ -65,25 +65,25 @@ class PictureBuffer:
 
 
 def _check_picture(picture: NDArray[np.uint8]) -> None:
-    """Raise `PictureRefused` unless the array is a picture: uint8 (H, W, 3), not empty, at most `MAX_PIXELS` pixels."""
+    """Raise `PictureRefused` unless the array is a frame: uint8 (H, W, 3), not empty, at most `MAX_PIXELS` pixels."""
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
         raise PictureRefused(
-            f"the decoder returned a picture of {picture.dtype} {picture.shape}, not of uint8 (height, width, 3)"
+            f"the decoder returned a frame of {picture.dtype} {picture.shape}, not of uint8 (height, width, 3)"
         )
     check_picture_size(picture.shape[1], picture.shape[0])
 
 
 def check_picture_size(width: int, height: int) -> None:
-    """Raise `PictureRefused` where a picture of this size has more than `MAX_PIXELS` pixels."""
+    """Raise `PictureRefused` where a frame of this size has more than `MAX_PIXELS` pixels."""
     if width * height > MAX_PIXELS:
         raise PictureRefused(
-            f"a picture of {width} x {height} is over the limit of {MAX_PIXELS:,} pixels (8192 x 4352): "
+            f"a frame of {width} x {height} is over the limit of {MAX_PIXELS:,} pixels (8192 x 4352): "
             "scale the video down"
         )
 
 
 def _check_memory(path: Path, n: int, bytes_per_picture: int) -> None:
-    """Raise `FrameReadError` where n pictures take more memory than `MAX_FRAMES_BYTES` (1 GiB), the limit for one
+    """Raise `FrameReadError` where n frames take more memory than `MAX_FRAMES_BYTES` (1 GiB), the limit for one
     video. path: the video, for the message.
     """
     if n * bytes_per_picture > MAX_FRAMES_BYTES:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 
-# The number of first packets, which are all decoded, and the least distance of two decoded key frames after them.
+# The number of first packets, which are all decoded, and the smallest distance of two decoded key frames after them.
 N_FULLY_DECODED = 300
 KEY_FRAME_SPACING_S = 1.0
 
@@ -44,10 +44,10 @@ def collect_probe_fields(path: Path) -> dict[str, object]:
     be decoded has the status "undecodable"; one without a video stream raises NotAVideo.
 
     An unknown fact is None. Every packet is read, so counts and duration are exact. The first 300 packets are decoded,
-    and of the rest at most one key frame per second. ``damaged`` means: a packet does not decode, a picture is broken,
-    a packet gives no picture, packets were lost in a pause of a steady stream (`lacks_data`), reading fails, or the
-    file is shorter than its header or index says. A picture may be held as long as it likes. Damage between later key
-    frames, and wrong pictures in a valid stream, remain undetected.
+    and of the rest at most one key frame per second. ``damaged`` means: a packet does not decode, a frame is broken,
+    a packet gives no frame, packets were lost in a pause of a steady stream (`lacks_data`), reading fails, or the
+    file is shorter than its header or index says. A frame may be held as long as it likes. Damage between later key
+    frames, and wrong frames in a valid stream, remain undetected.
 
     Raises:
         NotAVideo: the file holds no video stream.
@@ -151,7 +151,7 @@ class _PacketScan:
         n_damage = len(self.damage)
         frames = self._decode(packet, time_s) + self._drain(time_s)
         if not frames and len(self.damage) == n_damage:
-            self.damage.append((time_s, "a key frame gives no picture"))
+            self.damage.append((time_s, "a key frame gives no frame"))
 
     def _end_full_part(self) -> None:
         self.decoded_s += self._drain(self.end_s)
@@ -176,7 +176,7 @@ class _PacketScan:
         times_s = [None if frame.pts is None else float(frame.pts * self._time_base) for frame in frames]
         for shown_s, frame in zip(times_s, frames, strict=True):
             if frame.is_corrupt:
-                self.damage.append((time_s if shown_s is None else shown_s, "a picture is broken"))
+                self.damage.append((time_s if shown_s is None else shown_s, "a frame is broken"))
         return times_s
 
     def _drain(self, time_s: float) -> list[float | None]:
@@ -186,17 +186,17 @@ class _PacketScan:
 
     def _list_missing_pictures(self) -> list[tuple[float, str]]:
         lost = [
-            (begin_s, f"pictures are missing for {end_s - begin_s:.2f} s")
+            (begin_s, f"frames are missing for {end_s - begin_s:.2f} s")
             for begin_s, end_s in list_pauses(self.shown_s)
             if any(begin_s < time_s <= end_s for time_s in self.lost_references_s)
             or lacks_data((begin_s, end_s), sorted(self.key_s), sorted(self.sound_s))
         ]
         decoded_s = [time_s for time_s in self.decoded_s if time_s is not None]
-        # Failed packets are noted already; and in MPEG-4 part 2 an empty packet means "the same picture again".
+        # Failed packets are noted already; and in MPEG-4 part 2 an empty packet means "the same frame again".
         if self.damage or len(decoded_s) < len(self.decoded_s) or self.codec == "mpeg4":
             return lost
         silent_s = list_times_without_picture(self.shown_s[: self.n_shown_in_full_part], decoded_s)
-        return lost + [(time_s, "a packet gives no picture") for time_s in silent_s]
+        return lost + [(time_s, "a packet gives no frame") for time_s in silent_s]
 
     def _list_missing_end(self, container: InputContainer) -> list[tuple[float, str]]:
         promised = count_indexed_packets(self.stream)
@@ -207,7 +207,7 @@ class _PacketScan:
             return []
         if self.n_packets != self.n_indexed and not ends_as_declared(self.path, container.format.name):
             return [(self.end_s, f"the file breaks off, but its header promises {promised_s:.2f} s")]
-        self.end_s = promised_s  # all is there: the last picture is held
+        self.end_s = promised_s  # all is there: the last frame is held
         return []
 
     @property
@@ -240,7 +240,7 @@ class _PacketScan:
             "codec": self.codec,
         }
         if self.first_frame is None or self.first_packet_failed:
-            fault = self.damage[0][1] if self.damage else "no packet gives a picture"
+            fault = self.damage[0][1] if self.damage else "no packet gives a frame"
             return {**known, "status": "undecodable", "error": f"the first frame cannot be decoded: {fault}"}
         size = (self.first_frame.width, self.first_frame.height)
         known["width"], known["height"] = size[::-1] if count_quarter_turns(self.first_frame) % 2 else size

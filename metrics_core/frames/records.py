@@ -29,7 +29,7 @@ class DecoderFailed(FrameReadError):
 
 
 class NotAVideo(FrameReadError):
-    """Raised for a file without a video stream, such as an empty file, text, sound or a still picture, and for a path
+    """Raised for a file without a video stream, such as an empty file, text, sound or a still image, and for a path
     that is not a file.
     """
 

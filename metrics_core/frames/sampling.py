@@ -17,7 +17,7 @@ def choose_frame_indices(n_frames: int, every: int = 30, cap: int | None = None)
     Args:
         n_frames: number of frames; 0 gives an empty result.
         every: distance between two sampled frames, at least 1.
-        cap: greatest number of sampled frames, at least 1; None for no limit.
+        cap: largest number of sampled frames, at least 1; None for no limit.
 
     Returns:
         int64, shape (T,), strictly increasing.

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
 
-# Codecs whose decoder notices a damaged packet even when it makes no picture of it. With other codecs, damage in a
+# Codecs whose decoder notices a damaged packet even when it makes no frame of it. With other codecs, damage in a
 # skipped part would go unnoticed, and the frames behind it would get wrong numbers. (The decoder of H.264 misses only a
-# broken header of valid length, of a picture that no other picture needs.) The decoder of HEVC misses some damage, and
-# the decoders of VP9 and AV1 make the picture all the same.
+# broken header of valid length, of a frame that no other frame needs.) The decoder of HEVC misses some damage, and
+# the decoders of VP9 and AV1 make the frame all the same.
 SKIPPABLE_CODECS = ("h264",)
 
 
@@ -100,11 +100,11 @@ def decode_stretches(
     container, and lets the decoder see their headers.
 
     Raises:
-        SeekingFailed: a packet does not decode, a picture is broken, or a decoded frame is not the next one of the
+        SeekingFailed: a packet does not decode, a frame is broken, or a decoded frame is not the next one of the
             timeline. The frames yielded before may be wrong.
     """
     decoder = stream.codec_context
-    # Otherwise the decoder hides damage in pictures that it does not make.
+    # Otherwise the decoder hides damage in frames that it does not make.
     decoder.options = {**decoder.options, "err_detect": "explode"}
     packets = read_packets(container, stream)
     for start, stop, end in stretches:
@@ -122,13 +122,13 @@ def decode_until_needed(
     decoder: VideoCodecContext, packets: Iterable[Packet[VideoStream]], needed: NDArray[np.int64]
 ) -> Iterator[VideoFrame]:
     """Decode packets until all those with the time stamps ``needed`` are decoded, skip the rest, and yield the decoded
-    pictures. Raises SeekingFailed for a damaged packet, also a skipped one, and for a broken picture.
+    frames. Raises SeekingFailed for a damaged packet, also a skipped one, and for a broken frame.
 
-    Besides the needed pictures, it yields others that come before the last needed one in decoding order. The decoder is
+    Besides the needed frames, it yields others that come before the last needed one in decoding order. The decoder is
     ready for a key frame afterwards.
 
     Raises:
-        SeekingFailed: a packet, decoded or skipped, is damaged, or a picture is broken.
+        SeekingFailed: a packet, decoded or skipped, is damaged, or a frame is broken.
     """
     to_come = set(needed.tolist())
     decoder.skip_frame = "DEFAULT"
@@ -148,6 +148,6 @@ def _decode_packet(decoder: VideoCodecContext, packet: Packet[VideoStream] | Non
         frames = decoder.decode(packet)
     except av.error.FFmpegError as error:
         raise SeekingFailed(f"a packet does not decode ({error.strerror})") from error
-    if any(frame.is_corrupt for frame in frames):  # even an unwanted picture, because others need it
-        raise SeekingFailed("a picture is broken")
+    if any(frame.is_corrupt for frame in frames):  # even an unwanted frame, because others need it
+        raise SeekingFailed("a frame is broken")
     return frames

@@ -45,7 +45,7 @@ class Effect:
     change: mean of value after less value before, with its 95 % interval from low to high. rank_change: the same of the
     percentile among all values of the dataset, from 0 to 100. rise_share, fall_share: shares of the captions whose
     value rises and falls, 0 to 1. p_value: how often chance gives such a gain, or such a loss where truth is taken away
-    as far above the least loss that counts, corrected for the number of kinds. These are None where undefined.
+    as far above the smallest loss that counts, corrected for the number of kinds. These are None where undefined.
 
     n_not_applicable: captions that the rewrite does not fit. unscored: rewrites without a value, by status.
     best_look_alike, all_look_alike: shares of the best eighth and of all captions that look so without a rewrite; None
@@ -73,7 +73,7 @@ class Effect:
 
 
 def compute_small_change(values: FloatArray) -> float:
-    """Compute the least change of a value that counts: SMALL_SHARE of the standard deviation of all values (n,).
+    """Compute the smallest change of a value that counts: SMALL_SHARE of the standard deviation of all values (n,).
 
     >>> compute_small_change(np.array([0.0, 1.0]))
     0.05
@@ -97,7 +97,7 @@ def _compute_percentiles(values: FloatArray, among: FloatArray) -> FloatArray:
 def compute_effects(kinds: Sequence[ValueChanges], values: FloatArray, seed: int = 0) -> list[Effect]:
     """Compute the effect of every kind of rewrite, in order; p-values are corrected for their number by Holm.
 
-    values: the metric's values of the whole dataset (m,), which ranks and the least change that counts come from.
+    values: the metric's values of the whole dataset (m,), which ranks and the smallest change that counts come from.
     A kind that keeps truth gains from nothing where the mean gain counts and is more than chance, and is fine where
     the interval leaves no gain that counts. A kind that takes truth away does not lose where a loss that counts is
     ruled out by more than chance, and is fine where the mean loss counts and the interval lies below 0. All else is

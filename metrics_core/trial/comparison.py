@@ -58,8 +58,8 @@ def compare_arms(arm: FloatArray, others: Mapping[str, FloatArray]) -> dict[str,
 
 
 def compute_detectable_difference(arm: FloatArray, random_arm: FloatArray) -> float:
-    """Compute the least difference that a single comparison finds in 80 % of cases, from the spread of the difference
-    between an arm and one that is drawn anew for every seed.
+    """Compute the smallest difference that a single comparison finds in 80 % of cases, from the spread of the
+    difference between an arm and one that is drawn anew for every seed.
 
     arm, random_arm: a measure by seed and test video (seeds, videos), as in `compare_arms`.
     """

@@ -37,7 +37,7 @@ def prove(
 ) -> None:
     """Train small students on a selection and on other captions, and compare them on held-out videos.
 
-    The result is stored. A trial that was stopped goes on where it was.
+    The result is stored. A trial that was stopped continues where it was.
     """
     from assets.trial.sentences import describe_trial, explain_trial, list_arm_rows, list_curve_rows
     from assets.trial.setup import TrialRequest

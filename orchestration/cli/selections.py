@@ -108,14 +108,14 @@ def diff(
 def _print_change(change: str, rows: Sequence[Difference]) -> None:
     """Print a table for every reason, below the reason: the samples, with their values at that time where known."""
     for why in dict.fromkeys(row.reason for row in rows):
-        alike = [row for row in rows if row.reason == why]
-        print_sentence(f"{len(alike)} {change}: {why}")
-        shown: list[dict[str, Any]] = [{"sample": row.sample, "system": row.system} for row in alike[:_SHOWN]]
-        if any(row.value_then is not None for row in alike):
-            shown = [{**cells, "value": row.value_then} for cells, row in zip(shown, alike, strict=False)]
+        same = [row for row in rows if row.reason == why]
+        print_sentence(f"{len(same)} {change}: {why}")
+        shown: list[dict[str, Any]] = [{"sample": row.sample, "system": row.system} for row in same[:_SHOWN]]
+        if any(row.value_then is not None for row in same):
+            shown = [{**cells, "value": row.value_then} for cells, row in zip(shown, same, strict=False)]
         print_rows(shown, empty="")
-        if len(alike) > _SHOWN:
-            print_sentence(f"and {len(alike) - _SHOWN} more: --json lists all of them")
+        if len(same) > _SHOWN:
+            print_sentence(f"and {len(same) - _SHOWN} more: --json lists all of them")
 
 
 def format_recipe_file(selection: Mapping[str, Any]) -> str:

@@ -29,7 +29,7 @@ def stress(
 ) -> None:
     """Show how a metric reacts to rewritten captions: to words that add no truth, and to truth taken out.
 
-    The metric's models are asked about every rewrite. The outcome is stored for the report, in place of the scorer's
+    The metric's models see every rewrite. The outcome is stored for the report, in place of the scorer's
     earlier one.
     """
     from assets.stress.sentences import describe_stress, explain_stress

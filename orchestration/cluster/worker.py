@@ -41,9 +41,9 @@ class RayWorker:
     """
 
     def __init__(self, n_decoders: int | None = None, n_actors: int = 1, cpus: float = 1.0) -> None:
-        """Create the actor. Database and models are opened when a step needs them. n_decoders: how many videos it
-        decodes at once where no setting says so; None for as many as any process would. n_actors: the number of actors
-        of its pool, up to as many of which share a machine as its cores have room for. cpus: cores per actor.
+        """Create the actor. Database and models are opened when a step needs them. n_decoders: videos that it decodes
+        at once where no setting says so; None for as many as any process would. n_actors: of its pool, up to as many of
+        which share a machine as its cores have room for. cpus: cores per actor.
         """
         MEMORY_SHARING.n_processes = max(1, min(n_actors, int(count_cores() / cpus)))
         self._curation = get_installation().curation

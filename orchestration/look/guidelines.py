@@ -15,7 +15,7 @@ _MOST_BYTES = 100_000
 
 def read_guidelines(path: Path) -> Markup:
     """Read a Markdown file of at most 100,000 bytes and return it as HTML. HTML inside the file becomes text, and
-    pictures become links. Raises UsageError, in one sentence that names the file, where it cannot be read, is too large
+    images become links. Raises UsageError, in one sentence that names the file, where it cannot be read, is too large
     or is not UTF-8.
     """
     try:

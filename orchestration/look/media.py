@@ -104,7 +104,7 @@ def _build_part_response(video: Any, asked: str, kind: str, headers: Mapping[str
     if (matched := _RANGE.fullmatch(asked)) is None or int(matched[1]) >= size:
         return None
     first, last = int(matched[1]), min(int(matched[2] or size), size - 1)
-    # A player asks for the rest, and goes on where an answer ends.
+    # A player asks for the rest, and continues where an answer ends.
     part = read_ingested_part(video, first, min(last - first + 1, _PART_BYTES)) if last >= first else None
     if part is None:
         return None

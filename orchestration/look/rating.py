@@ -129,7 +129,7 @@ class RatingSession:
 
     @property
     def ends(self) -> tuple[float | None, float | None] | None:
-        """The least and greatest number of a slider, both None for a field that takes any number; None for buttons."""
+        """The lowest and highest number of a slider, both None for a field that takes any number; None for buttons."""
         if self.scale == "0-100" and self.declared is None:
             return 0.0, 100.0
         return None if self.answers or self.declared is None else (self.declared.least, self.declared.most)

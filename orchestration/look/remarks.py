@@ -49,9 +49,9 @@ class RemarkPages:
         """
         changes = {
             f"{dataset_path}/remarks": self.add_remarks,
-            f"{dataset_path}/remarks/remove": self.remove_remarks,
+            f"{dataset_path}/remarks/remove": self.delete_remarks,
             f"{dataset_path}/views": self.add_view,
-            f"{dataset_path}/views/remove": self.remove_view,
+            f"{dataset_path}/views/remove": self.delete_view,
         }
         routes = [Route(path, catch_page_errors(answer), methods=["POST"]) for path, answer in changes.items()]
         return [Route(f"{dataset_path}/remarks", catch_page_errors(self.render_remarks)), *routes]
@@ -85,7 +85,7 @@ class RemarkPages:
         why = f"no sample got the {kind} {format_value(text)}: all chosen ones have it already, or were dropped"
         return build_undo_response(bool(stored), done, why, format_change_address(dataset, "remarks/remove", undo))
 
-    def remove_remarks(self, request: Request) -> Response:
+    def delete_remarks(self, request: Request) -> Response:
         """Delete the tag or note that the address holds from its samples. Return JSON with how many samples had it;
         status 409 if none did. Raises BadAnswer for an address that is not valid.
         """
@@ -114,7 +114,7 @@ class RemarkPages:
         undo = format_change_address(dataset, "views/remove", [("name", name)])
         return build_undo_response(is_saved, f"view {name!r} is saved", why, undo)
 
-    def remove_view(self, request: Request) -> Response:
+    def delete_view(self, request: Request) -> Response:
         """Delete the saved view that the address names. Return JSON that it is removed; status 409 if there is none.
         Raises BadAnswer for a name that cannot be stored.
         """

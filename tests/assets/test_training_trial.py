@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from assets.trial.arms import COPY, NOISY, build_arms, build_controls
-from assets.trial.parts import TooFewTestVideos, TrialParts, give_rated_texts, split_captions
+from assets.trial.parts import TooFewTestVideos, TrialParts, replace_references_with_best_rated, split_captions
 from assets.trial.sentences import advise_size, explain_curve, explain_trial, find_best_share, list_curve_rows
 from assets.trial.student_trainer import build_trial_vectors
 from db.selection.trial_rows import FrozenCaption, TrialCaptions, TrialVideo
@@ -128,7 +128,7 @@ def test_without_references_the_best_rated_caption_is_the_clean_text() -> None:
     captions, videos = make_captions(), [video._replace(references=[]) for video in make_videos()]
     # The second caption of a video is rated higher; the first video has equal ratings, the second none.
     means = {1000 + i: float(i % 2) for i in range(4, 2 * N)} | {1000: 3.0, 1001: 3.0}
-    given = give_rated_texts(videos, captions, means)
+    given = replace_references_with_best_rated(videos, captions, means)
     assert [list(video.references) for video in given[:3]] == [[captions.texts[0]], [], [captions.texts[5]]]
     parts = split_captions("clips", captions, given, [], 1)
     assert "v1" not in {video.key for video in (*parts.train_videos, *parts.test_videos)}

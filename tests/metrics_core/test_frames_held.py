@@ -101,11 +101,11 @@ def test_lost_packets_are_no_held_picture(
         probe = worker.probe_video(remux(whole, tmp_path / name, lost=lost))
         assert probe.status == "damaged"
         assert probe.error is not None
-        assert "pictures are missing for" in probe.error
+        assert "frames are missing for" in probe.error
 
 
 def test_lost_references_of_a_single_group_are_noticed(worker: DecodingWorker, tmp_path: Path) -> None:
     whole = encode_at(tmp_path / "whole.mp4", range(90), g="250", bf="0", sc_threshold="0")
     assert worker.probe_video(whole).status == "ok"
     probe = worker.probe_video(remux(whole, tmp_path / "clip.mkv", lost=range(40, 60)))
-    assert probe.error == "at 1.56 s pictures are missing for 0.84 s"
+    assert probe.error == "at 1.56 s frames are missing for 0.84 s"

@@ -72,7 +72,7 @@ def test_decord_is_not_left_to_decode_many_large_pictures_ahead(worker: Decoding
     black = np.zeros((200, 720, 1280, 3), np.uint8)
     clip = encode_pictures(tmp_path / "clip.mp4", "libx264", "yuv420p", black, preset="ultrafast")
     fit = PictureFit(32, 32)
-    with pytest.raises(FrameReadError, match="decord would decode too many large pictures ahead"):
+    with pytest.raises(FrameReadError, match="decord would decode too many large frames ahead"):
         DecordReader().read(clip, 2, None, fit)
     assert worker.read_frames(clip, every=2, fit=fit, reader="decord").reader == "pyav"
     assert worker.read_frames(clip, every=10, fit=fit, reader="decord").reader == "decord"
@@ -99,7 +99,7 @@ def test_frames_that_would_fill_the_memory_are_refused_with_the_remedy(worker: D
 
 def test_a_picture_over_the_limit_is_refused_with_the_remedy(worker: DecodingWorker, tmp_path: Path) -> None:
     clip = write_gif(tmp_path / "bomb.gif", 16000, 16000, 3)
-    reason = r"a picture of 16000 x 16000 is over the limit of 35,651,584 pixels \(8192 x 4352\): scale the video down"
+    reason = r"a frame of 16000 x 16000 is over the limit of 35,651,584 pixels \(8192 x 4352\): scale the video down"
     with pytest.raises(FrameReadError, match=reason):
         worker.read_frames(clip)
     probe = worker.probe_video(clip)
@@ -109,7 +109,7 @@ def test_a_picture_over_the_limit_is_refused_with_the_remedy(worker: DecodingWor
 
 
 def test_a_strip_too_narrow_for_the_encoder_is_refused(worker: DecodingWorker, tmp_path: Path) -> None:
-    with pytest.raises(FrameReadError, match="a picture of 65535 x 1 is too narrow"):
+    with pytest.raises(FrameReadError, match="a frame of 65535 x 1 is too narrow"):
         worker.read_frames(write_gif(tmp_path / "strip.gif", 65535, 1, 3), fit=PictureFit(224, 224))
 
 

@@ -153,7 +153,7 @@ def test_packets_that_are_missing_are_holes(worker: DecodingWorker, tmp_path: Pa
     probe = worker.probe_video(remux(whole, tmp_path / "cut.mkv", first_key_frame=1))
     assert probe.status == "damaged"
     assert probe.error is not None
-    assert probe.error.startswith("at 0.00 s a packet gives no picture")
+    assert probe.error.startswith("at 0.00 s a packet gives no frame")
 
 
 def test_an_mp4_without_its_header_is_undecodable(worker: DecodingWorker, tmp_path: Path) -> None:

@@ -292,7 +292,7 @@ def test_a_broken_picture_that_a_wanted_one_hangs_on_is_seen(tmp_path: Path) -> 
     path = h264(tmp_path / "clip.mp4", parameters="bframes=2:b-adapt=0:scenecut=0")
     place, size = place_of_packet(path, 25)  # shown as number 27, and 25 is drawn from it
     overwrite(path, place + size // 2, b"\xff" * (size * 2 // 5))
-    with pytest.raises(SeekingFailed, match="a picture is broken"):
+    with pytest.raises(SeekingFailed, match="a frame is broken"):
         seek(path, 25)
     whole = decoded_by_av(path)
     assert len(whole[0]) == 130

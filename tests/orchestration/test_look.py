@@ -72,9 +72,9 @@ def test_a_card_plays_its_video_or_says_why_not(page: Page, shown: Shown) -> Non
     cards.nth(PLAYING * 3).get_by_role("button").click()
     until(page, "document.querySelector('.card video')?.currentTime > 0.1")
     assert cards.nth(TEXT_ONLY * 3).locator(".film").count() == 0, "the text is the card"
-    cards.nth(UNDECODABLE * 3).get_by_text("No picture: its file does not decode").wait_for()
+    cards.nth(UNDECODABLE * 3).get_by_text("No video: its file does not decode").wait_for()
     cards.nth(MISSING * 3).scroll_into_view_if_needed()
-    cards.nth(MISSING * 3).get_by_text("No picture: the file cannot be shown:").wait_for()
+    cards.nth(MISSING * 3).get_by_text("No video: the file cannot be shown:").wait_for()
 
 
 @in_both_windows

@@ -134,7 +134,7 @@ def test_two_windows_on_one_caption_store_one_answer(page: Page, shown: Shown, r
     other.keyboard.press("1")
     other.get_by_role("status").get_by_text("your answer was not stored").wait_for()
     assert stored(shown, rater) == [(first, "coverage", 5.0)]
-    other.get_by_role("link", name="Go on").click()
+    other.get_by_role("link", name="Continue").click()
     other.get_by_text("1 of 30 rated").wait_for()
     assert now(other) == now(page)
 
@@ -188,7 +188,7 @@ def test_after_the_last_caption_comes_the_end(page: Page, shown: Shown, rater: s
     page.goto(f"/look/clips/rate?aspect=coverage&rater={rater}&{skip}")
     assert now(page) == shown.ids[-1]
     press(page, "3")
-    page.get_by_role("link", name="go on with").click()
+    page.get_by_role("link", name="continue with").click()
     page.get_by_text("1 of 30 rated").wait_for()
     assert now(page) in shown.ids[:-1]
 
@@ -680,7 +680,7 @@ def test_a_dataset_that_changes_meanwhile_is_asked_anew(page: Page, shown: Shown
     page.keyboard.press("a")
     page.get_by_role("status").get_by_text("your answer was not stored").wait_for()
     assert preferred(shown, rater) == []
-    page.get_by_role("link", name="Go on").click()
+    page.get_by_role("link", name="Continue").click()
     page.get_by_text("and barks").wait_for()
     assert both(page) == pair
     press(page, "a")

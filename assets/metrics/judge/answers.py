@@ -226,7 +226,7 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
         """Show the judge one grey frame with a caption, and return its score as a line of text. Raises ModelUnusable if
         it gives none.
         """
-        (answer,) = ChatJudge(self._chat).judge_texts([JudgedText("A grey picture.", _make_grey_video())])
+        (answer,) = ChatJudge(self._chat).judge_texts([JudgedText("A grey image.", _make_grey_video())])
         if answer.value is None:
             raise ModelUnusable(f"{self.model.model_id} gave no score: {answer.reason}")
         how = "by the probabilities of its tokens" if answer.value_from == "logprobs" else "by its answer"

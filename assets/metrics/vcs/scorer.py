@@ -279,10 +279,9 @@ class VCSShortScorer(ReferenceScorer):
 def _explain_chunks(
     reference: Sequence[str], generated: Sequence[str], similarity: NDArray[np.floating[Any]], result: VCSResult
 ) -> Explanation:
-    """Return the explanation of a VCS score: its parts in one line, and a row for every caption chunk with its most
-    similar reference chunk. Every reference chunk that no caption chunk matches gets another line. reference,
-    generated: the texts of the chunks of reference and caption. similarity: the cosines (R, G) of these R reference and
-    G caption chunks, from which `result` was computed.
+    """Return the explanation of a VCS score: its parts in one line, a row for every caption chunk with its most similar
+    reference chunk, and a line for every reference chunk that none matches. reference, generated: the texts of the
+    chunks. similarity: the cosines (R, G) of reference and caption chunks, from which `result` was computed.
     """
     rows = [
         {

@@ -140,10 +140,9 @@ def _classify_error(answer: Exchange) -> AttemptResult:
 
 @dataclass(frozen=True, slots=True)
 class _Completion:
-    """The parsed answer of a chat server. finish_reason: the server's word for why the answer ended, such as "stop" or
+    """The parsed answer of a chat server. finish_reason: the server's word for why it ended, such as "stop" or
     "length". refusal: the model's words if it declined. tokens: (in, out), None where missing or not credible. model:
-    the name of the model that answered, None where it is missing. choices: the tokens of the answer with the
-    probabilities of others for their places; () where the server gives none.
+    the name of the model, None where missing. choices: its tokens with the probabilities of others; () where not given.
     """
 
     text: str = ""

@@ -118,8 +118,8 @@ class _Spelling:
 
     def _estimate_from_first_digit(self, digit: str) -> float:
         """Return the middle of the numbers that begin with this digit and have as many digits as the number written, or
-        one less where these are all above the highest. Where the number written is in the upper half, the first digit
-        of the highest leads to it: a 1 instead of a 9 leads to 100 rather than to 15.
+        one less where these are all above the highest. In the upper half, the first digit of the highest leads to it: a
+        1 instead of a 9 leads to 100 rather than to 15.
         """
         if str(self.highest).startswith(digit) and 2 * self.number >= self.highest:
             return float(self.highest)

@@ -98,7 +98,7 @@ addEventListener("error", async event => {
   const media = event.target;
   if (!(media instanceof HTMLImageElement || media instanceof HTMLVideoElement)) return;
   const answer = await fetch(media.src, {headers: {Range: "bytes=0-0"}});
-  const sentence = answer.ok ? "This browser cannot play the format of the video." : `No picture: ${(await answer.json()).message}`;
+  const sentence = answer.ok ? "This browser cannot play the format of the video." : `No video: ${(await answer.json()).message}`;
   if (!media.isConnected) return;  // its card was made again
   const film = media.closest(".film") ?? document.createElement("p");
   if (!film.isConnected) media.replaceWith(film);
@@ -148,7 +148,7 @@ const send = async address => {
   });
   isSending = false;
   if (isDone) location.reload();
-  else if (isDone === false) document.getElementById("message").insertAdjacentHTML("beforeend", ' <a href="">Go on</a>');
+  else if (isDone === false) document.getElementById("message").insertAdjacentHTML("beforeend", ' <a href="">Continue</a>');
 };
 const choose = choice => send(`${rate.dataset.answer}&answer=${choice}`);
 addEventListener("click", event => {
