@@ -1,41 +1,63 @@
-"""Draws docs/report.png: the answers of the demo's report and a sample card, through headless Chromium.
+"""Draws docs/report.png, the first screen of the demo's report, through headless Chromium.
 
-Run it after `reelsieve demo`:  .venv/bin/python docs/report.py [.reelsieve/reports/demo/index.html]
+Run it after `make demo`:  .venv/bin/python -m docs.report [.reelsieve/reports/demo/index.html]
 """
 
 from __future__ import annotations
 
-import shutil
+import io
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from playwright.sync_api import sync_playwright
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from tests.browser import chromium
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 PICTURE = Path(__file__).with_name("report.png")
 PAGE = Path(".reelsieve") / "reports" / "demo" / "index.html"
-EXECUTABLES = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-component-update", "--disable-sync"]
-WIDTH = 1200
-# Of the page there stay the answers and the first of the worst samples, opened.
-CARD = "#samples-worst + .cards > .sample"
-HIDDEN = f"""nav, footer, #trust, #systems, #scores, #pairs, #data, #method, #samples > :not(#samples-worst + .cards),
-#answers > .soft, .trust .soft, .sample, article > details {{ display: none; }}
-{CARD}:first-child {{ display: block; }}
-main, #answers {{ padding-bottom: 0; }} #samples {{ border: 0; padding: 0 0 24px; }}"""
+WIDTH, HEIGHT = 1280, 800
+# The name in the picture's metadata of what it shows.
+SHOWN = "shown"
+# Every text of the answers with its colour, but for the time of the page.
+TEXTS = """() => {
+    const root = document.querySelector("#answers"), texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    const lines = [];
+    while (texts.nextNode()) {
+        const text = texts.currentNode.textContent.replace(/\\s+/g, " ").replace(/ Made .* UTC\\./, "").trim();
+        if (text) lines.push(`${getComputedStyle(texts.currentNode.parentElement).color} ${text}`);
+    }
+    return lines.join("\\n");
+}"""
 
 
-def draw(path: Path) -> None:
-    """Write the picture: whether each metric can be trusted, and one of the samples to look at."""
-    executable = next(filter(None, map(shutil.which, EXECUTABLES)), None)
-    if executable is None:
-        sys.exit(f"no Chromium found: install one of {', '.join(EXECUTABLES)}")
-    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=executable, args=FLAGS) as browser:
-        page = browser.new_page(viewport={"width": WIDTH, "height": 400})
-        page.goto(path.resolve().as_uri())
-        page.locator(CARD).first.locator("summary").first.click()
-        page.add_style_tag(content=HIDDEN)
-        page.screenshot(path=PICTURE, full_page=True)
+def draw(browser: Browser, path: Path) -> tuple[bytes, str]:
+    """Return the first screen of a report as a PNG picture, and the texts of its answers, each with its colour."""
+    page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+    page.goto(path.resolve().as_uri())
+    drawn = page.screenshot(), page.evaluate(TEXTS)
+    page.close()
+    return drawn
+
+
+def read_shown_texts(path: Path = PICTURE) -> tuple[tuple[int, int], str]:
+    """Return the size of the picture, and the texts that the page had when it was drawn, from its metadata."""
+    with Image.open(path) as picture:
+        return picture.size, picture.info[SHOWN]
+
+
+def write_picture(path: Path) -> None:
+    """Write the picture of a page, with its texts as metadata."""
+    with chromium() as browser:
+        picture, texts = draw(browser, path)
+    metadata = PngInfo()
+    metadata.add_itxt(SHOWN, texts)
+    Image.open(io.BytesIO(picture)).save(PICTURE, pnginfo=metadata, optimize=True)
 
 
 if __name__ == "__main__":
-    draw(Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE)
+    write_picture(Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE)

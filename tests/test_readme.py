@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Generator
+from itertools import zip_longest
 from pathlib import Path
 from statistics import fmean
 from unittest.mock import patch
@@ -24,6 +25,7 @@ from sqlalchemy.engine import URL
 from assets.metrics.registry import METRICS
 from db.selection.recipes import Recipe
 from db.server.embedded import stop_embedded
+from docs.report import HEIGHT, WIDTH, draw, read_shown_texts
 from tests.assets.test_report_browser import CUT_OFF, CUT_TEXT, TEXT_ON_TEXT, TOO_WIDE
 from tests.browser import chromium
 from tests.command_line import Done, run_command
@@ -114,10 +116,23 @@ def test_the_page_of_the_demo_answers_first_and_is_short(demo: Done, newcomer: P
                 assert last["y"] + last["height"] <= height
     assert cut == []
     answers = json.loads((folder / "report.json").read_text(encoding="utf-8"))["answers"]
-    assert "Ratings are by a program, not people." in answers["trust"]["sentences"]
+    assert answers["caveat"] == (
+        "Ratings are by a program, not people. In place of a model EVQA uses the demo encoder and QEVA uses the notes."
+    )
     (selection,) = [step["command"] for step in answers["steps"] if "select" in (step["command"] or "")]
     preview = run_command(*shlex.split(selection)[1:], "--preview")
     assert preview.returncode == 0, preview.stderr
+
+
+@pytest.mark.browser
+def test_the_picture_of_the_report_is_up_to_date(demo: Done, newcomer: Path) -> None:
+    """Its metadata have the texts that it shows, with their colours: pixels differ with the fonts of a machine."""
+    with chromium() as browser:
+        _, texts = draw(browser, newcomer / ".reelsieve" / "reports" / "demo" / "index.html")
+    size, drawn = read_shown_texts()
+    found, shown = (re.split(r"(\d\.\d+)|\n", each) for each in (texts, drawn))
+    differing = [pair for pair in zip_longest(found, shown) if not _alike(*map(str, pair))]
+    assert (size, differing) == ((WIDTH, HEIGHT), []), "draw it again: make demo, then .venv/bin/python -m docs.report"
 
 
 def test_the_demo_again_scores_nothing(demo: Done) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pydantic import Field, FiniteFloat
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from sqlalchemy.engine import Connection
@@ -20,6 +22,12 @@ class RatingSettings(BaseSettings):
     good_ratings: dict[str, FiniteFloat] = Field(
         default={}, description='lowest mean rating of a good sample by aspect, as JSON: {"consistency": 4}'
     )
+
+
+def load_scale_ends(connection: Connection, dataset: Dataset, aspects: Iterable[str]) -> dict[str, float]:
+    """Load the highest number of the scale of every given aspect; aspects rated by real numbers are left out."""
+    ends = {aspect: load_scale(connection, dataset, aspect).most for aspect in aspects}
+    return {aspect: end for aspect, end in ends.items() if end is not None}
 
 
 def load_scale(connection: Connection, dataset: Dataset, aspect: str) -> Scale:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 TrafficLight = Literal["good", "middle", "bad", "open"]
-"""The colour of an answer: good is green, middle amber, bad red, and open (not decided) grey. A text always comes with
-it.
+"""The colour of an answer: good is green, middle slate (a finding without a clear gain), bad red (it misleads), and
+open (not decided) grey. A text always comes with it.
 """
 
 
@@ -39,13 +39,14 @@ class NextStep:
 
 @dataclass(frozen=True, slots=True)
 class ReportAnswers:
-    """The first screen of a report. trust: the answer to which metric to trust; best: to which system is best. notable:
-    sentences on videos or captions that are unusual by their facts. steps: at most three next steps, the most helpful
-    first.
+    """The first screen of a report. trust: the answer to which metric to trust; best: to which system is best. caveat:
+    who rated if no people did, and what stands in for models; None if nothing does. notable: sentences on videos or
+    captions that are unusual by their facts. steps: at most three next steps, the most helpful first.
     """
 
     trust: ReportAnswer
     best: ReportAnswer
+    caveat: str | None
     notable: tuple[str, ...]
     steps: tuple[NextStep, ...]
 
@@ -56,15 +57,18 @@ class ReportAnswers:
         trust, best = (
             ReportAnswer(**{**given[name], "sentences": tuple(given[name]["sentences"])}) for name in ("trust", "best")
         )
-        return cls(trust, best, tuple(given["notable"]), tuple(NextStep(**step) for step in given["steps"]))
+        steps = tuple(NextStep(**step) for step in given["steps"])
+        return cls(trust, best, given.get("caveat"), tuple(given["notable"]), steps)
 
     def format_lines(self) -> Iterator[tuple[str, str]]:
         """Yield the first screen as plain text, a (name, text) pair for every item. The names are "trust", "best
-        system", then "stands out" for every unusual fact and "next" for every step, whose text ends with its command if
-        it has one.
+        system", "caveat" if there is one, then "stands out" for every unusual fact and "next" for every step, whose
+        text ends with its command if it has one.
         """
         for name, answer in (("trust", self.trust), ("best system", self.best)):
             yield name, f"{answer.headline}. {' '.join(answer.sentences)}".rstrip()
+        if self.caveat:
+            yield "caveat", self.caveat
         yield from (("stands out", sentence) for sentence in self.notable)
         for step in self.steps:
             yield "next", f"{step.sentence}{f' {step.command}' if step.command else ''}"

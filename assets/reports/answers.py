@@ -17,7 +17,7 @@ from assets.reports.systems import SystemTable
 from assets.reports.trust import AspectAgreement, format_aspect
 from assets.trial.sentences import advise_size, find_best_share
 from assets.words.labels import format_metric_name
-from assets.words.text import format_count, format_percent, format_portion, group_names, join_names
+from assets.words.text import format_count, format_number, format_percent, format_portion, group_names, join_names
 from db.reports.judgements import LABELS_ASPECT, SPANS_ASPECT
 from db.selection.trials import Trial
 from metrics_core.agreement import AgreementRow
@@ -29,7 +29,7 @@ LEVEL_LIGHTS: Mapping[str, TrafficLight] = {
     "open": "open",
     "nothing": "bad",
     "against": "bad",
-    "below baseline": "bad",
+    "below baseline": "middle",
     "baseline": "middle",
     "above baseline": "good",
     "ceiling": "good",
@@ -53,10 +53,10 @@ def build_answers(
     people: Sequence[SystemTable],
     trials: Sequence[Trial],
 ) -> ReportAnswers:
-    """Build the first screen of a report from its other parts: two answers, the notable facts, and up to three next
-    steps. dataset: its name, for the commands. described: None where no facts are measured. plan: what metrics need;
-    None where something is scored. trust, side_by_side: how metrics agree with people's ratings and preferences, by
-    aspect.
+    """Build the first screen of a report from its other parts: two answers, a caveat, the notable facts, and up to
+    three next steps. dataset: its name, for the commands. described: None where no facts are measured. plan: what
+    metrics need; None where something is scored. trust, side_by_side: how metrics agree with people's ratings and
+    preferences, by aspect.
 
     age: a sentence where this is missing or too old. tables, people: the systems' means by metrics and by ratings.
     trials: the newest first; the first with a curve says which share to select.
@@ -71,7 +71,8 @@ def build_answers(
     )
     return ReportAnswers(
         _answer_trust(plan, trust, side_by_side, age, labels),
-        answer_best_system(trust, tables, people, labels),
+        answer_best_system(trust, tables, people, labels, data.scale_ends),
+        _explain_provenance(data, metrics),
         notable,
         tuple(islice(steps, _MOST_NEXT_STEPS)),
     )
@@ -117,22 +118,40 @@ def _answer_trust(
     }
     first = group_names({aspect: names[0] for aspect, names in good.items() if names})
     headline = "; ".join(f"{name} for {join_names(aspects)}" for name, aspects in first.items())
-    further = group_names({aspect: join_names(names[1:]) for aspect, names in good.items() if names[1:]})
-    also = "; ".join(f"{names} for {join_names(aspects)}" for names, aspects in further.items())
-    sentences = [f"Also {also}."] if also else []
-    lacking = {
-        format_aspect(aspect_agreement.aspect): _explain_next_best(aspect_agreement, labels)
-        for aspect_agreement in trust
-        if not _list_trusted_metrics(aspect_agreement)
-    }
-    sentences += [f"For {join_names(aspects)} {why}." for why, aspects in group_names(lacking).items()]
-    if any(aspect.synthetic for aspect in trust):
-        sentences.append("Ratings are by a program, not people.")
+    sentences = [_explain_trusted(aspect, labels) for aspect in trust if _list_trusted_metrics(aspect)]
+    lacking = [aspect for aspect in trust if not _list_trusted_metrics(aspect)]
+    sentences += _explain_next_best(lacking, labels)
     if first:
         return ReportAnswer("good", headline, tuple(sentences))
     if any(_list_metrics_behind_simple(aspect) for aspect in trust):
         return ReportAnswer("middle", "No metric beats a simple score", tuple(sentences))
     return ReportAnswer("bad", "None yet", tuple(sentences))
+
+
+def _explain_trusted(aspect: AspectAgreement, labels: Mapping[str, str]) -> str:
+    """Return a sentence on the metrics to trust for an aspect: how far each agrees with people, and how far the simple
+    score does with which the best one is compared.
+    """
+    names = _list_trusted_metrics(aspect)
+    tau = {name: format_number(aspect.coefficients[name].value) for name in names}
+    rival, name = aspect.rivals.get(names[0]), format_aspect(aspect.aspect)
+    against = f", {rival.against} {format_number(rival.value)}" if rival else ""
+    also = join_names([f"{labels[name]} {tau[name]}" for name in names[1:]])
+    return (
+        f"{name[0].upper()}{name[1:]}: {labels[names[0]]} has τ-b {tau[names[0]]}{against}{also and f'; also {also}'}."
+    )
+
+
+def _explain_provenance(data: DataSummary, metrics: Sequence[MetricSummary]) -> str | None:
+    """Return the caveat of the first screen on ratings by a program and on stand-ins for models; None without any."""
+    uses = [
+        f"{format_metric_name(metric.name)} uses the {join_names(list(metric.stand_ins))}"
+        for metric in metrics
+        if metric.stand_ins
+    ]
+    ratings = ["Ratings are by a program, not people."] if data.synthetic_ratings else []
+    models = [f"In place of a model {join_names(uses)}."] if uses else []
+    return " ".join(ratings + models) or None
 
 
 def _list_metrics_behind_simple(aspect: AspectAgreement) -> list[str]:
@@ -145,13 +164,26 @@ def _list_metrics_behind_simple(aspect: AspectAgreement) -> list[str]:
     return sorted(behind, key=lambda name: -(aspect.coefficients[name].value or 0.0))
 
 
-def _explain_next_best(aspect: AspectAgreement, labels: Mapping[str, str]) -> str:
-    """Return a clause on the best metric that is not clearly better than a simple score, to follow the name of an
-    aspect.
+def _explain_next_best(lacking: Sequence[AspectAgreement], labels: Mapping[str, str]) -> Iterator[str]:
+    """Yield sentences on aspects without a metric to trust: the best metric that is not clearly better than a simple
+    score, with τ-b of both. Aspects of which the same is true share a sentence.
     """
-    if not (names := _list_metrics_behind_simple(aspect)):
-        return "no metric is shown to order captions as people do"
-    return f"{labels[names[0]]} is {_explain_shortfall(aspect, names[0])}"
+    names = {aspect.aspect: _list_metrics_behind_simple(aspect)[:1] for aspect in lacking}
+    clauses = {
+        aspect.aspect: f"{labels[name]} is {_explain_shortfall(aspect, name)}"
+        for aspect in lacking
+        for name in names[aspect.aspect]
+    }
+    for clause, aspects in group_names(clauses).items():
+        pairs = "; ".join(
+            f"{format_number(aspect.coefficients[name].value)} against {format_number(aspect.rivals[name].value)}"
+            for aspect in lacking
+            for name in names[aspect.aspect]
+            if aspect.aspect in aspects
+        )
+        yield f"For {join_names([format_aspect(aspect) for aspect in aspects])} {clause} (τ-b {pairs})."
+    if none := [format_aspect(aspect) for aspect, found in names.items() if not found]:
+        yield f"For {join_names(none)} no metric is shown to order captions as people do."
 
 
 def _explain_shortfall(aspect: AspectAgreement, name: str) -> str:

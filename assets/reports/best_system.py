@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from assets.reports.answer_records import ReportAnswer, TrafficLight
 from assets.reports.systems import SystemTable
 from assets.reports.trust import AspectAgreement, explain_system_orders, format_aspect
+from assets.words.labels import format_rating
 from assets.words.text import format_count, format_number, group_names, join_names
 from db.reports.judgements import LABELS_ASPECT
 from metrics_core.agreement import AgreementRow
@@ -75,10 +76,12 @@ def answer_best_system(
     tables: Sequence[SystemTable],
     people: Sequence[SystemTable],
     labels: Mapping[str, str],
+    scale_ends: Mapping[str, float],
 ) -> ReportAnswer:
     """Build the answer to "which system is best?": by people's ratings if a lead is more than chance, else by metrics.
     It names the judgements or metrics behind it, and metrics that disagree. trust: how metrics agree with people.
     tables, people: the systems' means by metrics and by ratings, by kind of samples. labels: names of metrics.
+    scale_ends: as from `load_scale_ends`.
 
     The kind that people judged counts, and of several kinds captions.
     """
@@ -92,7 +95,7 @@ def answer_best_system(
         return ReportAnswer("open", "Nothing to compare", (f"{next(iter(systems))} is the only system with values.",))
     metric_leaders = list_leaders(scored, labels) if scored and len(scored.systems) > 1 else []
     ranks = tuple(_explain_rankings(trust, labels))
-    if rated and (by_people := _answer_by_people(rated, trust, len(systems))):
+    if rated and (by_people := _answer_by_people(rated, trust, len(systems), scale_ends)):
         winners = {leader.system for leader in list_people_leaders(rated) if leader.is_best}
         others = group_names({labels[leader.column]: leader.system for leader in metric_leaders if leader.is_best})
         dissent = (
@@ -104,7 +107,9 @@ def answer_best_system(
     return ReportAnswer(by_metrics.light, by_metrics.headline, (*first, *by_metrics.sentences, *ranks))
 
 
-def _answer_by_people(rated: SystemTable, trust: Sequence[AspectAgreement], n_systems: int) -> ReportAnswer | None:
+def _answer_by_people(
+    rated: SystemTable, trust: Sequence[AspectAgreement], n_systems: int, scale_ends: Mapping[str, float]
+) -> ReportAnswer | None:
     """Return the system that people rate best; None where no lead is more than chance."""
     clear = group_names({leader.column: leader.system for leader in list_people_leaders(rated) if leader.is_best})
     if not clear:
@@ -114,7 +119,7 @@ def _answer_by_people(rated: SystemTable, trust: Sequence[AspectAgreement], n_sy
     rest = f"; {n_systems - n_rated} more {'has' if n_systems - n_rated == 1 else 'have'} no rating" if among else ""
     if len(clear) == 1:
         ((system, aspects),) = clear.items()
-        means = f" ({_format_two_highest_means(rated, aspects[0])})" if len(aspects) == 1 else ""
+        means = f" ({_format_two_highest_means(rated, aspects[0], scale_ends)})" if len(aspects) == 1 else ""
         sentence = f"Best{among} by {_format_judgements(trust, aspects)}{means}, by more than chance{rest}."
         return ReportAnswer("middle" if among else "good", system, (sentence,))
     sentences = [
@@ -123,10 +128,11 @@ def _answer_by_people(rated: SystemTable, trust: Sequence[AspectAgreement], n_sy
     return ReportAnswer("middle", "It depends", tuple(sentences))
 
 
-def _format_two_highest_means(rated: SystemTable, aspect: str) -> str:
-    """Return the two highest mean ratings of an aspect as text: `4.77 against 4.06`."""
+def _format_two_highest_means(rated: SystemTable, aspect: str, scale_ends: Mapping[str, float]) -> str:
+    """Return the two highest mean ratings of an aspect as text: `4.77 against 4.06 of 5`."""
     known = [mean for system in rated.systems if (mean := rated.means[system][aspect].mean) is not None]
-    return " against ".join(format_number(mean) for mean in sorted(known, reverse=True)[:2])
+    highest = " against ".join(format_number(mean) for mean in sorted(known, reverse=True)[:2])
+    return format_rating(highest, aspect, scale_ends)
 
 
 def _format_judgements(trust: Sequence[AspectAgreement], aspects: Sequence[str]) -> str:

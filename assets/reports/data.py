@@ -11,6 +11,7 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from assets.agreement.progress import RaterConsistency, compute_rater_consistency
+from assets.agreement.scales import load_scale_ends
 from assets.words.labels import STAND_INS, filter_stand_ins, format_metric_label, format_metric_name
 from db.manifest.datasets import Dataset
 from db.manifest.rating_scales import load_turned_aspects
@@ -85,7 +86,7 @@ class DataSummary:
     """Counts of what a dataset holds: videos by status, samples by system, ratings by rater and by aspect, with
     quantiles of durations and of words. counts: the row of view dataset_summary. refused: rows that ingest refused, by
     code. labelled: samples with a label. n_drawn_apart: ratings of chosen captions, no random sample, which only counts
-    include.
+    include. scale_ends: as from `load_scale_ends`.
 
     rated_between: the days of the first and the last answer in a browser; None without any. repeats: how consistent
     raters are who judged the same sample twice. origins: licences and sources of the videos; None if none is known.
@@ -105,6 +106,7 @@ class DataSummary:
     synthetic_ratings: bool
     n_drawn_apart: int
     turned_aspects: Mapping[str, float]
+    scale_ends: Mapping[str, float]
     rated_between: tuple[str, str] | None = None
     repeats: tuple[RaterConsistency, ...] = ()
     origins: Origins | None = None
@@ -136,6 +138,7 @@ def load_data_summary(
         repeats=compute_rater_consistency(answers),
         n_drawn_apart=ratings.n_chosen,
         turned_aspects=load_turned_aspects(connection, dataset_id),
+        scale_ends=load_scale_ends(connection, dataset, ratings.by_aspect),
         origins=count_origins(connection, dataset_id),
         own_numbers=tuple(load_own_numbers(connection, dataset_id)),
         checks=count_passed_checks(connection, dataset_id),

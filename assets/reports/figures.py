@@ -16,7 +16,7 @@ from assets.words.text import escape_controls
 # The page's colours of conclusions; everything else has one colour.
 LIGHT_COLOURS: Mapping[TrafficLight, str] = {
     "good": "#187a4b",
-    "middle": "#b07d00",
+    "middle": "#45586a",
     "bad": "#b3401f",
     "open": "#6b7580",
 }

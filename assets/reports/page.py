@@ -21,7 +21,7 @@ from assets.reports.systems import MOST_SYSTEMS, SystemTable, choose_shown_means
 from assets.reports.thresholds import Row
 from assets.reports.trust import AspectAgreement, ReferenceCount
 from assets.trial.sentences import MEASURE_NAMES, explain_trial
-from assets.words.labels import format_goodness
+from assets.words.labels import format_goodness, format_rating
 from assets.words.text import (
     escape_controls,
     format_compact,
@@ -65,6 +65,9 @@ def render_page(report: Report) -> str:
             plot_spread=lambda spread, cuts: _plot_spread(spread, cuts, labels),
             style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
             label=label,
+            rating=lambda value, aspect, digits=2: format_rating(
+                format_number(value, digits), aspect, report.data.scale_ends
+            ),
             goodness=lambda aspect: format_goodness(aspect, report.data.turned_aspects),
             trust_names=compared,
             sections=_list_sections(report),

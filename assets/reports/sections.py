@@ -87,8 +87,26 @@ class Report:
     @cached_property
     def notices(self) -> tuple[str, ...]:
         """Sentences that a reader needs before the first number."""
+        return (*self.provenance, *self.warnings)
+
+    @cached_property
+    def provenance(self) -> tuple[str, ...]:
+        """Sentences on ratings by a program and on stand-ins for models, with their remedies."""
+        synthetic = ("The ratings are synthetic: made by a program, not by people.",)
         return (
-            *_list_notices(self.dataset, self.data, self.metrics, self._judged, self.age),
+            *(synthetic if self.data.synthetic_ratings else ()),
+            *(
+                f"Scores of {format_metric_name(metric.name)} were made with the {name}; {remedy}."
+                for metric in self.metrics
+                for name, remedy in metric.stand_ins.items()
+            ),
+        )
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences on what may mislead: old or missing results, what is left out, holes and careless raters."""
+        return (
+            *_list_warnings(self.dataset, self.data, self.metrics, self._judged, self.age),
             *(stress["warning"] for stress in self.stresses if stress["warning"]),
             *(sentence for _, sentence in self._careless),
         )
@@ -133,7 +151,7 @@ class Report:
             *(self._connection, self._dataset, self._judged, self._scorers, self._claims[2]),
             {metric.name: metric.label for metric in self.metrics},
             {rater for rater, _ in self._careless},
-            synthetic=self.data.synthetic_ratings,
+            self.data,
         )
 
     @cached_property
@@ -280,17 +298,14 @@ class Report:
         return systems, people, rows
 
 
-def _list_notices(
+def _list_warnings(
     dataset: str, data: DataSummary, metrics: Sequence[MetricSummary], judged: JudgedSamples, age: str | None
 ) -> Iterator[str]:
-    """Yield the sentences that a reader needs before the first number: stale agreement or scores, synthetic ratings,
-    stand-ins for models, and what is left out. dataset: its name, for commands. age: as `explain_stale_agreement`
-    returns it. Nothing where all is well.
+    """Yield sentences on stale agreement or scores, and on what is left out. dataset: its name, for commands. age: as
+    `explain_stale_agreement` returns it. Nothing where all is well.
     """
     if age:
         yield age
-    if data.synthetic_ratings:
-        yield "The ratings are synthetic: made by a program, not by people."
     if data.turned_aspects:
         sentence = explain_turned_aspects(data.turned_aspects)
         yield f"{sentence[0].upper()}{sentence[1:]}."
@@ -299,8 +314,6 @@ def _list_notices(
     if n_old := data.counts["old_ratings"]:
         yield f"{explain_old_ratings(n_old)}."
     for metric in metrics:
-        for name, remedy in metric.stand_ins.items():
-            yield f"Scores of {format_metric_name(metric.name)} were made with the {name}; {remedy}."
         if n := metric.n_stale:
             scores, are, them = ("score", "is", "it") if n == 1 else ("scores", "are", "them")
             remedy = (

@@ -14,7 +14,9 @@ from sqlalchemy.engine import Connection
 
 from assets.agreement.judged import COMMON_WORDS, COSINE, SEED, JudgedSamples
 from assets.agreement.raters import check_raters, explain_raters
+from assets.reports.data import DataSummary
 from assets.scores.base import Scorer
+from assets.words.labels import format_rating
 from assets.words.text import format_number, format_percent, group_names, join_names
 from db.manifest.datasets import Dataset
 from db.reports.agreement import count_references, find_newest_score_time
@@ -193,13 +195,12 @@ def compare_with_people(
     rows: Sequence[AgreementRow],
     labels: Mapping[str, str],
     careless: Collection[tuple[str, bool, str]],
-    *,
-    synthetic: bool,
+    data: DataSummary,
 ) -> tuple[AspectAgreement, ...]:
     """Conclude in sentences how every metric compares with people, aspect by aspect. rows: of `select_current_rows`,
     with p-values corrected by `correct_p_values_of_claims`. scorers: by metric, to know which metrics read references.
     labels: names of metrics for people. careless: the raters who answer in a pattern or fail checks, as keys of
-    `explain_patterns`. synthetic: whether a program made the ratings.
+    `explain_patterns`. data: says whether a program made the ratings, and their scales.
     """
     references = _count_compared_references(connection, dataset, judged, scorers)
     return tuple(
@@ -210,7 +211,7 @@ def compare_with_people(
             labels,
             references[aspect],
             [name for name_of, is_choice, name in careless if (name_of, is_choice) == (aspect, False)],
-            synthetic=synthetic,
+            data,
         )
         for aspect in sorted(judged.ratings)
     )
@@ -233,10 +234,10 @@ def _build_aspect(
     labels: Mapping[str, str],
     references: Mapping[str, ReferenceCount],
     careless: Collection[str],
-    *,
-    synthetic: bool,
+    data: DataSummary,
 ) -> AspectAgreement:
     """Build the comparison of every metric with people by one aspect."""
+    synthetic = data.synthetic_ratings
     taus = [row for row in rows if (row.against, row.statistic) == (PEOPLE, KENDALL)]
     captions, systems = ({row.metric: row for row in taus if row.over == over} for over in ("captions", "systems"))
     coefficients = {name: row for name, row in captions.items() if name in judged.metric_values}
@@ -261,7 +262,7 @@ def _build_aspect(
         n_ratings=int(np.isfinite(judged.ratings[aspect]).sum()),
         n_raters=judged.ratings[aspect].shape[1],
         synthetic=synthetic,
-        missing=tuple(_explain_missing(aspect, mean_ratings, judged)),
+        missing=tuple(_explain_missing(aspect, mean_ratings, judged, data.scale_ends)),
         coefficients=coefficients,
         baselines=baselines,
         strongest=_find_strongest(baselines),
@@ -360,13 +361,16 @@ def _find_strongest(baselines: Sequence[AgreementRow]) -> AgreementRow | None:
     return replace(turn_positive(strongest), metric=f"{strongest.metric}, turned round")
 
 
-def _explain_missing(aspect: str, mean_ratings: FloatArray, judged: JudgedSamples) -> Iterable[str]:
+def _explain_missing(
+    aspect: str, mean_ratings: FloatArray, judged: JudgedSamples, scale_ends: Mapping[str, float]
+) -> Iterable[str]:
     """Yield sentences on why some numbers of an aspect are missing."""
     rated = mean_ratings[np.isfinite(mean_ratings)]
     if rated.size == 1:
         yield "No order can be compared, since only one sample is rated."
     elif rated.size and (rated == rated[0]).all():
-        yield f"No order can be compared, since all {rated.size:,} samples have the same rating, {rated[0]:g}."
+        rating = format_rating(f"{rated[0]:g}", aspect, scale_ends)
+        yield f"No order can be compared, since all {rated.size:,} samples have the same rating, {rating}."
     if judged.ratings[aspect].shape[1] == 1:
         who = "The labels count as one rater" if aspect == LABELS_ASPECT else "Only one person rated"
         yield f"There is no human ceiling, which needs a second rater. {who}."

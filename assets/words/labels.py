@@ -112,6 +112,16 @@ def format_goodness(aspect: str, turned: Mapping[str, float]) -> str:
     return f"{turned[aspect]:g} − {aspect}" if aspect in turned else aspect
 
 
+def format_rating(written: str, aspect: str, scale_ends: Mapping[str, float]) -> str:
+    """Return a rating, or a mean of ratings, with the end of its scale: `1.0 of 5`. Nothing is added for an aspect
+    without an end. written: the number as text. scale_ends: as from `load_scale_ends`.
+
+    >>> format_rating("1.0", "coverage", {"coverage": 5.0}), format_rating("0.3", "z", {})
+    ('1.0 of 5', '0.3')
+    """
+    return f"{written} of {scale_ends[aspect]:g}" if aspect in scale_ends else written
+
+
 def explain_old_ratings(n: int) -> str:
     """Return a sentence without a full stop: n ratings do not count, since their texts have changed, and which command
     asks for them again.

@@ -39,7 +39,7 @@ def compare(
 
     stored_dataset = require_dataset(installation.engine, dataset)
     comparison = compare_scorers(installation.engine, stored_dataset, a, b, limit)
-    means = _load_means(installation, stored_dataset, comparison)
+    means, scales = _load_means(installation, stored_dataset, comparison)
     judges = _load_steadiness(installation, stored_dataset, comparison)
     if as_json:
         estimated, steadiness = [mean.as_dict() for mean in means], [judge.as_dict() for judge in judges]
@@ -53,7 +53,7 @@ def compare(
     _print_scores(comparison)
     _print_movers(comparison)
     _print_people(comparison)
-    _print_means(means)
+    _print_means(means, scales)
     for judge in judges:
         for sentence in judge.sentences:
             print_sentence(sentence)
@@ -67,28 +67,38 @@ def _load_steadiness(installation: Installation, dataset: Dataset, comparison: C
         return load_judge_steadiness(connection, dataset, [comparison.first, comparison.second])
 
 
-def _load_means(installation: Installation, dataset: Dataset, comparison: Comparison) -> list[EstimatedMean]:
-    """Load the means of ratings and of the judge over all captions, corrected by one scorer and by the other."""
+def _load_means(
+    installation: Installation, dataset: Dataset, comparison: Comparison
+) -> tuple[list[EstimatedMean], dict[str, float]]:
+    """Load the means of ratings and of the judge over all captions, corrected by one scorer and by the other, and the
+    highest number of the scale of every rated aspect.
+    """
+    from assets.agreement.scales import load_scale_ends
     from assets.promise.estimated_means import estimate_means
 
     with installation.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-        return estimate_means(connection, dataset, [comparison.first, comparison.second])
+        means = estimate_means(connection, dataset, [comparison.first, comparison.second])
+        rated = {mean.expensive_score for mean in means if mean.expensive_scorer_id is None}
+        return means, load_scale_ends(connection, dataset, rated)
 
 
-def _print_means(means: list[EstimatedMean]) -> None:
-    """Print the estimated means of all captions, of each system and of selections; nothing where there are none."""
+def _print_means(means: list[EstimatedMean], scales: Mapping[str, float]) -> None:
+    """Print the estimated means of all captions, of each system and of selections; nothing where there are none.
+    scales: as from `load_scale_ends`.
+    """
+    from assets.words.labels import format_rating
     from metrics_core.agreement import Estimate
 
     if not means:
         return
-    print_sentence("\nmeans of all captions, from the n with an answer that count as drawn", style="bold")
+    print_sentence("\nmeans of all captions, from the n that were drawn and have an answer", style="bold")
     rows = []
     for mean in means:
         estimate, name = mean.estimate, mean.group_name
         interval = Estimate(estimate.value, estimate.low, estimate.high)
         rows.append(
             {
-                "score": mean.expensive_score,
+                "score": format_rating(mean.expensive_score, mean.expensive_score, scales),
                 "captions": {"dataset": "all", "selection": f"selection {name}"}.get(mean.group_kind, name),
                 "by": "–" if mean.helper is None else f"{mean.helper}@{mean.helper_scorer_id}",
                 "mean": format_short_estimate(interval),
@@ -100,9 +110,9 @@ def _print_means(means: list[EstimatedMean]) -> None:
     print_rows(rows, empty="")
     widths = dict.fromkeys(f"{mean.half_width:g}" for mean in means)
     print_sentence(
-        "by: what corrects the mean; gain: times as many answers that a plain mean would need; more: answers until "
-        f"the interval is {' or '.join(widths)} on either side; an interval is of these captions; it does not compare "
-        "systems",
+        "by: the metric that corrects the mean; gain: how many times as many answers the plain mean would need; more: "
+        f"further answers for an interval of ± {' or '.join(widths)}. Intervals are of these captions: they do not "
+        "compare systems.",
         style="dim",
     )
 

@@ -367,7 +367,7 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
                 "ECS ranks no systems: only one has scores and ratings.",
             ],
         ),
-        (constant_ratings, ["all 30 samples have the same rating, 4", "its values or the ratings are all equal"]),
+        (constant_ratings, ["all 30 samples have the same rating, 4 of 5", "its values or the ratings are all equal"]),
         (
             constant_scores,
             [
@@ -386,7 +386,10 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
             ],
         ),
         (old_ratings, ["6 ratings do not count, since their texts have changed"]),
-        (synthetic, ["The ratings are synthetic: made by a program, not by people.", "start with your own videos"]),
+        (
+            synthetic,
+            ["More", "The ratings are synthetic: made by a program, not by people.", "start with your own videos"],
+        ),
     ],
 )
 def test_the_page_says_what_is_missing_and_why(engine: Engine, tmp_path: Path, fill: Fill, said: list[str]) -> None:

@@ -165,7 +165,7 @@ def test_systems_are_counted(more: list[Row]) -> None:
 def test_means_of_systems_are_plain_means(rows: list[Row], given_ratings: list[tuple[int, int]]) -> None:
     ratings = [(place % len(rows), float(rating)) for place, rating in given_ratings]
     judgements = {"caption": judge([(place, "overall", rating) for place, rating in ratings])} if ratings else {}
-    data = DataSummary({}, {}, None, (), (), {}, {"overall": len(ratings), "other": 0}, {}, 0, False, 0, {})
+    data = DataSummary({}, {}, None, (), (), {}, {"overall": len(ratings), "other": 0}, {}, 0, False, 0, {}, {})
     by_metric, by_aspect = compute_system_tables({"caption": build_arrays(rows)}, judgements, data, [summarise(rows)])
     of_sample = {place: [r for p, r in ratings if p == place] for place, _ in ratings}
     means = {place: sum(values) / len(values) for place, values in of_sample.items()}
@@ -187,7 +187,7 @@ def test_means_of_systems_are_plain_means(rows: list[Row], given_ratings: list[t
 def test_means_over_more_videos_than_are_summed_at_once() -> None:
     """Samples of a video are far apart, so that a batch of rows would divide videos."""
     rows = [Row(i % (2 * VIDEOS + 1), 0, i % 2, 0, (i % 7) / 7) for i in range(5 * VIDEOS)]
-    data = DataSummary({}, {}, None, (), (), {}, {}, {}, 0, False, 0, {})
+    data = DataSummary({}, {}, None, (), (), {}, {}, {}, 0, False, 0, {}, {})
     ((table,), _) = compute_system_tables({"caption": build_arrays(rows)}, {}, data, [summarise(rows)])
     assert table.n_videos == 2 * VIDEOS + 1
     for place, system in enumerate(SYSTEMS[:2]):

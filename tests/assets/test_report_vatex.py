@@ -103,7 +103,7 @@ def test_people_say_first_which_system_is_best(made: MadeReport) -> None:
     best = made.numbers["answers"]["best"]
     assert (best["light"], best["headline"]) == ("good", "candidate_1")
     assert best["sentences"] == [
-        "Best by 1,080 ratings of people (4.76 against 4.12), by more than chance.",
+        "Best by 1,080 ratings of people (4.76 against 4.12 of 5), by more than chance.",
         "VCS_short (τ-b 1.00) ranks the 6 systems as people do.",
         "With 6 systems, a τ-b below 0.87 may be chance; people's own order has p 0.0028.",
     ]
@@ -116,7 +116,9 @@ def test_captions_are_judged_by_their_own_evidence(made: MadeReport) -> None:
     trust = made.numbers["answers"]["trust"]
     assert "Which metric to trust for captions?" in made.text
     assert (trust["light"], trust["headline"]) == ("middle", "No metric beats a simple score")
-    assert trust["sentences"] == ["For overall VCS_short is better than chance, but worse than words in common."]
+    (sentence,) = trust["sentences"]
+    clause = "For overall VCS_short is better than chance, but worse than words in common"
+    assert re.fullmatch(rf"{clause} \(τ-b 0\.\d\d against 0\.\d\d\)\.", sentence)
     (aspect,) = made.numbers["trust"]["aspects"]
     assert aspect["verdicts"]["vcs_short"] == {
         "level": "below baseline",
@@ -214,7 +216,7 @@ def test_more_references_make_a_metric_agree_better(real: list[dict[str, Any]]) 
         assert numbers["answers"]["best"]["headline"] == "candidate_1"
         assert (
             numbers["answers"]["best"]["sentences"][0]
-            == "Best by 5,400 ratings of people (4.74 against 4.07), by more than chance."
+            == "Best by 5,400 ratings of people (4.74 against 4.07 of 5), by more than chance."
         )
     assert counts == [1, 3, 9]
     assert taus[0] + 0.05 < taus[1] < taus[2] - 0.02

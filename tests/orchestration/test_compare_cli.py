@@ -132,11 +132,9 @@ def test_means_from_a_part_fit_a_terminal(monkeypatch: pytest.MonkeyPatch) -> No
     assert (mean["expensive_score"], mean["group_kind"], mean["n"], mean["size"]) == ("fun", "dataset", 30, 36)
     text = run_successfully("compare", "vcs", "vcs_short", "--dataset", "clips").stdout
     part = text.partition("means of all captions")[2]
-    assert re.search(r"^fun +all +vcs_short@\d+ +\S+ \[\S+, \S+\] +30 of 36 +\d\.\d\d +\d+$", part, flags=re.MULTILINE)
-    assert (
-        "until the interval is 0.2 on either side; an interval is of these captions; it does not compare systems"
-        in (" ".join(part.split()))
-    )
+    row = r"^fun of 5 +all +vcs_short@\d+ +\S+ \[\S+, \S+\] +30 of 36 +\d\.\d\d +\d+$"
+    assert re.search(row, part, flags=re.MULTILINE)
+    assert "further answers for an interval of ± 0.2. Intervals are of these captions" in " ".join(part.split())
     assert max(len(line) for line in part.splitlines() if "  " in line.strip()) <= 80
     with get_installation().engine.begin() as connection:
         connection.execute(sa.delete(rating).where(rating.c.rater == "eve"))
