@@ -114,6 +114,11 @@ def test_the_page_of_the_demo_answers_first_and_is_short(demo: Done, newcomer: P
                 last = page.locator(".trust tbody tr:not(.soft)").last.bounding_box()
                 assert last is not None
                 assert last["y"] + last["height"] <= height
+                # Ratings by a program and stand-ins for models are named in one line below the answers.
+                caveat = page.locator("#answers > .answers + .caveat").bounding_box()
+                assert caveat is not None
+                assert caveat["height"] < 30
+                assert page.locator("#answers .notice").count() == 0
     assert cut == []
     answers = json.loads((folder / "report.json").read_text(encoding="utf-8"))["answers"]
     assert answers["caveat"] == (

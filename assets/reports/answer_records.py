@@ -40,7 +40,7 @@ class NextStep:
 @dataclass(frozen=True, slots=True)
 class ReportAnswers:
     """The first screen of a report. trust: the answer to which metric to trust; best: to which system is best. caveat:
-    who rated if no people did, and what stands in for models; None if nothing does. notable: sentences on videos or
+    who rated if no people did, and what is used in place of models; None for neither. notable: sentences on videos or
     captions that are unusual by their facts. steps: at most three next steps, the most helpful first.
     """
 

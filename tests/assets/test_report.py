@@ -101,6 +101,7 @@ def test_each_metric_is_judged_by_each_aspect(full: tuple[MadeReport, list[int],
         "sentence": "EVQA goes against coverage: better captions score lower.",
         "short": "against people",
     }
+    assert '<span class="light bad">against people</span>' in made.html
     assert "EVQA is only compared on the 48 of 60 rated samples that it has a value for" in made.text
     for verdict in aspect["verdicts"].values():
         assert verdict["sentence"] in made.text

@@ -128,7 +128,8 @@ def test_captions_are_judged_by_their_own_evidence(made: MadeReport) -> None:
     }
     assert aspect["orders"] == ["VCS_short (τ-b 1.00) ranks the 6 systems as people do."]
     # The table below the answers has both coefficients of the metric, and of the strongest simple score.
-    assert re.findall(r"; systems (\S+)", made.text) == ["1.00", "0.73"]
+    assert re.findall(r"; systems (\S+)", made.text) == ["0.73", "1.00"]
+    assert '<span class="light middle">worse than a simple score</span>' in made.html
 
 
 def test_the_best_of_scores_that_know_something_is_proposed_with_its_command(made: MadeReport) -> None:
