@@ -31,18 +31,17 @@ import numpy as np
 from benchmarks.measure import RESULTS, add_result, read_results, save, spread
 from metrics_core.arithmetic import wilson_interval
 from metrics_core.arrays import FloatArray, IntArray
-from metrics_core.trial import (
-    ArmDifference,
+from metrics_core.trial.comparison import ArmDifference, compare_arms
+from metrics_core.trial.noise import plant_noise
+from metrics_core.trial.student import (
     HeldOutPairs,
     StudentSettings,
     TrainingPairs,
-    compare_arms,
+    Vectors,
+    compute_chance,
     measure_retrieval,
-    plant_noise,
     train_student,
 )
-from metrics_core.trial.retrieval import compute_chance
-from metrics_core.trial.student import Vectors
 
 PROCESSES, NICENESS = 2, 10
 N_SEEDS = 5

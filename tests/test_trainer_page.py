@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from assets.media.address import MemberAddress
-from assets.trial.arms import ArmRows, TrialRun
+from assets.trial.arms import TrialRun
+from assets.trial.own_trainer import _write_run_folder
 from assets.trial.parts import TrialParts
-from assets.trial.run_folder import write_run_folder
 from db.selection.trial_rows import TrialCaptions, TrialVideo
-from metrics_core.trial.retrieval import measure_ranks
+from metrics_core.trial.student import _measure_ranks
 from tests.conftest import PROJECT
 from tests.metrics_core.frames_clips import encode_pictures
 
@@ -96,7 +96,7 @@ def write_run(folder: Path, clips: dict[str, str], *, shift: int = 0, seed: int 
     )
     train, test = ([video for video in shown if (video.key in HELD_OUT) is held] for held in (False, True))
     parts = TrialParts(captions, places, np.ones(len(rows), dtype=np.bool_), train, test, test, 0, 0)
-    write_run_folder(folder, parts, TrialRun("selection", seed, ArmRows(places, places), b"rows", b"run"))
+    _write_run_folder(folder, parts, TrialRun("selection", seed, places, places, "rows", "run"))
     trial = json.loads((folder / "trial.json").read_text())
     trial["budget"] |= {"max_steps": steps, "batch": 16}
     (folder / "trial.json").write_text(json.dumps(trial))
@@ -182,7 +182,7 @@ def test_ranks_are_those_of_the_project(example: ModuleType) -> None:
 
     similarities = np.random.default_rng(0).integers(0, 4, (9, 9)).astype(np.float64)
     ranks = torch.stack([example.rank(torch.from_numpy(side)) for side in (similarities, similarities.T)])
-    expected = measure_ranks(similarities)
+    expected = _measure_ranks(similarities)
     np.testing.assert_allclose((1 / ranks).mean(0).numpy(), expected.reciprocal_rank)
     np.testing.assert_allclose((ranks <= 1).double().mean(0).numpy(), expected.recall_at_1)
 

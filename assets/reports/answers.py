@@ -15,7 +15,7 @@ from assets.reports.data import DataSummary, MetricSummary
 from assets.reports.dataset_facts import DatasetFacts
 from assets.reports.systems import SystemTable
 from assets.reports.trust import AspectAgreement, format_aspect
-from assets.trial.sentences import advise_size, find_best_share
+from assets.trial.sentences import advise_size
 from assets.words.labels import format_metric_name
 from assets.words.text import format_count, format_number, format_percent, format_portion, group_names, join_names
 from db.reports.judgements import LABELS_ASPECT, SPANS_ASPECT
@@ -290,9 +290,9 @@ class _Size(NamedTuple):
 
 def _choose_size(trials: Sequence[Trial]) -> _Size:
     """Choose the share that trained best in the first of these trials with a curve; _PROPOSED_SHARE without one."""
-    if (share := find_best_share(trials)) is None:
+    share, advice = advise_size(trials)
+    if share is None:
         return _Size(_PROPOSED_SHARE, "This share is a choice: no trial has tested it.")
-    advice = advise_size(trials)
     return _Size(share, f"{advice[0].upper()}{advice[1:]}.")
 
 

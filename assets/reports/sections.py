@@ -53,7 +53,7 @@ from db.reports.judgements import RaterAnswer, list_answers
 from db.scores.sample_scores import SIMPLE_SCORES, list_dataset_metrics
 from db.scores.score_arrays import ScoreArrays, load_score_arrays
 from db.scores.scorers import StoredScorer, list_scorers
-from db.selection.trials import Trial, choose_newest_trials, load_dataset_trials
+from db.selection.trials import Trial, load_trials
 from metrics_core.agreement import AgreementRow
 from metrics_core.agreement.conclusions import correct_p_values_of_claims
 
@@ -235,7 +235,10 @@ class Report:
     @property
     def trials(self) -> tuple[Trial, ...]:
         """The newest training trial of every selection."""
-        return choose_newest_trials(self._trials)
+        newest: dict[int, Trial] = {}
+        for trial in self._trials:
+            newest.setdefault(trial.selection_id, trial)
+        return tuple(newest.values())
 
     @cached_property
     def _active(self) -> dict[str, StoredScorer]:
@@ -267,7 +270,7 @@ class Report:
 
     @cached_property
     def _trials(self) -> list[Trial]:
-        return load_dataset_trials(self._connection, self._dataset.dataset_id)
+        return load_trials(self._connection, dataset_id=self._dataset.dataset_id)
 
     @cached_property
     def _plan(self) -> Plan | None:

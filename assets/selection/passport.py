@@ -45,7 +45,9 @@ def make_passport(
             **load_thresholds(connection, frozen, [scorer["scorer_id"] for scorer in scorers]),
             "counts": count_selection_rows(connection, frozen),
             "origins": count_selection_origins(connection, frozen),
-            "trials": [describe_trial(trial) for trial in load_trials(connection, frozen.record["selection_id"])],
+            "trials": [
+                describe_trial(trial) for trial in load_trials(connection, selection_id=frozen.record["selection_id"])
+            ],
             "columns": {column.name: column.meaning for column in columns},
             "format": form,
             "exported_at": datetime.now(timezone.utc),

@@ -20,7 +20,7 @@ from db.selection.eligible import EligibleSamples, find_eligible_samples
 from db.selection.freeze import Selection, freeze_selection
 from db.selection.preview import Preview, compute_preview
 from db.selection.recipes import Recipe, SizeMissing
-from db.selection.trials import load_dataset_trials
+from db.selection.trials import load_trials
 from metrics_core.calibration.search import KEPT_SHARES
 from metrics_core.protocols import TextEncoder
 from metrics_core.selection.strata import choose_first_per_stratum
@@ -74,7 +74,7 @@ def choose_samples(
     eligible = find_eligible_samples(connection, dataset, recipe, lock=lock)
     candidates = load_candidates(connection, eligible)
     if not recipe.has_size:
-        advice = advise_size(load_dataset_trials(connection, dataset.dataset_id))
+        _, advice = advise_size(load_trials(connection, dataset_id=dataset.dataset_id))
         raise SizeMissing(f"{_explain_shares(candidates, recipe, dataset.name)}; {advice}")
     (picked,) = pick_samples(connection, candidates, [recipe], encoder, tell)
     return eligible, picked

@@ -10,7 +10,7 @@ import numpy as np
 
 from db.selection.trial_rows import LENGTH, TrialCaptions
 from metrics_core.arrays import FloatArray, IntArray
-from metrics_core.trial import plant_noise
+from metrics_core.trial.noise import plant_noise
 
 NOISE_SHARE = 0.4
 """The share of a selection's captions that the control swaps between videos."""
@@ -20,38 +20,32 @@ SIMPLE_NAMES = {LENGTH: "length", "words_in_common": "words in common", "cosine"
 
 
 @dataclass(frozen=True, slots=True)
-class ArmRows:
-    """The rows that a student trains on, as positions of captions. `texts` (n,) has the caption whose text a row has,
-    `videos` (n,) the caption whose video it has; they differ only where noise is planted.
-    """
-
-    texts: IntArray
-    videos: IntArray
-
-
-@dataclass(frozen=True, slots=True)
 class Arm:
-    """A part of the training captions. n: its number of rows; draw: gives its rows by seed, the same ones for most.
-    share: the share of all captions, for an arm of the curve.
+    """A part of the training captions. n: its number of rows. share: the share of all captions, for an arm of the
+    curve.
+
+    draw: gives the rows by seed, the same ones for most: the positions (n,) of the captions whose texts they have, and
+    of those whose videos; they differ only where noise is planted.
     """
 
     name: str
     n: int
-    draw: Callable[[int], ArmRows]
+    draw: Callable[[int], tuple[IntArray, IntArray]]
     share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TrialRun:
-    """One student to train: the rows of an arm in one seed. rows_sha256: the digest of rows, test videos and seed;
-    sha256: that of these and the trainer.
+    """One student to train: the rows of an arm in one seed, as `Arm.draw` gives them. rows_sha256: the digest of rows,
+    held-out videos and seed; sha256: that of these and the trainer.
     """
 
     arm: str
     seed: int
-    rows: ArmRows
-    rows_sha256: bytes
-    sha256: bytes
+    texts: IntArray
+    videos: IntArray
+    rows_sha256: str
+    sha256: str
 
 
 def build_arms(
@@ -71,8 +65,13 @@ def build_arms(
     wanted = Counter(captions.strata[position] for position in chosen.tolist())
     # Captions of the selection that are gone are in no pool, which may then be too small.
     quota = {name: min(n, len(pool[name])) for name, n in wanted.items() if name in pool}
+
+    def draw(seed: int) -> tuple[IntArray, IntArray]:
+        drawn = _draw(pool, quota, seed)
+        return drawn, drawn
+
     arms = [
-        Arm(RANDOM, sum(quota.values()), lambda seed: _build_rows(_draw(pool, quota, seed))),
+        Arm(RANDOM, sum(quota.values()), draw),
         build_fixed_arm(ALL, training),
         *[build_fixed_arm(name, positions) for name, positions in others.items()],
     ]
@@ -94,22 +93,19 @@ def build_controls(captions: TrialCaptions, chosen: IntArray) -> list[Arm]:
     A trial that misses the first, or finds a difference in the second, can prove nothing.
     """
 
-    def add_noise(seed: int) -> ArmRows:
-        return ArmRows(chosen[plant_noise(captions.video_ids[chosen], NOISE_SHARE, seed)], chosen)
+    def add_noise(seed: int) -> tuple[IntArray, IntArray]:
+        return chosen[plant_noise(captions.video_ids[chosen], NOISE_SHARE, seed)], chosen
 
-    def reorder(seed: int) -> ArmRows:
-        return _build_rows(np.random.default_rng(seed).permutation(chosen))
+    def reorder(seed: int) -> tuple[IntArray, IntArray]:
+        shuffled = np.random.default_rng(seed).permutation(chosen)
+        return shuffled, shuffled
 
     return [Arm(NOISY, len(chosen), add_noise), Arm(COPY, len(chosen), reorder)]
 
 
 def build_fixed_arm(name: str, positions: IntArray, share: float | None = None) -> Arm:
     """Return an arm that has the captions at these positions, whatever the seed. share: see `Arm`."""
-    return Arm(name, len(positions), lambda _: _build_rows(positions), share)
-
-
-def _build_rows(positions: IntArray) -> ArmRows:
-    return ArmRows(positions, positions)
+    return Arm(name, len(positions), lambda _: (positions, positions), share)
 
 
 def _group_by_stratum(captions: TrialCaptions, positions: IntArray) -> dict[str, IntArray]:

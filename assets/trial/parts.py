@@ -16,11 +16,12 @@ from db.selection.recipes import SelectionError
 from db.selection.trial_rows import FrozenCaption, TrialCaptions, TrialVideo
 from metrics_core.arrays import BoolArray, IntArray
 from metrics_core.facts.signatures import convert_to_unit_vectors
-from metrics_core.trial import Part, choose_part
 
 COPY_SIMILARITY = 0.6
 """A video whose signature is at least so much like a held-out one's is left out as its copy."""
 LEAST_TEST_VIDEOS = 50
+TEST_SHARE, VALIDATION_SHARE = 0.2, 0.1
+"""The shares of the videos that a trial holds out: to compare students, and to stop their training."""
 REFERENCES, BEST_RATED = "references", "best rated"
 """Kinds of clean texts of held-out videos."""
 
@@ -36,7 +37,7 @@ class TrialParts:
     training: the positions (n,) of present captions that may train; may_train: which of all captions may (m,), the gone
     ones included. train_videos, validation_videos, test_videos: the videos in the order of their keys. n_left_out:
     videos left out as copies of held-out ones. n_changed: captions of the selection whose text is another one now, or
-    that are gone.
+    that are gone. clean_texts: the kind of the held-out videos' clean texts.
     """
 
     captions: TrialCaptions
@@ -47,14 +48,15 @@ class TrialParts:
     test_videos: Sequence[TrialVideo]
     n_left_out: int
     n_changed: int
+    clean_texts: str = REFERENCES
 
     @property
-    def test_sha256(self) -> bytes:
+    def test_sha256(self) -> str:
         """The digest of the test videos' keys and clean texts."""
         return compute_digest(_list_clean_texts(self.test_videos))
 
     @property
-    def held_out_sha256(self) -> bytes:
+    def held_out_sha256(self) -> str:
         """The digest of the keys and clean texts of validation and test videos."""
         return compute_digest([_list_clean_texts(self.validation_videos), _list_clean_texts(self.test_videos)])
 
@@ -70,17 +72,23 @@ def split_captions(
     videos: Sequence[TrialVideo],
     frozen: Sequence[FrozenCaption],
     n_references: int,
+    means: Mapping[int, float] | None = None,
 ) -> TrialParts:
     """Split the captions of a dataset by the hash of their videos' keys.
 
     frozen: the rows of the selection, whose texts replace the present ones. n_references: how many references a video
-    needs to train or test; the first one is its clean text. Copies of held-out videos, by file or signature, and
-    captions whose text is a reference of one train nothing. Raises TooFewTestVideos for fewer than 50 test videos.
+    needs to train or test; the first one is its clean text. means: the mean rating by sample; where no video has a
+    reference, the best rated caption of a video stands for its only one. Copies of held-out videos, by file or
+    signature, and captions whose text is a reference of one train nothing. Raises TooFewTestVideos for fewer than 50
+    test videos.
     """
+    clean_texts = REFERENCES
+    if means is not None and not any(video.references for video in videos):
+        clean_texts, videos = BEST_RATED, _replace_references_with_best_rated(videos, captions, means)
     usable = sorted((video for video in videos if len(video.references) >= n_references), key=lambda video: video.key)
-    by_part: dict[Part, list[TrialVideo]] = {"training": [], "validation": [], "test": []}
+    by_part: dict[str, list[TrialVideo]] = {"training": [], "validation": [], "test": []}
     for video in usable:
-        by_part[choose_part(video.key)].append(video)
+        by_part[_choose_part(video.key)].append(video)
     test = by_part["test"]
     validation = _exclude_copies(by_part["validation"], test)
     held_out = [*validation, *test]
@@ -109,14 +117,33 @@ def split_captions(
     )
     n_left_out = len(usable) - len(held_out) - len(train)
     training = np.flatnonzero(may_train[:n_present])
-    return TrialParts(captions, training, may_train, train, validation, test, n_left_out, n_changed)
+    return TrialParts(captions, training, may_train, train, validation, test, n_left_out, n_changed, clean_texts)
 
 
-def replace_references_with_best_rated(
+def compute_digest(value: object) -> str:
+    """Compute the SHA-256 of plain data as JSON, in hexadecimal digits."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _choose_part(key: str) -> str:
+    """The part of a video by its key: each part has a fixed share of all keys, whatever other videos there are.
+
+    >>> [_choose_part(f"video_{i}") for i in range(1000)].count("test")
+    194
+    """
+    digest = hashlib.sha256(f"0\t{key}".encode()).digest()
+    place = int.from_bytes(digest[:8], "big") / 2**64
+    if place < TEST_SHARE:
+        return "test"
+    return "validation" if place < TEST_SHARE + VALIDATION_SHARE else "training"
+
+
+def _replace_references_with_best_rated(
     videos: Sequence[TrialVideo], captions: TrialCaptions, means: Mapping[int, float]
 ) -> list[TrialVideo]:
-    """Return the videos with the text of their best rated caption as their only reference; those without a rated
-    caption stay without one. means: the mean rating by sample; of equal ones the first caption in order is taken.
+    """The videos with the text of their best rated caption as their only reference, of equal ones the first in order;
+    those without a rated caption stay without one.
     """
     best: dict[int, tuple[float, str]] = {}
     of_captions = zip(captions.sample_ids.tolist(), captions.video_ids.tolist(), captions.texts, strict=True)
@@ -124,18 +151,6 @@ def replace_references_with_best_rated(
         if (mean := means.get(sample_id)) is not None and (video_id not in best or mean > best[video_id][0]):
             best[video_id] = (mean, text)
     return [video._replace(references=[best[video.video_id][1]] if video.video_id in best else []) for video in videos]
-
-
-def compute_digest(value: object) -> bytes:
-    """Compute the SHA-256 of plain data as JSON."""
-    return hashlib.sha256(
-        json.dumps(value, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    ).digest()
-
-
-def format_digest(digest: bytes | None) -> str | None:
-    """Return a digest in hexadecimal digits, and None for None."""
-    return None if digest is None else digest.hex()
 
 
 def _list_clean_texts(videos: Sequence[TrialVideo]) -> list[tuple[str, str]]:

@@ -48,7 +48,9 @@ def explain_trial(trial: Trial) -> list[str]:
             f"This trial does not find that {format_percent(NOISE_SHARE)} of the captions of {first.arm} were swapped"
             f"{_format_needed(noise)}: it may miss such differences between other arms, too."
         )
-    return [line[0].upper() + line[1:] for line in (*lines, *explain_curve(trial), *limits, *_explain_terms(trial))]
+    if described := _describe_curve(trial):
+        lines.append(f"Of the shares tried, {described}.")
+    return [line[0].upper() + line[1:] for line in (*lines, *limits, *_explain_terms(trial))]
 
 
 def _is_void(trial: Trial) -> bool:
@@ -56,20 +58,15 @@ def _is_void(trial: Trial) -> bool:
     return any(arm.arm == COPY and arm.conclusion in ("better", "worse") for arm in trial.arms)
 
 
-def explain_curve(trial: Trial) -> list[str]:
-    """Return a sentence on the share of the samples that trained best, and which others it is better than; [] without
-    two shares that have a value, and for a trial from which nothing can be concluded.
-    """
-    described = _describe_curve(trial)
-    return [f"Of the shares tried, {described}."] if described else []
-
-
 def _find_best_arm(trial: Trial) -> ArmResult | None:
-    """Return the arm of the curve that trained best, with which the others are compared."""
+    """The arm of the curve that trained best, with which the others are compared."""
     return next((arm for arm in trial.curve if arm.difference is None), None)
 
 
 def _describe_curve(trial: Trial) -> str | None:
+    """The share of the samples that trained best, and which others it is better than; None without two shares that have
+    a value, and for a trial from which nothing can be concluded.
+    """
     best = _find_best_arm(trial)
     if best is None or len(trial.curve) < 2 or _is_void(trial):
         return None
@@ -86,23 +83,14 @@ def _describe_curve(trial: Trial) -> str | None:
     return f"{best.share:g} trained best, at {best.value:.3f}: {', '.join(parts)}"
 
 
-def find_best_share(trials: Sequence[Trial]) -> float | None:
-    """Return the share that trained best in the first of these trials with a curve, which `advise_size` describes; None
-    without one.
-    """
-    shown = next((trial for trial in trials if _describe_curve(trial)), None)
-    best = None if shown is None else _find_best_arm(shown)
-    return None if best is None else best.share
-
-
-def advise_size(trials: Sequence[Trial]) -> str:
-    """Return advice on the size of a selection: what the first of these trials with a curve showed, or how to make
-    one.
+def advise_size(trials: Sequence[Trial]) -> tuple[float | None, str]:
+    """Return advice on the size of a selection, with the share of the captions that trained best: as the first of these
+    trials with a curve showed it. None, and how to make a curve, without one.
     """
     for trial in trials:
-        if described := _describe_curve(trial):
-            return f"of the shares tried for selection {trial.selection_id}, {described}"
-    return "reelsieve prove SELECTION --curve 0.25 --curve 0.5 tries which share trains best"
+        if (described := _describe_curve(trial)) and (best := _find_best_arm(trial)):
+            return best.share, f"of the shares tried for selection {trial.selection_id}, {described}"
+    return None, "reelsieve prove SELECTION --curve 0.25 --curve 0.5 tries which share trains best"
 
 
 def _explain_arm(first: ArmResult, arm: ArmResult) -> str:
@@ -189,21 +177,6 @@ def list_arm_rows(trial: Trial) -> list[dict[str, object]]:
     ]
 
 
-def list_curve_rows(trial: Trial) -> list[dict[str, object]]:
-    """Return a row of a table for every arm that has a curve: the mean reciprocal rank of the validation videos after
-    8, 16, 32 .. steps; None after the first of its students stopped.
-    """
-    steps = [step for step in sorted({step for arm in trial.arms for step in arm.curve}) if step.bit_count() == 1]
-    return [
-        {"arm": arm.arm, **{f"{step:,} steps": arm.curve.get(step) for step in steps}}
-        for arm in trial.arms
-        if arm.curve
-    ]
-
-
 def describe_trial(trial: Trial) -> dict[str, Any]:
-    """Return a trial as plain data for JSON, with its sentences; digests are hexadecimal."""
-    plain = asdict(trial)
-    for each in (plain, *plain["arms"]):
-        each |= {name: value.hex() for name, value in each.items() if isinstance(value, bytes)}
-    return {**plain, "sentences": explain_trial(trial)}
+    """Return a trial as plain data for JSON, with its sentences."""
+    return {**asdict(trial), "sentences": explain_trial(trial)}

@@ -9,25 +9,33 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from sqlalchemy.engine import Connection, Engine
 
+from assets.scores.base import Scorer
+from assets.sources.base import BATCH_SIZE
+from assets.sources.frames import SampledFrames
 from assets.trial.arms import TrialRun
-from assets.trial.parts import TrialParts, compute_digest, format_digest
+from assets.trial.parts import TrialParts, compute_digest
 from assets.words.text import format_count
+from db.evidence.frames import load_frames
+from db.evidence.video_vectors import list_encoders, load_video_vectors
+from db.manifest.datasets import Dataset
+from db.scores.pending import split_ids
 from db.selection.recipes import SelectionError
 from db.selection.trial_rows import TrialVideo
 from db.selection.trials import TrainedRun
 from metrics_core.arrays import IntArray
-from metrics_core.trial import (
+from metrics_core.trial.latent import LatentEncoder
+from metrics_core.trial.student import (
     HeldOutPairs,
     StudentSettings,
     TooFewRows,
     TrainingPairs,
+    Vectors,
+    compute_chance,
     measure_retrieval,
     train_student,
 )
-from metrics_core.trial.latent import LatentEncoder
-from metrics_core.trial.retrieval import compute_chance
-from metrics_core.trial.student import Vectors
 
 MEASURE = "mrr"
 VERSION = 2
@@ -61,7 +69,8 @@ class _TrialVectors:
 class StudentTrainer:
     """Trains a small head on frozen vectors, and measures retrieval of the test videos both ways.
 
-    seen: the vectors of videos; None for references.
+    seen: the vectors of videos; None for references. chance: the measure of a random order. video_side: what a student
+    gets of a video. settings: what the stored trial says of it. keeps_runs: whether a stored run is used again.
     """
 
     name = "a small head on frozen vectors"
@@ -82,19 +91,19 @@ class StudentTrainer:
         known = [*parts.train_videos, *parts.validation_videos, *parts.test_videos]
         seen = {
             "texts": [texts[place] for place in parts.training.tolist()],
-            "videos": [(video.key, video.references, format_digest(video.content_sha256)) for video in known],
+            "videos": [(video.key, video.references, video.content_sha256) for video in known],
         }
         encoder = None if self._seen is None else self._seen.identity
-        return {"student": self.settings, "version": VERSION, "encoder": encoder, "seen": compute_digest(seen).hex()}
+        return {"student": self.settings, "version": VERSION, "encoder": encoder, "seen": compute_digest(seen)}
 
     def train(self, run: TrialRun) -> TrainedRun:
         """Train a student on the rows of a run, and return its measures by test video."""
-        started, vectors, rows = time.perf_counter(), self._vectors, run.rows
-        pairs = TrainingPairs(vectors.captions[rows.texts], vectors.video_places[rows.videos])
+        started, vectors = time.perf_counter(), self._vectors
+        pairs = TrainingPairs(vectors.captions[run.texts], vectors.video_places[run.videos])
         try:
             student = train_student(pairs, vectors.videos, vectors.validation, run.seed, self._settings)
         except TooFewRows:
-            n = format_count(len(rows.texts), "training row")
+            n = format_count(len(run.texts), "training row")
             return TrainedRun("too_few_rows", f"{n}: fewer than a batch of {self._settings.batch}")
         measured = measure_retrieval(student, vectors.test)
         means = {
@@ -109,12 +118,50 @@ class StudentTrainer:
     @cached_property
     def _vectors(self) -> _TrialVectors:
         try:
-            return build_trial_vectors(self._parts, None if self._seen is None else self._seen.vectors)
+            return _build_vectors(self._parts, None if self._seen is None else self._seen.vectors)
         except ValueError as error:
             raise SelectionError(f"the texts of the dataset cannot be encoded: {error}") from None
 
 
-def build_trial_vectors(parts: TrialParts, frames: Mapping[int, Vectors] | None) -> _TrialVectors:
+def load_seen_vectors(
+    engine: Engine, scorers: Mapping[str, Scorer], dataset: Dataset, videos: Sequence[TrialVideo]
+) -> SeenVectors | None:
+    """Load the vectors of the videos' frames by an encoder whose frames a scorer reads, else those that the manifest
+    brought, of the first encoder by name; None where neither has one for every video.
+    """
+    with engine.connect() as connection:
+        model_id = _find_frame_model(connection, scorers)
+    if model_id is not None:
+        frames = _load_frame_vectors(engine, model_id, videos)
+        if len(frames) == len(videos):
+            return SeenVectors(model_id, frames, "frames")
+    with engine.begin() as connection:
+        for name in list_encoders(connection, dataset):
+            vectors = load_video_vectors(connection, dataset, name, [video.video_id for video in videos])
+            if len(vectors) == len(videos):
+                # Another manifest may bring other vectors for the same files.
+                digest = compute_digest([vectors[video.video_id].tolist() for video in videos])
+                return SeenVectors([name, digest], vectors, f"the videos by {name}")
+    return None
+
+
+def _find_frame_model(connection: Connection, scorers: Mapping[str, Scorer]) -> int | None:
+    """The id of the image-text encoder whose frames a scorer reads; None where none has stored any."""
+    sources = (source for scorer in scorers.values() for source in scorer.sources)
+    return next((source.model_id(connection) for source in sources if isinstance(source, SampledFrames)), None)
+
+
+def _load_frame_vectors(engine: Engine, model_id: int, videos: Sequence[TrialVideo]) -> dict[int, Vectors]:
+    """The mean over time of the frames' vectors, by the id of every video that has stored frames."""
+    means: dict[int, Vectors] = {}
+    # The frames of a large dataset do not fit into memory, their means do.
+    for ids in split_ids([video.video_id for video in videos], BATCH_SIZE):
+        frames = load_frames(engine, model_id, ids)
+        means |= {number: stored.features.mean(axis=0) for number, stored in frames.items() if len(stored.features)}
+    return means
+
+
+def _build_vectors(parts: TrialParts, frames: Mapping[int, Vectors] | None) -> _TrialVectors:
     """Build all vectors of a trial.
 
     Texts get latent vectors, fitted to the training part's texts only: no metric ranks captions by these, so no arm has

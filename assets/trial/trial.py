@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,39 +14,15 @@ from assets.progress import LineWriter
 from assets.scores.base import Scorer
 from assets.trial.arms import RANDOM, Arm, TrialRun
 from assets.trial.parts import TrialParts, compute_digest
-from assets.trial.setup import TrialRequest, TrialSetup, prepare_trial
-from assets.trial.trainer import Trainer
+from assets.trial.setup import Trainer, TrialRequest, prepare_trial
 from assets.words.text import format_count
 from db.manifest.datasets import Dataset, find_dataset
 from db.selection.recipes import SelectionError, build_recipe
 from db.selection.stored_selections import require_selection
 from db.selection.trials import ArmResult, TrainedRun, Trial, load_run, store_run, store_trial
 from metrics_core.arrays import FloatArray
-from metrics_core.trial import compare_arms, compute_detectable_difference, find_best_step
-
-
-@dataclass(frozen=True)
-class _TrainedArm:
-    """The runs of an arm by seed, with the digest of its rows in all seeds."""
-
-    arm: Arm
-    rows_sha256: bytes
-    runs: list[TrainedRun] = field(default_factory=list)
-
-    @property
-    def failure(self) -> tuple[str, str | None] | None:
-        """Status and reason of the first run without values; None if all have some."""
-        for seed, run in enumerate(self.runs):
-            if run.status != "ok":
-                return run.status, run.reason if run.status == "too_few_rows" else f"seed {seed}: {run.reason}"
-        if len({run.measure for run in self.runs}) > 1 or len({len(run.test_values) for run in self.runs}) > 1:
-            return "bad_output", "its seeds have different measures: print the same measure first in all runs"
-        return None
-
-    @property
-    def values(self) -> FloatArray:
-        """The deciding measure by seed and test video (seeds, videos), or in total (seeds, 1)."""
-        return np.array([run.test_values for run in self.runs], dtype=np.float64)
+from metrics_core.trial.comparison import compare_arms, compute_detectable_difference
+from metrics_core.trial.student import find_best_step
 
 
 def run_trial(
@@ -67,23 +43,21 @@ def run_trial(
         with engine.connect() as connection:
             dataset = _require_dataset(connection, selection)
         recipe = build_recipe(selection["spec"])
-        setup = prepare_trial(engine, scorers, home, dataset, recipe, request, tell)
-        parts, arms, trainer = setup.parts, setup.arms, setup.trainer
-        runs = [run for arm in arms for run in _list_runs(arm, parts, trainer, request.n_seeds)]
-        done: dict[bytes, TrainedRun] = {}
+        parts, arms, trainer = prepare_trial(engine, scorers, home, dataset, recipe, request, tell)
+        runs = {arm.name: list(_list_runs(arm, parts, trainer, request.n_seeds)) for arm in arms}
         by_name: dict[str, TrialRun] = {}
-        for run in runs:
-            by_name.setdefault(f"trial run {run.sha256.hex()}", run)
+        for run in (run for of_arm in runs.values() for run in of_arm):
+            by_name.setdefault(f"trial run {run.sha256}", run)
 
         def wait(name: str) -> None:
             tell(f"waits for {by_name[name].arm}, which {leases.find_holder(name) or 'another process'} trains")
 
+        done: dict[str, TrainedRun] = {}
         for (name,) in leases.take_in_turn(by_name, wait):
             run = by_name[name]
-            done[run.sha256] = _train(engine, dataset, trainer, run)
-            tell(f"{len(done):,} of {format_count(len(by_name), 'student')}: {_describe(run, done[run.sha256])}")
-        trained = [_collect(arm, [run for run in runs if run.arm == arm.name], done) for arm in arms]
-        trial = _build_trial(request, dataset, setup, trained)
+            done[run.sha256] = trained = _train(engine, dataset, trainer, run)
+            tell(f"{len(done):,} of {format_count(len(by_name), 'student')}: {_describe(run, trained)}")
+        trial = _build_trial(request, dataset, parts, trainer, arms, runs, done)
         if trial.arms[0].value is None:
             return trial
         with engine.begin() as connection:
@@ -105,13 +79,14 @@ def _require_dataset(connection: Connection, selection: RowMapping) -> Dataset:
 def _list_runs(arm: Arm, parts: TrialParts, trainer: Trainer, n_seeds: int) -> Iterator[TrialRun]:
     """Yield the runs of an arm. Equal rows have equal digests in all arms, and are trained once."""
     captions, keys = parts.captions, {video.video_id: video.key for video in parts.train_videos}
-    identity, held_out = dict(trainer.identity), parts.held_out_sha256.hex()
+    identity, held_out = dict(trainer.identity), parts.held_out_sha256
     for seed in range(n_seeds):
-        rows = arm.draw(seed)
-        texts = [captions.texts[place] for place in rows.texts.tolist()]
-        videos = [keys[number] for number in captions.video_ids[rows.videos].tolist()]
+        of_texts, of_videos = arm.draw(seed)
+        texts = [captions.texts[place] for place in of_texts.tolist()]
+        videos = [keys[number] for number in captions.video_ids[of_videos].tolist()]
         rows_sha256 = compute_digest({"held_out": held_out, "rows": [texts, videos], "seed": seed})
-        yield TrialRun(arm.name, seed, rows, rows_sha256, compute_digest([identity, rows_sha256.hex()]))
+        sha256 = compute_digest([identity, rows_sha256])
+        yield TrialRun(arm.name, seed, of_texts, of_videos, rows_sha256, sha256)
 
 
 def _train(engine: Engine, dataset: Dataset, trainer: Trainer, run: TrialRun) -> TrainedRun:
@@ -133,39 +108,35 @@ def _describe(run: TrialRun, trained: TrainedRun) -> str:
     return f"{run.arm}, seed {run.seed}, {reached}"
 
 
-def _collect(arm: Arm, runs: Sequence[TrialRun], done: Mapping[bytes, TrainedRun]) -> _TrainedArm:
-    return _TrainedArm(arm, compute_digest([run.rows_sha256.hex() for run in runs]), [done[run.sha256] for run in runs])
+def _build_trial(
+    request: TrialRequest,
+    dataset: Dataset,
+    parts: TrialParts,
+    trainer: Trainer,
+    arms: Sequence[Arm],
+    runs: Mapping[str, Sequence[TrialRun]],
+    done: Mapping[str, TrainedRun],
+) -> Trial:
+    """The trial with all arms compared: those of the curve with the best share, the others with the selection.
 
-
-def _build_trial(request: TrialRequest, dataset: Dataset, setup: TrialSetup, trained: Sequence[_TrainedArm]) -> Trial:
-    """The trial with all arms compared: those of the curve with the best share, the others with the selection."""
-    parts, trainer = setup.parts, setup.trainer
-    measure = next((str(arm.runs[0].measure) for arm in trained if arm.failure is None), "none")
-    complete = [arm for arm in trained if arm.failure is None and arm.runs[0].measure == measure]
-    by_total = min((arm.values.shape[1] for arm in complete), default=1) == 1
-    values = {arm.arm.name: arm.values.mean(axis=1, keepdims=True) if by_total else arm.values for arm in complete}
-    curve = [arm.arm.name for arm in trained if arm.arm.share is not None]
+    runs: by arm. done: what they reached, by their digest.
+    """
+    trained = {arm.name: [done[run.sha256] for run in runs[arm.name]] for arm in arms}
+    rows = {arm.name: compute_digest([run.rows_sha256 for run in runs[arm.name]]) for arm in arms}
+    measure = next((str(each[0].measure) for each in trained.values() if _find_failure(each) is None), "none")
+    results = {arm.name: _summarise_arm(arm, rows[arm.name], trained[arm.name], measure) for arm in arms}
+    values = _stack_values({name: trained[name] for name, result in results.items() if result.status == "ok"})
+    first, curve = arms[0].name, [arm.name for arm in arms if arm.share is not None]
     best = max((name for name in curve if name in values), key=lambda name: values[name].mean(), default=None)
-    first = trained[0].arm.name
-    results = {arm.arm.name: _build_result(arm, measure) for arm in trained}
+    max_steps = trainer.settings.get("max_steps", 0)
     for reference, names in ((first, [name for name in results if name not in curve]), (best, curve)):
-        # An arm of the same rows needs no comparison, which would only weigh on the others.
-        rows = results[reference].rows_sha256 if reference else None
-        compared = {name: values[name] for name in names if name in values and results[name].rows_sha256 != rows}
-        if reference in values and compared:
-            for name, difference in compare_arms(values[reference], compared).items():
-                shown = asdict(difference)
-                shown["difference"] = shown.pop("value")
-                # Students that would still improve show what a budget of steps makes of them, and not more.
-                if any(results[each].steps == trainer.settings.get("max_steps", 0) for each in (name, reference)):
-                    shown |= {"conclusion": "open", "n_more_videos": 0}
-                results[name] = replace(results[name], compared_with=reference, **shown)
+        if reference in values:
+            results |= _compare(reference, {name: results[name] for name in names}, values, max_steps)
     random = values.get(RANDOM) if first in values else None
-    digests = [arm.rows_sha256.hex() for arm in trained]
     return Trial(
         selection_id=request.selection_id,
         dataset=dataset.name,
-        trial_sha256=compute_digest([dict(trainer.identity), list(results), digests]),
+        trial_sha256=compute_digest([dict(trainer.identity), list(results), list(rows.values())]),
         trainer=trainer.name,
         measure=measure,
         n_seeds=request.n_seeds,
@@ -178,30 +149,69 @@ def _build_trial(request: TrialRequest, dataset: Dataset, setup: TrialSetup, tra
         video_side=trainer.video_side,
         chance=trainer.chance,
         detectable=None if random is None else compute_detectable_difference(values[first], random),
-        settings={**trainer.settings, "clean_texts": setup.clean_texts},
+        settings={**trainer.settings, "clean_texts": parts.clean_texts},
         arms=tuple(results.values()),
     )
 
 
-def _build_result(trained: _TrainedArm, measure: str) -> ArmResult:
-    arm = ArmResult(trained.arm.name, trained.arm.n, trained.rows_sha256, share=trained.arm.share)
-    if trained.failure is not None:
-        status, reason = trained.failure
-        return replace(arm, status=status, reason=reason)
-    if trained.runs[0].measure != measure:
-        reason = f"its first measure is {trained.runs[0].measure}, while {measure} is compared"
-        return replace(arm, status="bad_output", reason=reason)
-    means = {
-        name: float(np.mean([run.measures[name] for run in trained.runs if name in run.measures]))
-        for name in trained.runs[0].measures
-    }
-    curves = [run.curve for run in trained.runs]
+def _find_failure(runs: Sequence[TrainedRun]) -> tuple[str, str | None] | None:
+    """Status and reason of an arm's first run without values; None if all have some, of the same measure."""
+    for seed, run in enumerate(runs):
+        if run.status != "ok":
+            return run.status, run.reason if run.status == "too_few_rows" else f"seed {seed}: {run.reason}"
+    if len({run.measure for run in runs}) > 1 or len({len(run.test_values) for run in runs}) > 1:
+        return "bad_output", "its seeds have different measures: print the same measure first in all runs"
+    return None
+
+
+def _summarise_arm(arm: Arm, rows_sha256: str, runs: Sequence[TrainedRun], measure: str) -> ArmResult:
+    """The means of an arm's runs; a status and a reason where they have no value, or not of the deciding measure."""
+    result, failure = ArmResult(arm.name, arm.n, rows_sha256, share=arm.share), _find_failure(runs)
+    if failure is None and runs[0].measure != measure:
+        failure = "bad_output", f"its first measure is {runs[0].measure}, while {measure} is compared"
+    if failure is not None:
+        status, reason = failure
+        return replace(result, status=status, reason=reason)
+    curves = [run.curve for run in runs]
     reached = [step for step in curves[0] if all(step in curve for curve in curves)]
     return replace(
-        arm,
-        value=float(trained.values.mean()),
-        measures=means,
-        seconds=sum(run.seconds or 0.0 for run in trained.runs),
+        result,
+        value=float(np.array([run.test_values for run in runs], dtype=np.float64).mean()),
+        measures={
+            name: float(np.mean([run.measures[name] for run in runs if name in run.measures]))
+            for name in runs[0].measures
+        },
+        seconds=sum(run.seconds or 0.0 for run in runs),
         steps=round(float(np.median([find_best_step(curve) for curve in curves]))) if reached else None,
         curve={step: float(np.mean([curve[step] for curve in curves])) for step in reached},
     )
+
+
+def _stack_values(runs: Mapping[str, Sequence[TrainedRun]]) -> dict[str, FloatArray]:
+    """The deciding measure of every arm by seed and test video (seeds, videos); in total (seeds, 1) where one has no
+    more.
+    """
+    values = {name: np.array([run.test_values for run in each], dtype=np.float64) for name, each in runs.items()}
+    if min((each.shape[1] for each in values.values()), default=1) == 1:
+        return {name: each.mean(axis=1, keepdims=True) for name, each in values.items()}
+    return values
+
+
+def _compare(
+    reference: str, arms: Mapping[str, ArmResult], values: Mapping[str, FloatArray], max_steps: int
+) -> dict[str, ArmResult]:
+    """The arms that an arm is compared with, with their differences. arms: by name, the reference included."""
+    first = arms[reference]
+    # An arm of the same rows needs no comparison, which would only weigh on the others.
+    compared = {
+        name: values[name] for name, arm in arms.items() if name in values and arm.rows_sha256 != first.rows_sha256
+    }
+    found = {}
+    for name, difference in compare_arms(values[reference], compared).items():
+        shown = asdict(difference)
+        shown["difference"] = shown.pop("value")
+        # Students that would still improve show what a budget of steps makes of them, and not more.
+        if max_steps in (arms[name].steps, first.steps):
+            shown |= {"conclusion": "open", "n_more_videos": 0}
+        found[name] = replace(arms[name], compared_with=reference, **shown)
+    return found

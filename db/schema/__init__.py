@@ -35,7 +35,7 @@ from db.schema.remarks import attention_check, remark, saved_view, wrong_span
 from db.schema.scores import past_score, score, scorer, shard_count
 from db.schema.selections import promise, selection, selection_item
 from db.schema.stress import stress_result
-from db.schema.trials import selection_trial, trial_arm, trial_run
+from db.schema.trials import selection_trial, trial_run
 
 __all__ = [
     "METADATA",
@@ -82,7 +82,6 @@ __all__ = [
     "stress_result",
     "text_embedding",
     "text_fact",
-    "trial_arm",
     "trial_run",
     "verdict_set",
     "video",

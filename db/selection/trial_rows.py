@@ -51,14 +51,14 @@ class TrialCaptions:
 
 
 class TrialVideo(NamedTuple):
-    """A video of a dataset: id, key, texts of its references in the order of their keys, what recognises copies, and
-    the address of its file.
+    """A video of a dataset: id, key, texts of its references in the order of their keys, what recognises copies (the
+    digest of its file in hexadecimal digits, and its signature), and the address of its file.
     """
 
     video_id: int
     key: str
     references: Sequence[str]
-    content_sha256: bytes | None
+    content_sha256: str | None
     signature: bytes | None
     uri: str | None = None
 
@@ -125,7 +125,7 @@ def load_trial_videos(connection: Connection, dataset: Dataset) -> list[TrialVid
             row.video_id,
             row.key,
             texts[row.video_id],
-            None if row.content_sha256 is None else bytes(row.content_sha256),
+            None if row.content_sha256 is None else bytes(row.content_sha256).hex(),
             None if row.signature is None else bytes(row.signature),
             row.uri,
         )

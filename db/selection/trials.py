@@ -1,8 +1,8 @@
-"""Training trials as they are stored: their arms with what they reached, and the runs of single students."""
+"""Training trials as they are stored, rows with JSON: their arms with what they reached, and single students."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -11,7 +11,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, RowMapping
 
-from db.schema import selection, selection_trial, trial_arm, trial_run
+from db.schema import selection, selection_trial, trial_run
+
+# Columns of their own; all else of a trial is its result.
+_COLUMNS = ("selection_id", "dataset", "trial_sha256", "trial_id", "tried_at")
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class ArmResult:
 
     arm: str
     n: int
-    rows_sha256: bytes
+    rows_sha256: str
     status: str = "ok"
     reason: str | None = None
     share: float | None = None
@@ -52,18 +55,18 @@ class Trial:
     """A training trial of a selection. arms: the selection first, then arms that it is compared with, the curve, and
     the two controls.
 
-    dataset: its name. trial_sha256: the digest of everything that decides the result. trainer: what was trained, for
-    people. measure: the name of the deciding measure. n_validation_videos: the videos that stop the training of
-    students. n_changed: rows whose sample changed or is
-    gone; they train with the frozen text. test_sha256: the digest of the test videos' keys and texts. video_side: what
-    a student gets of a video: "frames", "references", "media", or words with an encoder's name. chance: the measure of
-    a random order; detectable: the smallest difference that the trial finds in 80 % of cases; both None where unknown.
-    trial_id, tried_at: None before it is stored.
+    dataset: its name. trial_sha256: the digest of everything that decides the result, in hexadecimal digits like all
+    digests. trainer: what was trained, for people. measure: the name of the deciding measure. n_validation_videos: the
+    videos that stop the training of students. n_changed: rows whose sample changed or is gone; they train with the
+    frozen text. test_sha256: the digest of the test videos' keys and texts. video_side: what a student gets of a video:
+    "frames", "references", "media", or words with an encoder's name. chance: the measure of a random order; detectable:
+    the smallest difference that the trial finds in 80 % of cases; both None where unknown. trial_id, tried_at: None
+    before it is stored.
     """
 
     selection_id: int
     dataset: str
-    trial_sha256: bytes
+    trial_sha256: str
     trainer: str
     measure: str
     n_seeds: int
@@ -72,7 +75,7 @@ class Trial:
     n_validation_videos: int
     n_test_videos: int
     n_changed: int
-    test_sha256: bytes
+    test_sha256: str
     video_side: str
     chance: float | None
     detectable: float | None
@@ -105,81 +108,49 @@ class TrainedRun(NamedTuple):
     curve: Mapping[int, float] = {}
 
 
-def load_run(connection: Connection, run_sha256: bytes) -> TrainedRun | None:
+def load_run(connection: Connection, run_sha256: str) -> TrainedRun | None:
     """Load what a model reached whose rows, test, trainer and seed have this digest; None if none is stored."""
-    columns = [trial_run.c[name] for name in TrainedRun._fields]
-    row = connection.execute(sa.select(*columns).where(trial_run.c.run_sha256 == run_sha256)).one_or_none()
-    if row is None:
+    is_this = trial_run.c.run_sha256 == bytes.fromhex(run_sha256)
+    result = connection.scalar(sa.select(trial_run.c.result).where(is_this))
+    if result is None:
         return None
-    return TrainedRun(*row)._replace(test_values=tuple(row.test_values), curve=_read_curve(row.curve))
+    run = TrainedRun(**result)
+    return run._replace(test_values=tuple(run.test_values), curve=_read_curve(result["curve"]))
 
 
-def store_run(connection: Connection, run_sha256: bytes, dataset_id: int, run: TrainedRun) -> None:
+def store_run(connection: Connection, run_sha256: str, dataset_id: int, run: TrainedRun) -> None:
     """Store what a model reached, in place of an earlier run of the same digest."""
-    values = {**run._asdict(), "test_values": list(run.test_values), "dataset_id": dataset_id}
-    statement = insert(trial_run).values(run_sha256=run_sha256, **values)
-    changed = {**values, "trained_at": sa.func.now()}
-    connection.execute(statement.on_conflict_do_update(index_elements=["run_sha256"], set_=changed))
+    values = {"dataset_id": dataset_id, "result": run._asdict(), "trained_at": sa.func.now()}
+    statement = insert(trial_run).values(run_sha256=bytes.fromhex(run_sha256), **values)
+    connection.execute(statement.on_conflict_do_update(index_elements=["run_sha256"], set_=values))
 
 
 def store_trial(connection: Connection, trial: Trial) -> int:
-    """Store a trial and its arms, in place of one with the same digest, and return its number."""
-    columns = {
-        column.name: getattr(trial, column.name)
-        for column in selection_trial.columns
-        if column.name not in ("trial_id", "tried_at")
-    }
-    statement = insert(selection_trial).values(columns)
-    trial_id = connection.execute(
-        statement.on_conflict_do_update(
-            constraint="uq_selection_trial_selection_id_trial_sha256", set_={**columns, "tried_at": sa.func.now()}
-        ).returning(selection_trial.c.trial_id)
-    ).scalar_one()
-    connection.execute(sa.delete(trial_arm).where(trial_arm.c.trial_id == trial_id))
-    rows = [{"trial_id": trial_id, "place": place, **asdict(arm)} for place, arm in enumerate(trial.arms)]
-    connection.execute(sa.insert(trial_arm), rows)
-    return int(trial_id)
+    """Store a trial, in place of one with the same digest, and return its number."""
+    result = {name: value for name, value in asdict(trial).items() if name not in _COLUMNS}
+    keys = {"selection_id": trial.selection_id, "trial_sha256": bytes.fromhex(trial.trial_sha256)}
+    values = {"result": result, "tried_at": sa.func.now()}
+    statement = insert(selection_trial).values(**keys, **values)
+    replacing = statement.on_conflict_do_update(index_elements=list(keys), set_=values)
+    return int(connection.execute(replacing.returning(selection_trial.c.trial_id)).scalar_one())
 
 
-def load_trials(connection: Connection, selection_id: int) -> list[Trial]:
-    """Load the stored trials of a selection, the newest first."""
-    return _load_trials(connection, selection.c.selection_id == selection_id)
+def load_trials(
+    connection: Connection, *, selection_id: int | None = None, dataset_id: int | None = None
+) -> list[Trial]:
+    """Load the stored trials of a selection, or of all selections of a dataset, the newest first."""
+    stored, given = selection_trial.c, {"selection_id": selection_id, "dataset_id": dataset_id}
+    query = sa.select(selection_trial, selection.c.dataset_name.label("dataset")).join(selection)
+    query = query.where(*[selection.c[name] == number for name, number in given.items() if number is not None])
+    rows = connection.execute(query.order_by(stored.tried_at.desc(), stored.trial_id.desc())).mappings()
+    return [_read_trial(row) for row in rows]
 
 
-def load_dataset_trials(connection: Connection, dataset_id: int) -> list[Trial]:
-    """Load the stored trials of a dataset's selections, the newest first."""
-    return _load_trials(connection, selection.c.dataset_id == dataset_id)
-
-
-def choose_newest_trials(trials: Sequence[Trial]) -> tuple[Trial, ...]:
-    """Return the first trial of every selection in a list."""
-    newest: dict[int, Trial] = {}
-    for trial in trials:
-        newest.setdefault(trial.selection_id, trial)
-    return tuple(newest.values())
-
-
-def _load_trials(connection: Connection, condition: sa.ColumnElement[bool]) -> list[Trial]:
-    query = sa.select(selection_trial, selection.c.dataset_name).join(selection).where(condition)
-    order = (selection_trial.c.tried_at.desc(), selection_trial.c.trial_id.desc())
-    return [_load_trial(connection, row) for row in connection.execute(query.order_by(*order)).mappings()]
-
-
-def _load_trial(connection: Connection, row: RowMapping) -> Trial:
-    query = sa.select(trial_arm).where(trial_arm.c.trial_id == row["trial_id"]).order_by(trial_arm.c.place)
-    fields = {name: row[name] for name in Trial.__dataclass_fields__ if name in row}
-    digests = {name: bytes(row[name]) for name in ("trial_sha256", "test_sha256")}
-    arms = tuple(
-        ArmResult(
-            **{
-                **{name: arm[name] for name in ArmResult.__dataclass_fields__},
-                "rows_sha256": bytes(arm["rows_sha256"]),
-                "curve": _read_curve(arm["curve"]),
-            }
-        )
-        for arm in connection.execute(query).mappings()
-    )
-    return Trial(**{**fields, **digests, "dataset": row["dataset_name"], "arms": arms})
+def _read_trial(row: RowMapping) -> Trial:
+    result = row["result"]
+    arms = [ArmResult(**{**arm, "curve": _read_curve(arm["curve"])}) for arm in result["arms"]]
+    columns = {name: row[name] for name in _COLUMNS}
+    return Trial(**{**columns, **result, "trial_sha256": bytes(row["trial_sha256"]).hex(), "arms": tuple(arms)})
 
 
 def _read_curve(stored: Mapping[str, float]) -> dict[int, float]:

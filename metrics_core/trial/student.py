@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.arrays import IntArray
-from metrics_core.trial.retrieval import measure_retrieval
+from metrics_core.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor, nn
@@ -37,7 +36,7 @@ class TooFewRows(ValueError):
 class StudentSettings:
     """How a student is trained: widths of its layers, the most steps, batch, and the optimiser's numbers.
 
-    patience: training ends when this many checks in a row were no better than the best; see `list_checks`.
+    patience: training ends when this many checks in a row were no better than the best; see `_list_checks`.
     """
 
     hidden: int = 256
@@ -84,6 +83,15 @@ class Student:
     curve: Mapping[int, float]
 
 
+@dataclass(frozen=True)
+class RetrievalMeasures:
+    """Measures by held-out video (n,), means of both directions: the reciprocal rank, whether the rank is 1, or 5."""
+
+    reciprocal_rank: FloatArray
+    recall_at_1: FloatArray
+    recall_at_5: FloatArray
+
+
 def find_best_step(curve: Mapping[int, float]) -> int:
     """Find the number of steps after which a student was best by its curve: the first of equally good ones.
 
@@ -93,10 +101,10 @@ def find_best_step(curve: Mapping[int, float]) -> int:
     return max(curve, key=lambda step: curve[step])
 
 
-def list_checks(max_steps: int) -> list[int]:
+def _list_checks(max_steps: int) -> list[int]:
     """List the numbers of steps after which a student is measured: from 8 on, each larger by a factor of the root of 2.
 
-    >>> list_checks(64)
+    >>> _list_checks(64)
     [8, 11, 16, 23, 32, 45, 64]
     """
     n_checks = math.floor(2 * math.log2(max_steps / 8)) + 1
@@ -130,7 +138,7 @@ def train_student(
     captions, videos = torch.from_numpy(pairs.captions), torch.from_numpy(video_vectors)
     numbers, threads = torch.from_numpy(pairs.videos), torch.get_num_threads()
     student = Student(_build_encoder(caption_head), _build_encoder(video_head), {})
-    checks = list_checks(given.max_steps)
+    checks = _list_checks(given.max_steps)
     curve: dict[int, float] = {}
     best: list[Tensor] = []
     torch.set_num_threads(1)
@@ -212,3 +220,43 @@ def _build_encoder(head: nn.Module) -> Callable[[Vectors], Vectors]:
         return encoded
 
     return encode
+
+
+def measure_retrieval(student: Student, pairs: HeldOutPairs) -> RetrievalMeasures:
+    """Rank all held-out videos for every text, and all texts for every video, by the student's cosine.
+
+    Equal cosines share the mean of their ranks, so that a student that sees no difference gains nothing.
+    """
+    similarities = student.encode_captions(pairs.texts) @ student.encode_videos(pairs.videos).T
+    return _measure_ranks(similarities.astype(np.float64))
+
+
+def _measure_ranks(similarities: FloatArray) -> RetrievalMeasures:
+    """Compute the measures from similarities (n, n) of texts and videos; the true pairs are on the diagonal.
+
+    >>> _measure_ranks(np.array([[0.9, 0.1], [0.8, 0.2]])).reciprocal_rank.tolist()
+    [1.0, 0.75]
+    """
+    ranks = np.stack([_rank_diagonal(similarities), _rank_diagonal(similarities.T)])
+    return RetrievalMeasures(
+        (1 / ranks).mean(axis=0),
+        (ranks <= 1).mean(axis=0, dtype=np.float64),
+        (ranks <= 5).mean(axis=0, dtype=np.float64),
+    )
+
+
+def compute_chance(n: int) -> float:
+    """Compute the mean reciprocal rank of a student that ranks n videos at random.
+
+    >>> round(compute_chance(200), 3)
+    0.029
+    """
+    return float((1 / np.arange(1, n + 1)).mean())
+
+
+def _rank_diagonal(similarities: FloatArray) -> FloatArray:
+    """The rank (n,) of every row's diagonal value in its row, from 1; equal values share the mean of their ranks."""
+    true = np.diag(similarities)[:, None]
+    higher, equal = (similarities > true).sum(axis=1), (similarities == true).sum(axis=1)
+    ranks: FloatArray = 1 + higher + (equal - 1) / 2
+    return ranks

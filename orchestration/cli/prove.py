@@ -11,6 +11,7 @@ from orchestration.cli.output import AsJson, console, print_json, print_rows, pr
 from orchestration.cli.pass_installation import pass_installation
 
 if TYPE_CHECKING:
+    from db.selection.trials import Trial
     from orchestration.installation import Installation
 
 
@@ -39,7 +40,7 @@ def prove(
 
     The result is stored. A trial that was stopped continues where it was.
     """
-    from assets.trial.sentences import describe_trial, explain_trial, list_arm_rows, list_curve_rows
+    from assets.trial.sentences import describe_trial, explain_trial, list_arm_rows
     from assets.trial.setup import TrialRequest
     from assets.trial.trial import run_trial
 
@@ -54,8 +55,20 @@ def prove(
             console.print(sentence)
         console.print()
         print_rows(list_arm_rows(trial), empty="")
-        if curves := list_curve_rows(trial):
+        if curves := _list_curve_rows(trial):
             print_sentence("\nMean reciprocal rank of the validation videos by step")
             print_rows(curves, empty="")
     if trial.arms[0].value is None:
         raise typer.Exit(1)
+
+
+def _list_curve_rows(trial: Trial) -> list[dict[str, object]]:
+    """A row of a table for every arm that has a curve: the mean reciprocal rank of the validation videos after
+    8, 16, 32 .. steps; None after the first of its students stopped.
+    """
+    steps = [step for step in sorted({step for arm in trial.arms for step in arm.curve}) if step.bit_count() == 1]
+    return [
+        {"arm": arm.arm, **{f"{step:,} steps": arm.curve.get(step) for step in steps}}
+        for arm in trial.arms
+        if arm.curve
+    ]

@@ -23,8 +23,6 @@ from db.selection.trials import (
     ArmResult,
     TrainedRun,
     Trial,
-    choose_newest_trials,
-    load_dataset_trials,
     load_run,
     load_trials,
     store_run,
@@ -56,13 +54,13 @@ def make_trial(selection_id: int) -> Trial:
     }
     name = f"selection {selection_id}"
     arms = [
-        ArmResult(name, 200, b"a", value=0.5, measures={"mrr": 0.5, "recall_at_1": 0.25}, seconds=2.5),
-        ArmResult("random", 200, b"b", value=0.4, compared_with=name, **BETTER),
-        ArmResult("length", 90, b"c", "too_few_rows", "90 training rows: fewer than a batch of 128"),
-        ArmResult("share 0.5", 400, b"d", share=0.5, value=0.55),
-        ArmResult("share 1", 800, b"e", share=1.0, value=0.45, compared_with="share 0.5", **BETTER),
-        ArmResult(NOISY, 200, b"f", value=0.3, compared_with=name, **BETTER),
-        ArmResult(COPY, 200, b"g", value=0.5, compared_with=name, **open_),
+        ArmResult(name, 200, "a", value=0.5, measures={"mrr": 0.5, "recall_at_1": 0.25}, seconds=2.5),
+        ArmResult("random", 200, "b", value=0.4, compared_with=name, **BETTER),
+        ArmResult("length", 90, "c", "too_few_rows", "90 training rows: fewer than a batch of 128"),
+        ArmResult("share 0.5", 400, "d", share=0.5, value=0.55),
+        ArmResult("share 1", 800, "e", share=1.0, value=0.45, compared_with="share 0.5", **BETTER),
+        ArmResult(NOISY, 200, "f", value=0.3, compared_with=name, **BETTER),
+        ArmResult(COPY, 200, "g", value=0.5, compared_with=name, **open_),
     ]
     return build_trial(arms, selection_id=selection_id)
 
@@ -90,13 +88,12 @@ def test_a_trial_comes_back_as_it_was_stored_and_replaces_itself(engine: Engine,
     first = store(engine, trial)
     fewer = replace(trial, arms=trial.arms[:2])
     assert store(engine, fewer) == first
-    other = store(engine, replace(trial, trial_sha256=b"other"))
+    other = store(engine, replace(trial, trial_sha256=b"other".hex()))
     with engine.connect() as connection:
-        newest, oldest = load_trials(connection, selection_id)
+        newest, oldest = load_trials(connection, selection_id=selection_id)
         assert (newest.trial_id, newest.arms) == (other, trial.arms)
         assert replace(oldest, trial_id=None, tried_at=None) == fewer
-        of_dataset = load_dataset_trials(connection, 1)
-        assert [each.trial_id for each in choose_newest_trials(of_dataset)] == [other]
+        assert load_trials(connection, dataset_id=1) == [newest, oldest]
         assert [arm.arm for arm in newest.curve] == ["share 0.5", "share 1"]
 
 
@@ -105,15 +102,15 @@ def test_a_trial_outlives_its_dataset_and_goes_with_its_selection(
 ) -> None:
     store(engine, make_trial(selection_id))
     with engine.begin() as connection:
-        store_run(connection, b"run", clips.dataset_id, TrainedRun("failed", "exit code 1"))
+        store_run(connection, b"run".hex(), clips.dataset_id, TrainedRun("failed", "exit code 1"))
         done = TrainedRun("ok", None, "mrr", (0.5, 1.0), {"mrr": 0.75}, 2.0)
-        store_run(connection, b"run", clips.dataset_id, done)
-        assert load_run(connection, b"run") == done
+        store_run(connection, b"run".hex(), clips.dataset_id, done)
+        assert load_run(connection, b"run".hex()) == done
         connection.execute(sa.delete(schema.dataset))
-        assert load_run(connection, b"run") is None
-        assert len(load_trials(connection, selection_id)) == 1
+        assert load_run(connection, b"run".hex()) is None
+        assert len(load_trials(connection, selection_id=selection_id)) == 1
         connection.execute(sa.delete(schema.selection))
-        assert connection.scalar(sa.select(sa.func.count()).select_from(schema.trial_arm)) == 0
+        assert connection.scalar(sa.select(sa.func.count()).select_from(schema.selection_trial)) == 0
 
 
 def test_the_passport_carries_the_trial_with_its_terms(engine: Engine, selection_id: int, tmp_path: Path) -> None:
@@ -127,12 +124,15 @@ def test_the_passport_carries_the_trial_with_its_terms(engine: Engine, selection
 
 def test_the_report_shows_the_newest_trial(engine: Engine, clips: Dataset, selection_id: int, tmp_path: Path) -> None:
     assert "Does a selection train better?" not in report_on(engine, clips, tmp_path / "before").text
+    older = make_trial(selection_id)
+    store(engine, replace(older, trial_sha256=b"older".hex(), arms=older.arms[:2]))
     store(engine, make_trial(selection_id))
     made = report_on(engine, clips, tmp_path / "after")
     assert "Does a selection train better?" in made.text
     assert f"Selection {selection_id} trains better than random (200 rows) by 0.100 (0.050 to 0.150)." in made.text
     assert "too few rows" in made.text
-    assert made.numbers["trials"][0]["arms"][1]["conclusion"] == "better"
+    (shown,) = made.numbers["trials"]
+    assert (shown["arms"][1]["conclusion"], len(shown["arms"])) == ("better", 7)
     zero = [attributes["style"] for tag, attributes in made.tags if tag == "i" and attributes.get("class") == "zero"]
     # Of -.04 to .15, 0 is at 21.1 %.
     assert zero == ["left: 21.1%"] * 4
@@ -144,15 +144,17 @@ def test_a_recipe_without_a_size_gets_the_advice_of_a_curve(engine: Engine, clip
         make_selection(engine, clips, recipe, no_encoder, lambda _line: None)
     store(engine, make_trial(selection_id))
     # A newer trial without a curve, and one that proves nothing, hide no advice.
-    store(engine, replace(make_trial(selection_id), trial_sha256=b"plain", arms=make_trial(selection_id).arms[:2]))
+    store(
+        engine, replace(make_trial(selection_id), trial_sha256=b"plain".hex(), arms=make_trial(selection_id).arms[:2])
+    )
     void = [replace(arm, conclusion="worse") if arm.arm == COPY else arm for arm in make_trial(selection_id).arms]
     other = [replace(arm, value=0.9) if arm.share == 1.0 else arm for arm in void]
-    store(engine, replace(make_trial(selection_id), trial_sha256=b"void", arms=tuple(other)))
+    store(engine, replace(make_trial(selection_id), trial_sha256=b"void".hex(), arms=tuple(other)))
     advice = f"of the shares tried for selection {selection_id}, 0.5 trained best, at 0.550: better than 1"
     with pytest.raises(SizeMissing, match=advice):
         make_selection(engine, clips, recipe, no_encoder, lambda _line: None)
     # The page proposes that share, and names its own where no trial has a curve.
     with engine.connect() as connection:
-        share, why = _choose_size(load_dataset_trials(connection, clips.dataset_id))
+        share, why = _choose_size(load_trials(connection, dataset_id=clips.dataset_id))
     assert (share, why) == (0.5, f"{advice[0].upper()}{advice[1:]}.")
     assert _choose_size([]) == (0.25, "This share is a choice: no trial has tested it.")

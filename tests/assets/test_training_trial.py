@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from assets.trial.arms import COPY, NOISY, build_arms, build_controls
-from assets.trial.parts import TooFewTestVideos, TrialParts, replace_references_with_best_rated, split_captions
-from assets.trial.sentences import advise_size, explain_curve, explain_trial, find_best_share, list_curve_rows
-from assets.trial.student_trainer import build_trial_vectors
+from assets.trial.parts import TooFewTestVideos, TrialParts, _choose_part, split_captions
+from assets.trial.sentences import advise_size, explain_trial
+from assets.trial.student_trainer import _build_vectors
 from db.selection.trial_rows import FrozenCaption, TrialCaptions, TrialVideo
 from db.selection.trials import ArmResult, Trial
-from metrics_core.trial import choose_part
 from metrics_core.trial.comparison import Conclusion
 from metrics_core.trial.latent import LatentEncoder
+from orchestration.cli.prove import _list_curve_rows
 from tests.assets.trials import build_trial
 
 N = 300
@@ -40,7 +40,7 @@ def make_captions() -> TrialCaptions:
 
 
 def make_videos() -> list[TrialVideo]:
-    return [TrialVideo(i, f"v{i}", [describe(i), f"there is {describe(i)}"], i.to_bytes(2), None) for i in range(N)]
+    return [TrialVideo(i, f"v{i}", [describe(i), f"there is {describe(i)}"], f"{i:04x}", None) for i in range(N)]
 
 
 def test_arms_have_the_strata_of_the_selection_and_stay_in_the_training_part() -> None:
@@ -51,12 +51,12 @@ def test_arms_have_the_strata_of_the_selection_and_stay_in_the_training_part() -
     arms = {arm.name: arm for arm in build_arms(captions, training, chosen, ratings, {"selection 2": np.array([5])})}
     assert list(arms) == ["random", "all", "selection 2", "length", "best rated (overall)"]
     for name in ("random", "length", "best rated (overall)"):
-        rows = arms[name].draw(3)
-        assert Counter(captions.strata[i] for i in rows.texts.tolist()) == {"even": 4, "odd": 2}, name
-        assert set(rows.texts.tolist()) <= set(training.tolist())
-        assert np.array_equal(rows.texts, rows.videos)
-    assert arms["length"].draw(0).texts.tolist() == [192, 194, 196, 197, 198, 199]
-    assert arms["random"].draw(1).texts.tolist() != arms["random"].draw(2).texts.tolist()
+        texts, videos = arms[name].draw(3)
+        assert Counter(captions.strata[i] for i in texts.tolist()) == {"even": 4, "odd": 2}, name
+        assert set(texts.tolist()) <= set(training.tolist())
+        assert np.array_equal(texts, videos)
+    assert arms["length"].draw(0)[0].tolist() == [192, 194, 196, 197, 198, 199]
+    assert arms["random"].draw(1)[0].tolist() != arms["random"].draw(2)[0].tolist()
     assert arms["all"].n == 200
 
 
@@ -64,9 +64,9 @@ def test_a_selection_whose_captions_are_gone_has_no_arm_of_more_rows_than_there_
     captions = make_captions()
     chosen = np.arange(0, 200, 2)
     few = {arm.name: arm for arm in build_arms(captions, np.array([0, 2, 5]), chosen, None, {})}
-    assert (few["random"].n, len(few["random"].draw(0).texts), few["length"].n) == (2, 2, 2)
+    assert (few["random"].n, len(few["random"].draw(0)[0]), few["length"].n) == (2, 2, 2)
     none = {arm.name: arm for arm in build_arms(captions, np.array([], dtype=np.int64), chosen, None, {})}
-    assert (none["random"].n, len(none["random"].draw(0).texts)) == (0, 0)
+    assert (none["random"].n, len(none["random"].draw(0)[0])) == (0, 0)
 
 
 def test_a_control_that_failed_is_not_taken_for_one_that_held() -> None:
@@ -88,20 +88,28 @@ def test_controls_are_the_selection_with_swapped_captions_and_in_another_order()
     captions = make_captions()
     chosen = np.arange(0, 200, 2)
     noisy, copy = build_controls(captions, chosen)
-    rows = noisy.draw(0)
-    assert rows.videos.tolist() == chosen.tolist()
-    assert (captions.video_ids[rows.texts] != captions.video_ids[rows.videos]).mean() == pytest.approx(0.4)
-    assert sorted(copy.draw(1).texts.tolist()) == chosen.tolist()
-    assert copy.draw(1).texts.tolist() != chosen.tolist()
+    texts, videos = noisy.draw(0)
+    assert videos.tolist() == chosen.tolist()
+    assert (captions.video_ids[texts] != captions.video_ids[videos]).mean() == pytest.approx(0.4)
+    assert sorted(copy.draw(1)[0].tolist()) == chosen.tolist()
+    assert copy.draw(1)[0].tolist() != chosen.tolist()
 
 
 def split(captions: TrialCaptions, videos: list[TrialVideo], frozen: list[FrozenCaption] | None = None) -> TrialParts:
     return split_captions("clips", captions, videos, frozen or [], 2)
 
 
+def test_the_split_is_of_a_key_only_and_near_its_share() -> None:
+    keys = [f"video-{i}" for i in range(5000)]
+    parts = {key: _choose_part(key) for key in keys}
+    shares = {part: list(parts.values()).count(part) / len(keys) for part in ("test", "validation", "training")}
+    assert shares == pytest.approx({"test": 0.2, "validation": 0.1, "training": 0.7}, abs=0.02)
+    assert parts == {key: _choose_part(key) for key in reversed(keys)}
+
+
 def test_held_out_videos_and_their_copies_train_nothing() -> None:
     captions, videos = make_captions(), make_videos()
-    keys = {part: {video.key for video in videos if choose_part(video.key) == part} for part in ("test", "validation")}
+    keys = {part: {video.key for video in videos if _choose_part(video.key) == part} for part in ("test", "validation")}
     held_out = keys["test"] | keys["validation"]
     first_test, first_validation = (
         next(video for video in videos if video.key in keys[part]) for part in ("test", "validation")
@@ -128,10 +136,13 @@ def test_without_references_the_best_rated_caption_is_the_clean_text() -> None:
     captions, videos = make_captions(), [video._replace(references=[]) for video in make_videos()]
     # The second caption of a video is rated higher; the first video has equal ratings, the second none.
     means = {1000 + i: float(i % 2) for i in range(4, 2 * N)} | {1000: 3.0, 1001: 3.0}
-    given = replace_references_with_best_rated(videos, captions, means)
-    assert [list(video.references) for video in given[:3]] == [[captions.texts[0]], [], [captions.texts[5]]]
-    parts = split_captions("clips", captions, given, [], 1)
-    assert "v1" not in {video.key for video in (*parts.train_videos, *parts.test_videos)}
+    parts = split_captions("clips", captions, videos, [], 1, means)
+    given = {video.key: list(video.references) for video in (*parts.train_videos, *parts.test_videos)}
+    held_back = {video.key for video in parts.validation_videos}
+    assert parts.clean_texts == "best rated"
+    for key, texts in {"v0": [captions.texts[0]], "v2": [captions.texts[5]]}.items():
+        assert key in held_back or given[key] == texts
+    assert "v1" not in given | dict.fromkeys(held_back)
     by_rating = replace(make_trial(all=(0.2, 0.1, 0.3, "better", 0)), settings={"clean_texts": "best rated"})
     assert "Without references, the best rated caption of a held-out video is its clean text." in explain_trial(
         by_rating
@@ -141,7 +152,7 @@ def test_without_references_the_best_rated_caption_is_the_clean_text() -> None:
 def test_vectors_of_videos_are_those_of_frames_or_of_other_references() -> None:
     captions, videos = make_captions(), make_videos()
     parts = split(captions, videos)
-    vectors = build_trial_vectors(parts, None)
+    vectors = _build_vectors(parts, None)
     for pairs, held_out in ((vectors.test, parts.test_videos), (vectors.validation, parts.validation_videos)):
         assert len(pairs.texts) == len(pairs.videos) == len(held_out) > 0
     # The clean text is no part of the video's vector, and every caption has its own video.
@@ -156,7 +167,7 @@ def test_vectors_of_videos_are_those_of_frames_or_of_other_references() -> None:
     assert places.min() >= 0
     assert places.max() < len(parts.train_videos)
     frames = {i: np.full(4, i, dtype=np.float32) for i in range(N)}
-    by_frames = build_trial_vectors(parts, frames)
+    by_frames = _build_vectors(parts, frames)
     assert by_frames.test.videos[0].tolist() == [parts.test_videos[0].video_id] * 4
 
 
@@ -177,7 +188,7 @@ def test_frozen_texts_train_where_captions_changed_or_are_gone() -> None:
     assert [found.captions.texts[place] for place in chosen.tolist()] == [frozen[i].text for i in range(3)]
     assert (found.n_changed, len(found.training)) == (4, len(parts.training))
     (noisy, _) = build_controls(found.captions, chosen)
-    assert sorted(noisy.draw(0).texts.tolist()) == chosen.tolist()
+    assert sorted(noisy.draw(0)[0].tolist()) == chosen.tolist()
 
 
 def make_trial(**conclusions: tuple[float, float, float, Conclusion, int]) -> Trial:
@@ -187,12 +198,10 @@ def make_trial(**conclusions: tuple[float, float, float, Conclusion, int]) -> Tr
         NOISY: conclusions.get("noise", (0.2, 0.1, 0.3, "better", 0)),
         COPY: conclusions.get("copy", (0.0, -0.01, 0.01, "no difference", 0)),
     }
-    arms = [ArmResult("selection 3", 200, b"chosen", value=0.5)]
+    arms = [ArmResult("selection 3", 200, "chosen", value=0.5)]
     for name, (value, low, high, conclusion, more) in given.items():
         if name != "noise":
-            arm = ArmResult(
-                name, 200, b"", value=0.4, compared_with="selection 3", difference=value, low=low, high=high
-            )
+            arm = ArmResult(name, 200, "", value=0.4, compared_with="selection 3", difference=value, low=low, high=high)
             arms.append(replace(arm, conclusion=conclusion, n_more_videos=more))
     return build_trial(arms, n_changed=1)
 
@@ -240,7 +249,7 @@ def test_curves_are_shown_by_doubled_steps() -> None:
     trial = make_trial(all=(0.2, 0.1, 0.3, "better", 0))
     first = replace(trial.arms[0], curve={8: 0.1, 11: 0.2, 16: 0.3})
     second = replace(trial.arms[1], curve={8: 0.2})
-    assert list_curve_rows(replace(trial, arms=(first, second, *trial.arms[2:]))) == [
+    assert _list_curve_rows(replace(trial, arms=(first, second, *trial.arms[2:]))) == [
         {"arm": "selection 3", "8 steps": 0.1, "16 steps": 0.3},
         {"arm": "all", "8 steps": 0.2, "16 steps": None},
     ]
@@ -265,7 +274,7 @@ def test_controls_that_fail_are_named() -> None:
 
 def test_the_curve_says_which_share_trained_best() -> None:
     trial = make_trial(all=(0.2, 0.1, 0.3, "better", 0))
-    assert explain_curve(trial) == []
+    assert not [line for line in explain_trial(trial) if "shares tried" in line]
     given: list[tuple[float, float | None, Conclusion | None]] = [
         (0.0625, 0.2, "better"),
         (0.125, 0.28, "better"),
@@ -276,7 +285,7 @@ def test_the_curve_says_which_share_trained_best() -> None:
         ArmResult(
             f"share {share:g}",
             100,
-            b"",
+            "",
             share=share,
             value=value,
             difference=None if conclusion is None else 0.1,
@@ -284,11 +293,8 @@ def test_the_curve_says_which_share_trained_best() -> None:
         )
         for share, value, conclusion in given
     ]
-    failed = ArmResult("share 0.25", 10, b"", "too_few_rows", "10 training rows", share=0.25)
+    failed = ArmResult("share 0.25", 10, "", "too_few_rows", "10 training rows", share=0.25)
     both = replace(trial, arms=(*trial.arms[:2], *arms, failed, *trial.arms[2:]))
-    assert explain_curve(both) == [
-        "Of the shares tried, 0.5 trained best, at 0.400: better than 0.0625 and 0.125, open against 1."
-    ]
-    assert find_best_share([both]) == 0.5
-    assert advise_size([both]).startswith("of the shares tried for selection 3, 0.5 trained best, at 0.400: better")
-    assert "Of the shares tried, 0.5 trained best" in explain_trial(both)[1]
+    described = "0.5 trained best, at 0.400: better than 0.0625 and 0.125, open against 1"
+    assert explain_trial(both)[1] == f"Of the shares tried, {described}."
+    assert advise_size([both]) == (0.5, f"of the shares tried for selection 3, {described}")

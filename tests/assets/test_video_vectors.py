@@ -17,7 +17,7 @@ from assets.ingest.rows import VectorRow
 from assets.ingest.run import ingest_folder
 from assets.search import NothingToSearch, search_like_video
 from assets.selection.select import choose_samples
-from assets.trial.setup import TrialRequest, TrialSetup, prepare_trial
+from assets.trial.setup import Trainer, TrialRequest, prepare_trial
 from db.evidence.video_vectors import list_encoders, load_video_vectors
 from db.manifest.store import open_ingest_store
 from db.selection.recipes import SelectionError, parse_recipe
@@ -172,7 +172,7 @@ def test_students_see_vectors_that_every_video_has(engine: Engine, tmp_path: Pat
     ]
     videos = [{"video_id": key} for key in keys]
 
-    def prepare(n_vectors: int, first: float = 1.0) -> TrialSetup:
+    def prepare(n_vectors: int, first: float = 1.0) -> Trainer:
         vectors = [vector(key, first, number) for number, key in enumerate(keys[:n_vectors])]
         vectors += [vector("v0", 1, 2, encoder="another")]
         folder = write_manifest(tmp_path / "set", videos, captions=captions, vectors=vectors)
@@ -180,13 +180,13 @@ def test_students_see_vectors_that_every_video_has(engine: Engine, tmp_path: Pat
         dataset, recipe = require_dataset(engine, "set"), parse_recipe({"by": "n_characters", "keep": 0.5})
         with engine.begin() as connection:
             request = TrialRequest(freeze_recipe(connection, dataset, recipe).selection_id)
-        return prepare_trial(engine, {}, tmp_path, dataset, recipe, request, lambda _: None)
+        return prepare_trial(engine, {}, tmp_path, dataset, recipe, request, lambda _: None)[2]
 
-    assert prepare(319).trainer.video_side == "references"
-    seen = prepare(320).trainer
+    assert prepare(319).video_side == "references"
+    seen = prepare(320)
     assert seen.video_side == "the videos by InternVideo2"
     # Results of runs with other vectors do not count for these.
-    assert seen.identity == prepare(320).trainer.identity != prepare(320, 2.0).trainer.identity
+    assert seen.identity == prepare(320).identity != prepare(320, 2.0).identity
 
 
 @pytest.mark.parametrize("again", [False, True])

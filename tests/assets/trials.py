@@ -12,7 +12,7 @@ def build_trial(arms: Sequence[ArmResult], *, selection_id: int = 3, n_changed: 
     return Trial(
         selection_id=selection_id,
         dataset="clips",
-        trial_sha256=b"trial",
+        trial_sha256=b"trial".hex(),
         trainer="a small head on frozen vectors",
         measure="mrr",
         n_seeds=5,
@@ -21,7 +21,7 @@ def build_trial(arms: Sequence[ArmResult], *, selection_id: int = 3, n_changed: 
         n_validation_videos=50,
         n_test_videos=100,
         n_changed=n_changed,
-        test_sha256=b"test",
+        test_sha256=b"test".hex(),
         video_side="references",
         chance=0.05,
         detectable=0.04,

@@ -21,7 +21,7 @@ from benchmarks.prove_controls import (
     summarise_planted_order,
 )
 from benchmarks.prove_vatex import Caption, spoil_texts, write_manifest
-from metrics_core.trial.retrieval import compute_chance
+from metrics_core.trial.student import compute_chance
 
 
 def test_a_world_has_test_videos_that_no_caption_is_of() -> None:

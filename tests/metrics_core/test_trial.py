@@ -1,4 +1,4 @@
-"""Training trials: split, planted noise, retrieval, the student, and comparisons against independent computations."""
+"""Training trials: planted noise, retrieval, the student, and comparisons against independent computations."""
 
 from __future__ import annotations
 
@@ -8,31 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from metrics_core.trial import (
+from metrics_core.trial.comparison import compare_arms, compute_detectable_difference
+from metrics_core.trial.noise import plant_noise
+from metrics_core.trial.student import (
     HeldOutPairs,
     StudentSettings,
     TooFewRows,
     TrainingPairs,
-    choose_part,
-    compare_arms,
-    compute_detectable_difference,
+    _compute_loss,
+    _list_checks,
+    _measure_ranks,
+    compute_chance,
     find_best_step,
     measure_retrieval,
-    plant_noise,
     train_student,
 )
-from metrics_core.trial.retrieval import compute_chance, measure_ranks
-from metrics_core.trial.student import _compute_loss, list_checks
 
 QUICK = StudentSettings(hidden=32, width=16, max_steps=64, batch=32)
-
-
-def test_the_split_is_of_a_key_only_and_near_its_share() -> None:
-    keys = [f"video-{i}" for i in range(5000)]
-    parts = {key: choose_part(key) for key in keys}
-    shares = {part: list(parts.values()).count(part) / len(keys) for part in ("test", "validation", "training")}
-    assert shares == pytest.approx({"test": 0.2, "validation": 0.1, "training": 0.7}, abs=0.02)
-    assert parts == {key: choose_part(key) for key in reversed(keys)}
 
 
 @given(st.lists(st.integers(0, 9), max_size=60), st.floats(0, 1), st.integers(0, 99))
@@ -57,7 +49,7 @@ def test_planted_noise_has_the_share_asked_for() -> None:
 @given(st.integers(1, 12), st.integers(0, 10_000))
 def test_ranks_are_those_of_a_walk_through_the_sorted_row(n: int, seed: int) -> None:
     similarities = np.random.default_rng(seed).integers(0, 4, (n, n)).astype(np.float64)
-    found = measure_ranks(similarities)
+    found = _measure_ranks(similarities)
     for i in range(n):
         ranks = []
         for row in (similarities[i], similarities[:, i]):
@@ -70,7 +62,7 @@ def test_ranks_are_those_of_a_walk_through_the_sorted_row(n: int, seed: int) -> 
 
 def test_chance_is_the_mean_reciprocal_rank_of_random_numbers() -> None:
     rng = np.random.default_rng(0)
-    drawn = [measure_ranks(rng.normal(size=(30, 30))).reciprocal_rank.mean() for _ in range(300)]
+    drawn = [_measure_ranks(rng.normal(size=(30, 30))).reciprocal_rank.mean() for _ in range(300)]
     assert np.mean(drawn) == pytest.approx(compute_chance(30), abs=0.005)
 
 
@@ -130,7 +122,7 @@ def test_a_student_is_the_one_of_its_best_check_and_training_ends_when_none_is_b
     validation = hold_out(60, 3)
     student = train_student(pairs, videos, validation, 0, StudentSettings(hidden=64, width=16, batch=32))
     checks, best = list(student.curve), find_best_step(student.curve)
-    assert checks == list_checks(4096)[: len(checks)]
+    assert checks == _list_checks(4096)[: len(checks)]
     assert len(checks) - 1 - checks.index(best) == 4
     assert measure_retrieval(student, validation).reciprocal_rank.mean() == pytest.approx(student.curve[best])
     stopped = train_student(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from metrics_core.trial import StudentSettings
+from metrics_core.trial.student import StudentSettings
 from orchestration.installation import get_installation
 from orchestration.runs import run_job
 from tests.assets.manifests import write_lines
@@ -106,7 +106,9 @@ def test_a_trial_again_trains_only_what_is_new() -> None:
     def load() -> tuple[list[Any], list[Any]]:
         with get_installation().engine.connect() as connection:
             runs = connection.exec_driver_sql("SELECT run_sha256, trained_at FROM trial_run ORDER BY 1").all()
-            trials = connection.exec_driver_sql("SELECT trial_id, n_seeds FROM selection_trial ORDER BY 1").all()
+            trials = connection.exec_driver_sql(
+                "SELECT trial_id, result->'n_seeds' FROM selection_trial ORDER BY 1"
+            ).all()
         return list(runs), list(trials)
 
     first = run_successfully("prove", "1", "--json").stdout

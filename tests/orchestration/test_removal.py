@@ -22,7 +22,7 @@ from tests.orchestration.conftest import Installation, write_manifest
 # What is known of texts, models and scorers belongs to no dataset.
 OF_NO_DATASET = {
     *("model", "scorer", "text_embedding", "entailment", "keyword_set", "chat_reply", "chat_call", "view_definition"),
-    *("selection", "selection_item", "selection_trial", "trial_arm", "text_fact"),
+    *("selection", "selection_item", "selection_trial", "text_fact"),
 }
 METRICS = ["vcs", "ecs"]
 
