@@ -79,7 +79,7 @@ def answer_best_system(
     scale_ends: Mapping[str, float],
 ) -> ReportAnswer:
     """Build the answer to "which system is best?": by people's ratings if a lead is more than chance, else by metrics.
-    It names the judgements or metrics behind it, and metrics that disagree. trust: how metrics agree with people.
+    It names its judgements or metrics, and those that disagree. trust: how metrics agree with people.
     tables, people: the systems' means by metrics and by ratings, by kind of samples. labels: names of metrics.
     scale_ends: as from `load_scale_ends`.
 

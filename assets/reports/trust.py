@@ -199,7 +199,7 @@ def compare_with_people(
 ) -> tuple[AspectAgreement, ...]:
     """Conclude in sentences how every metric compares with people, aspect by aspect. rows: of `select_current_rows`,
     with p-values corrected by `correct_p_values_of_claims`. scorers: by metric, to know which metrics read references.
-    labels: names of metrics for people. careless: the raters who answer in a pattern or fail checks, as keys of
+    labels: names of metrics. careless: the raters who answer in a pattern or fail checks, as keys of
     `explain_patterns`. data: says whether a program made the ratings, and their scales.
     """
     references = _count_compared_references(connection, dataset, judged, scorers)
