@@ -65,9 +65,9 @@ def fill(engine: Any, name: str, n_samples: int, clip: Path) -> None:
     from db.schema.inputs import build_digest_sql
     from db.scores.store import activate_scorer, register_scorer
     from metrics_core.file_hash import compute_file_sha256
-    from metrics_core.frames import probe_video
+    from metrics_core.frames import get_shared_worker
 
-    state, facts = FileState.build_from_stat(clip.stat()), probe_video(clip)
+    state, facts = FileState.build_from_stat(clip.stat()), get_shared_worker().probe_video(clip)
     n_videos = n_samples // SYSTEMS
     with engine.begin() as connection:
         dataset = find_or_create_dataset(connection, name, n_samples // 4000)

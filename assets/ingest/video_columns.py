@@ -28,7 +28,7 @@ from assets.media.errors import MediaUnavailable, UnavailableKind
 from assets.media.file_state import FileState
 from assets.media.files import MediaPlace, fetch_state, hold_file, resolve_address
 from assets.media.settings import MediaSettings
-from metrics_core.frames import NotAVideo, probe_video
+from metrics_core.frames import NotAVideo, get_shared_worker
 
 _PLACE_COLUMNS = ("uri", "size_bytes", "mtime_ns", "ctime_ns", "inode", "etag", "member_offset")
 _PROBED_COLUMNS = ("content_sha256", "duration_s", "fps", "n_frames", "width", "height", "codec", "status", "error")
@@ -170,4 +170,4 @@ def _inspect_place(uri: str, place: MediaPlace, stored: Any | None, access: Medi
         # A file that could not be decoded is probed again: perhaps the machine was busy.
         if stored is not None and stored.status != "undecodable" and stored.content_sha256 == held.sha256:
             return {**columns, **{name: getattr(stored, name) for name in _PROBED_COLUMNS}}
-        return {**columns, "content_sha256": held.sha256, **asdict(probe_video(held.path))}
+        return {**columns, "content_sha256": held.sha256, **asdict(get_shared_worker().probe_video(held.path))}

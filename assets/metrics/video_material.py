@@ -22,7 +22,7 @@ from assets.sources.base import MissingEvidence
 from db.evidence.frames import LoadVideos, StoredVideo
 from db.schema.inputs import KEYPOINTS, REFERENCES, SEGMENTS, VIDEO, Input, KeypointText, ReferenceText, TimedText
 from db.scores.pending import PendingSample
-from metrics_core.frames import FrameReadError, read_frames
+from metrics_core.frames import FrameReadError, get_shared_worker
 from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.records import DecoderFailed
 from metrics_core.protocols import ModelIdentity, SentenceSplitter
@@ -215,7 +215,9 @@ class FramesMaterial(VideoMaterial):
     def _read_frames(self, video: StoredVideo) -> VideoAsFrames | UnreadableVideo:
         try:
             with hold_ingested_file(video) as path:
-                read = read_frames(path, every=EVERY, cap=self._recipe["frames"], fit=self._choose_fit(video))
+                read = get_shared_worker().read_frames(
+                    path, every=EVERY, cap=self._recipe["frames"], fit=self._choose_fit(video)
+                )
         except MediaUnavailable as error:
             return UnreadableVideo(f"{video.uri}: {error}", False)
         except FrameReadError as error:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from assets.media.errors import MediaUnavailable
 from assets.media.files import hold_ingested_file
-from metrics_core.frames.decoding import read_frames
+from metrics_core.frames.decoding import get_shared_worker
 from metrics_core.frames.fit import PictureFit
 from metrics_core.frames.records import FrameReadError
 
@@ -39,7 +39,9 @@ def read_thumbnails(video: Mapping[str, Any], height: int = HEIGHT) -> Thumbnail
     every = max(1, (video["n_frames"] or 1) // N_FRAMES)
     try:
         with hold_ingested_file(SimpleNamespace(**{**video, "key": video["video"]})) as path:
-            frames = read_frames(path, every=every, cap=N_FRAMES, fit=_compute_fit(video, height), timeout_s=TIMEOUT_S)
+            frames = get_shared_worker().read_frames(
+                path, every=every, cap=N_FRAMES, fit=_compute_fit(video, height), timeout_s=TIMEOUT_S
+            )
     except MediaUnavailable as error:
         return (), f"the file cannot be shown: {error}"
     except FrameReadError as error:

@@ -214,16 +214,15 @@ def measure_and_read(
     those of `measure_video` and of `PyAVReader.read` with the same arguments. Raises FrameReadError where either does.
     """
     from metrics_core.frames.container import open_video, read_timeline
-    from metrics_core.frames.pyav_reader import collect_frames, complete_frames, decode_frames
+    from metrics_core.frames.pyav_reader import decode_frames, sample_frames
     from metrics_core.frames.sampling import choose_frame_indices
 
     wanted = choose_frame_indices(len(read_timeline(path).times_s), every, cap)
     with open_video(path) as (container, stream):
         measurer = _make_measurer(stream, with_models)
         frames = _measure_on_the_way(measurer, decode_frames(container, stream))
-        pixels, times_s = collect_frames(path, stream, frames, wanted, fit)
-        measurement = _complete_measurement(measurer, path, container)
-    return measurement, complete_frames(path, every, cap, fit, wanted, pixels, times_s)
+        sampled = sample_frames(path, stream, frames, every, cap, fit, wanted)
+        return _complete_measurement(measurer, path, container), sampled
 
 
 def _make_measurer(stream: VideoStream, with_models: bool) -> FrameMeasurer:

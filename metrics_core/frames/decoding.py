@@ -73,10 +73,21 @@ class DecodingWorker:
         timeout_s: float = 60.0,
         reader: str = "pyav",
     ) -> DecodedFrames:
-        """Decode the sampled frames of a video in this worker's process, in the order shown. every: distance of two
-        sampled frames. cap: the most of them, None for no limit. fit: the part of a frame to keep; None for all.
-        timeout_s, reader: as in the function `read_frames`. Raises FrameReadError for an unreadable file, ValueError
-        for arguments out of range.
+        """Decode the sampled frames of a video in this worker's process, and return them in the order shown. every,
+        cap: the distance between two sampled frames, and the most of them, None for no limit, as in
+        `choose_frame_indices`. fit: the part of a frame to keep; None keeps whole frames.
+
+        Args:
+            path: the video file. All its sampled frames are in memory at once, up to
+                `metrics_core.frames.pictures.MAX_FRAMES_BYTES`.
+            every, cap, fit: as above.
+            timeout_s: how long a reader may take.
+            reader: ``pyav``; ``decord``, in whose place PyAV reads a file that decord refuses or fails to read; or your
+                own ``module:attribute``.
+
+        Raises:
+            FrameReadError: the reader cannot decode the file, crashed, or exceeded the limit of time or memory.
+            ValueError: an argument is out of its range, or the reader is unknown.
         """
         choose_frame_indices(0, every, cap)
         if reader not in _READERS and ":" not in reader:
@@ -170,49 +181,9 @@ class DecodingWorker:
             return answer
 
 
-def read_frames(
-    path: Path,
-    *,
-    every: int = 30,
-    cap: int | None = None,
-    fit: PictureFit | None = None,
-    timeout_s: float = 60.0,
-    reader: str = "pyav",
-) -> DecodedFrames:
-    """Decode the sampled frames of a video, and return them in the order shown. This runs in a child process that all
-    calls of this process share. FrameReadError is raised where the file cannot be read.
-
-    Args:
-        path: the video file.
-        every: the distance between two sampled frames, see `choose_frame_indices`.
-        cap: the largest number of frames, None for no limit. All sampled frames are held in memory at once, up to
-            `metrics_core.frames.pictures.MAX_FRAMES_BYTES`.
-        fit: the part of a frame to keep as soon as it is decoded; None keeps whole frames.
-        timeout_s: how long a reader may take.
-        reader: ``pyav``; ``decord``, in whose place PyAV reads a file that decord refuses or fails to read; or your own
-            ``module:attribute``.
-
-    Raises:
-        FrameReadError: the reader cannot decode the file, crashed, or exceeded the limit of time or memory.
-        ValueError: an argument is out of its range, or the reader is unknown.
-    """
-    return _make_process_worker(os.getpid()).read_frames(
-        path, every=every, cap=cap, fit=fit, timeout_s=timeout_s, reader=reader
-    )
-
-
-def probe_video(path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
-    """Return facts about a video file, such as duration, size, codec and damage, checked in a child process. If the
-    decoder hangs, crashes or takes longer than `timeout_s` seconds, the video counts as ``undecodable``, and ``error``
-    holds the reason.
-
-    `metrics_core.frames.probe.collect_probe_fields` lists the checks.
-
-    Raises:
-        NotAVideo: the file holds no video stream.
-        OSError: the file does not exist or cannot be read.
-    """
-    return _make_process_worker(os.getpid()).probe_video(path, timeout_s=timeout_s)
+def get_shared_worker() -> DecodingWorker:
+    """Return the worker that all callers in this process share. It ends with the process."""
+    return _make_process_worker(os.getpid())
 
 
 @functools.cache

@@ -29,7 +29,7 @@ Key = TypeVar("Key")
 class FrameEncoder:
     """An image encoder together with the rule that samples the frames of a video. every: the distance between two
     sampled frames. cap: the most sampled frames of a video, None for no limit. See `choose_frame_indices`. reader: as
-    in `read_frames`; all readers give the same frames.
+    in `DecodingWorker.read_frames`; all readers give the same frames.
     """
 
     image_encoder: ImageEncoder

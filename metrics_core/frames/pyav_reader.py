@@ -57,30 +57,22 @@ class PyAVReader:
                 pass  # only decoding the whole stream shows which frames there are
             else:
                 return DecodedFrames(wanted, timeline.times_s[wanted], pixels, n_packets, self.name)
-        pixels, times_s = _decode_whole_stream(path, wanted, fit)
-        return complete_frames(path, every, cap, fit, wanted, pixels, times_s)
+        with open_video(path) as (container, stream):
+            return sample_frames(path, stream, decode_frames(container, stream), every, cap, fit, wanted)
 
 
-def _decode_whole_stream(
-    path: Path, wanted: NDArray[np.int64], fit: PictureFit | None = None
-) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Decode a whole video, and return the pixels (T, H, W, 3) of the wanted frames that exist, and the times of all
-    frames. wanted: frame numbers, increasing. fit: the part of a frame to keep; None keeps whole frames. Times are
-    seconds since the first frame.
-
-    Raises:
-        FrameReadError: no frame can be decoded, or `PictureBuffer` refuses a wanted frame.
-    """
-    with open_video(path) as (container, stream):
-        return collect_frames(path, stream, decode_frames(container, stream), wanted, fit)
-
-
-def collect_frames(
-    path: Path, stream: VideoStream, frames: Iterable[VideoFrame], wanted: NDArray[np.int64], fit: PictureFit | None
-) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Return the pixels (T, H, W, 3) of the wanted frames that exist, and the times of all frames in seconds since the
-    first, from an open stream's frames in the order shown. wanted: frame numbers, increasing. fit: the part of a frame
-    to keep; None for all. Raises FrameReadError without frames, or if `PictureBuffer` refuses one.
+def sample_frames(
+    path: Path,
+    stream: VideoStream,
+    frames: Iterable[VideoFrame],
+    every: int,
+    cap: int | None,
+    fit: PictureFit | None,
+    wanted: NDArray[np.int64],
+) -> DecodedFrames:
+    """Return the sampled frames of an open stream from all its frames, in the order shown. wanted: the numbers of the
+    frames that are sampled if every packet gives one; if not, the stream may be decoded again. every, cap, fit: as in
+    `PyAVReader.read`. Raises FrameReadError without any frame, or if `PictureBuffer` refuses one.
     """
     stamps: list[int | None] = []
 
@@ -90,26 +82,13 @@ def collect_frames(
             yield number, frame
 
     pixels = _collect_pixels(path, number_frames(), wanted, fit)
-    return pixels, compute_presentation_times(path, stamps, stream)
-
-
-def complete_frames(
-    path: Path,
-    every: int,
-    cap: int | None,
-    fit: PictureFit | None,
-    wanted: NDArray[np.int64],
-    pixels: NDArray[np.uint8],
-    times_s: NDArray[np.float64],
-) -> DecodedFrames:
-    """Return the sampled frames of a stream of which the wanted frames, and the times of all frames, were decoded. The
-    stream is decoded again if its number of frames makes others the sampled ones.
-    """
+    times_s = compute_presentation_times(path, stamps, stream)
     n_frames = len(times_s)
     indices = choose_frame_indices(n_frames, every, cap)
     if not np.array_equal(indices, wanted[: len(indices)]):
         # The number of frames, now known, differs from the number of packets, and the cap spreads over all frames.
-        pixels, times_s = _decode_whole_stream(path, indices, fit)
+        with open_video(path) as (container, again):
+            return sample_frames(path, again, decode_frames(container, again), every, cap, fit, indices)
     return DecodedFrames(indices, times_s[indices], pixels[: len(indices)], n_frames, PyAVReader.name)
 
 

@@ -21,7 +21,7 @@ from assets.sources.base import MissingEvidence
 from assets.sources.texts import TextVectors
 from demo.encoder import make_demo_encoder
 from metrics_core.evqa import evqa_from_features
-from metrics_core.frames import read_frames
+from metrics_core.frames import get_shared_worker
 from metrics_core.keywords import RuleKeywords
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest
 from metrics_core.models.chat_keywords import PROMPT_VERSION, ChatKeywordExtractor
@@ -90,7 +90,7 @@ def test_a_score_is_made_of_the_models_keywords(bench: Bench) -> None:
     rows = bench.run(scorer_of(RuleChat(told)))
     encoder = make_demo_encoder()
     frames = encoder.encode_images(
-        list(read_frames(bench.folder / DEMO_DATASET / "videos" / "clip.avi", every=5).pixels)
+        list(get_shared_worker().read_frames(bench.folder / DEMO_DATASET / "videos" / "clip.avi", every=5).pixels)
     )
     for key, text, keywords in (
         ("one", TEXT, ["red circle", "middle"]),

@@ -40,7 +40,7 @@ from demo.encoder import make_demo_encoder
 from metrics_core.evqa import evqa_from_features
 from metrics_core.facts.models import find_fact_models
 from metrics_core.facts.pictures import PICTURE_FACTS_VERSION
-from metrics_core.frames import read_frames
+from metrics_core.frames import get_shared_worker
 from metrics_core.keywords import RuleKeywords
 from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.manifests import candidate, qa, write_clip, write_manifest
@@ -148,7 +148,7 @@ def bench(engine: Engine, tmp_path: Path) -> Bench:
 def by_hand(path: Path, chunks: Sequence[str], tokens: Sequence[int], keywords: Sequence[str]) -> Any:
     """The result from pixels and strings, without the platform."""
     encoder = make_demo_encoder()
-    frames = encoder.encode_images(list(read_frames(path, every=FRAMES_EVERY).pixels))
+    frames = encoder.encode_images(list(get_shared_worker().read_frames(path, every=FRAMES_EVERY).pixels))
     rows = encoder.encode_texts(chunks).astype(np.float64)
     units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return evqa_from_features(frames, encoder.encode_texts(keywords), np.average(units, axis=0, weights=tokens))

@@ -17,7 +17,7 @@ from assets.scores.base import Explanation, Scorer
 from assets.scores.explain import ExplainedScore, explain_score
 from assets.scores.pending import store_scorer
 from demo.encoder import make_demo_encoder
-from metrics_core.frames import read_frames
+from metrics_core.frames import get_shared_worker
 from metrics_core.keywords import RuleKeywords
 from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.manifests import Row, candidate, keypoint, label, qa, reference, write_clip
@@ -139,7 +139,7 @@ def test_evqa_shows_the_best_frame_of_every_keyword(engine: Engine, tmp_path: Pa
     scorer = EVQAScorer(settings, encoder, RuleKeywords(), RuleSplitter())
     rows = bench.run(scorer)
 
-    frames = read_frames(path, every=5)
+    frames = get_shared_worker().read_frames(path, every=5)
     pictures = unit(encoder.encode_images(list(frames.pixels)))
     for key, keywords in (
         ("c", ["red circle", "stands", "middle", "blue square", "slides", "left"]),

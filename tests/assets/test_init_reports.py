@@ -14,7 +14,7 @@ from assets.new_manifest.columns import guess_columns
 from assets.new_manifest.findings import Findings, NoManifest, Reason
 from assets.new_manifest.make import create_manifest
 from assets.new_manifest.table_files import TableFile
-from metrics_core.frames import NotAVideo, probe_video
+from metrics_core.frames import NotAVideo, get_shared_worker
 from metrics_core.git_lfs import GIT_LFS_REMEDY
 from tests.assets.init_sources import Files, left_out, put, rows, shard, texts
 
@@ -45,7 +45,7 @@ def test_a_source_that_is_a_pointer_of_git_lfs_is_refused(tmp_path: Path, name: 
 
 def test_a_video_that_is_a_pointer_is_named_so(tmp_path: Path) -> None:
     with pytest.raises(NotAVideo, match="git lfs pull"):
-        probe_video(put(tmp_path, {"a.mp4": POINTER}) / "a.mp4")
+        get_shared_worker().probe_video(put(tmp_path, {"a.mp4": POINTER}) / "a.mp4")
 
 
 @pytest.mark.parametrize("suffix", [".ts", ".m2ts", ".MTS", ".gif", ".3g2", ".f4v", ".vob"])

@@ -9,7 +9,6 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.metrics import video_material
 from assets.metrics.qeva import questions
 from assets.metrics.qeva.answers import AnswerSource
 from assets.metrics.qeva.questions import QuestionSource
@@ -17,7 +16,7 @@ from assets.metrics.qeva.scorer import QEVAScorer
 from assets.scores.explain import explain_score
 from assets.scores.pending import forecast_shard, list_samples_to_score
 from db import schema
-from metrics_core.frames import FrameReadError
+from metrics_core.frames import DecodingWorker, FrameReadError
 from tests.assets.examiner import STORY, chat, examiner, qeva
 from tests.assets.manifests import candidate, keypoint, write_clip
 from tests.assets.verifying import Bench, Crash, ToldVerifier, make_kind, order_for
@@ -172,10 +171,10 @@ def test_a_file_that_vanishes_between_writing_and_filtering_is_a_status(
 
 
 def test_a_video_without_a_readable_frame_is_final(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreadable(path: Path, **_: Any) -> None:
+    def unreadable(_worker: DecodingWorker, path: Path, **_: Any) -> None:
         raise FrameReadError(path, "no frame of this content can be read")
 
-    monkeypatch.setattr(video_material, "read_frames", unreadable)
+    monkeypatch.setattr(DecodingWorker, "read_frames", unreadable)
     with loopback(examiner) as server:
         scorer = scorer_at(server.url)
         rows = bench.run(scorer)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from metrics_core.frames import FrameReadError, read_frames
+from metrics_core.frames import FrameReadError, get_shared_worker
 from metrics_core.frames.features import FrameEncoder, FrameFeatures, VideoToEncode, compute_frame_features
 from metrics_core.frames.fit import MAX_PIXELS
 from metrics_core.frames.pool import DecoderPool
@@ -49,7 +49,7 @@ class MeanColour:
 
 
 def expected(path: Path, every: int, cap: int | None = None) -> NDArray[np.float32]:
-    frames = read_frames(path, every=every, cap=cap)
+    frames = get_shared_worker().read_frames(path, every=every, cap=cap)
     return np.array([[*image.reshape(-1, 3).mean(axis=0), image.size] for image in frames.pixels], dtype=np.float32)
 
 
@@ -74,7 +74,7 @@ def test_each_video_gets_its_own_frames_in_the_order_of_the_videos(clips: list[P
         encoded = found[path.name]
         assert isinstance(encoded, FrameFeatures)
         np.testing.assert_array_equal(encoded.features, expected(path, 3))
-        sampled = read_frames(path, every=3)
+        sampled = get_shared_worker().read_frames(path, every=3)
         np.testing.assert_array_equal(encoded.indices, sampled.indices)
         np.testing.assert_array_equal(encoded.times_s, sampled.times_s)
         assert (encoded.n_frames, encoded.reader) == (sampled.n_frames, sampled.reader)

@@ -7,7 +7,7 @@ from pathlib import Path
 import av
 import pytest
 
-from metrics_core.frames import DecodingWorker, NotAVideo, VideoProbe, probe_video
+from metrics_core.frames import DecodingWorker, NotAVideo, VideoProbe, get_shared_worker
 from tests.metrics_core.frames_clips import (
     HEIGHT,
     WIDTH,
@@ -217,7 +217,7 @@ def test_the_cover_of_a_song_is_no_video(worker: DecodingWorker, tmp_path: Path)
 
 def test_the_readme_of_the_real_clips_is_not_a_video(shared_data: Path) -> None:
     with pytest.raises(NotAVideo, match=r"README\.md"):
-        probe_video(shared_data / "clips" / "README.md")
+        get_shared_worker().probe_video(shared_data / "clips" / "README.md")
 
 
 def test_a_decoder_that_takes_too_long_makes_it_undecodable(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from metrics_core import frames
-from metrics_core.frames import DecodingWorker, FrameReadError, decoding, read_frames
+from metrics_core.frames import DecodingWorker, FrameReadError, decoding, get_shared_worker
 from tests.metrics_core.frames_clips import encode, encode_sound, shown_number
 
 
@@ -148,8 +148,9 @@ def test_odd_file_names(worker: DecodingWorker, clip: Path, tmp_path: Path, monk
 def test_it_works_wherever_it_is_called_from(clip: Path, tmp_path: Path, how: str) -> None:
     program = f"""
 from pathlib import Path
-from metrics_core.frames import probe_video, read_frames
-print(read_frames(Path({str(clip)!r}), every=20).indices.tolist(), probe_video(Path({str(clip)!r})).status)
+from metrics_core.frames import get_shared_worker
+worker, clip = get_shared_worker(), Path({str(clip)!r})
+print(worker.read_frames(clip, every=20).indices.tolist(), worker.probe_video(clip).status)
 """
     # A folder with somebody's data must not become a place to import from.
     (tmp_path / "numpy.py").write_text("raise SystemExit('imported from the working folder')")
@@ -169,8 +170,8 @@ print(read_frames(Path({str(clip)!r}), every=20).indices.tolist(), probe_video(P
 
 
 def test_the_shared_worker_of_the_process(clip: Path) -> None:
-    first = read_frames(clip, reader="frames_fakes:ProcessReader").n_frames
-    assert read_frames(clip, reader="frames_fakes:ProcessReader").n_frames == first
+    first = get_shared_worker().read_frames(clip, reader="frames_fakes:ProcessReader").n_frames
+    assert get_shared_worker().read_frames(clip, reader="frames_fakes:ProcessReader").n_frames == first
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
@@ -178,9 +179,9 @@ def test_a_forked_process_gets_a_worker_of_its_own(clip: Path) -> None:
     program = f"""
 import os
 from pathlib import Path
-from metrics_core.frames import read_frames
+from metrics_core.frames import get_shared_worker
 def worker():
-    return read_frames(Path({str(clip)!r}), reader="frames_fakes:ProcessReader").n_frames
+    return get_shared_worker().read_frames(Path({str(clip)!r}), reader="frames_fakes:ProcessReader").n_frames
 before = worker()
 child = os.fork()
 if not child:
