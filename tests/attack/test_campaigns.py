@@ -76,7 +76,7 @@ def test_folders_of_somebody_else(migrated_home: Path, tmp_path: Path) -> None:
 
 def test_settings_files(tmp_path: Path) -> None:
     campaign = Campaign("settings_files", SEED)
-    settings_files.attack(tmp_path, 200, campaign)
+    settings_files.attack(tmp_path, 100, campaign)
     assert campaign.faults == []
     assert campaign.counts["usable: taken"] > 3
     assert campaign.counts["spoilt: refused"] > 3

@@ -25,6 +25,8 @@ from reelsieve.dagster import definitions as definitions_beside
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
 
+pytestmark = pytest.mark.slow
+
 DROPPED = "error: dataset 'd' was dropped meanwhile: to store it again, run reelsieve ingest FOLDER --dataset d\n"
 
 

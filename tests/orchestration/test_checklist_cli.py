@@ -15,6 +15,8 @@ from tests.command_line import Done, run_command
 from tests.metrics_core.chat_server import Answer, complaint, completion, loopback
 from tests.orchestration.conftest import DIMENSIONS, Installation, write_manifest
 
+pytestmark = pytest.mark.slow
+
 CAPTION = "clip_02_faithful_0"
 N_CAPTIONS, N_LABELS = 36, 108
 # Four sentences of two captions and two of the third, three keypoints: all of a video, with 8 sentences a keypoint.

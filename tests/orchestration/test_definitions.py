@@ -38,6 +38,8 @@ from tests.assets.manifests import write_manifest as tables
 from tests.command_line import run_command
 from tests.orchestration.conftest import DIMENSIONS, Installation, write_manifest
 
+pytestmark = pytest.mark.slow
+
 DATASET = "tiny"
 SHARDS = [f"{DATASET}:{shard:04d}" for shard in range(3)]
 CHECKS = ("coverage", "in_range", "not_constant", "inputs_fresh")

@@ -19,6 +19,8 @@ from tests.command_line import run_command, run_successfully
 from tests.metrics_core.chat_server import Loopback, loopback
 from tests.orchestration.conftest import Installation, forget_installation
 
+pytestmark = pytest.mark.slow
+
 N = 12
 SCORE = ("score", "-d", "clips", "--metric", "judge")
 

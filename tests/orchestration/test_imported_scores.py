@@ -30,6 +30,8 @@ from tests.command_line import run_command
 from tests.db.builders import change_text, wait_for_lock
 from tests.orchestration.conftest import Installation
 
+pytestmark = pytest.mark.slow
+
 KEYS = [f"clip_{number:02d}_{system}_0" for number in range(12) for system in ("faithful", "shuffled", "brief")]
 VALUES = [1.0 - place / 100 for place in range(36)]
 N_RATED = 30

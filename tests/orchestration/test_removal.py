@@ -19,6 +19,8 @@ from orchestration.runs import get_definitions
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation, write_manifest
 
+pytestmark = pytest.mark.slow
+
 # What is known of texts, models and scorers belongs to no dataset.
 OF_NO_DATASET = {
     *("model", "scorer", "text_embedding", "entailment", "keyword_set", "chat_reply", "chat_call", "view_definition"),

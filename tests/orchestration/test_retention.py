@@ -16,6 +16,8 @@ from orchestration.launch import run_conclusions, run_ingest, run_scoring
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
 
+pytestmark = pytest.mark.slow
+
 DATASET = "tiny"
 OF_SCORERS = (
     *("score", "past_score", "selection", "selection_item", "score_threshold", "keypoint_threshold"),
