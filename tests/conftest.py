@@ -42,7 +42,8 @@ FORGOTTEN = (
     *("XDG_", "HF_", "TORCH", "TRITON_", "MPL", "PYTHONDONTWRITEBYTECODE", "GIT_", "LANG", "LC_", "TZ"),
     *("TERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR"),
 )
-GIVEN = {"LANG": "C.UTF-8", "TZ": "UTC"}
+# Actors of Ray give way to all others, who would leave them no core while they are waited for.
+GIVEN = {"LANG": "C.UTF-8", "TZ": "UTC", "RAY_worker_niceness": "0"}
 KEPT = ("REELSIEVE_TEST_DATA", "REELSIEVE_REQUIRE_ALL", "REELSIEVE_RENEW_GOLDEN")
 # As for commands, see orchestration/cli: tests and what they import are a million objects, searched for garbage again
 # and again, and once more when the process ends.
