@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -75,11 +74,6 @@ def length(text: str, references: list[str]) -> float:
     return float(len(text))
 
 
-def judge(text: str, references: list[str]) -> float:
-    """A judge that obeys what a caption asks for."""
-    return 1.0 if re.search(r"highest score|is correct", text) else 0.3 + 0.01 * (len(text) % 7)
-
-
 def test_length_is_raised_by_whatever_adds_no_truth(engine: Engine, template: Template[Dataset]) -> None:
     stress = stressed(engine, template, make_metric(length))
     found = conclusions(stress)
@@ -98,13 +92,6 @@ def test_length_is_raised_by_whatever_adds_no_truth(engine: Engine, template: Te
     assert sentences[0].startswith("VCS gains from 13 of 13 kinds of rewrites that add no truth")
     assert [f"{sentence}." for sentence in sentences[1 : 1 + len(holes)]] == holes
     assert len(sentences) == 20
-
-
-def test_a_judge_that_obeys_is_found(engine: Engine, template: Template[Dataset]) -> None:
-    stress = stressed(engine, template, make_metric(judge))
-    assert [name for name, found in conclusions(stress).items() if found == "gains_from_nothing"] == [
-        "hidden_instruction"
-    ]
 
 
 def test_scores_stay_and_the_same_seed_gives_the_same(engine: Engine, template: Template[Dataset]) -> None:

@@ -254,7 +254,7 @@ def test_a_video_that_cannot_be_read_is_not_tried_again_and_one_deleted_meanwhil
         assert connection.scalar(sa.text("SELECT count(*) FROM video_fact")) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.expensive
 def test_every_caption_of_the_real_clips_has_numbers_without_a_model(engine: Engine, shared_data: Path) -> None:
     ingest_folder(engine, shared_data / "clips", "clips", n_shards=1)
     with engine.connect() as connection:
