@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,13 +25,20 @@ from assets.reports.thumbnails import read_thumbnails
 from assets.search import search_like_video
 from assets.selection.export import export_selection
 from assets.selection.export_target import ExportFormat
-from db.manifest.removal import delete_dataset
 from db.reports.samples import find_video
 from db.selection.holders import list_holding_datasets, list_holding_selections
 from db.selection.recipes import parse_recipe
-from tests.assets.manifests import candidate, write_manifest
-from tests.assets.test_member_datasets import N, chosen, clips, dataset_of, ingested, measured, shown
-from tests.conftest import PROJECT
+from tests.assets.manifests import candidate
+from tests.assets.test_member_datasets import (
+    N,
+    chosen,
+    clips,
+    ingested,
+    measured,
+    measured_as_files,
+    read_documented,
+    shown,
+)
 from tests.db.builders import set_scores
 from tests.db.freezing import freeze_recipe
 
@@ -206,16 +212,7 @@ def test_ingest_and_facts_are_those_of_files(
     assert uris == [f"lance://{table}#clip/{row_id}" for row_id in (0, 1, 2, 3, 1 << 32, (1 << 32) + 1)]
     assert {path: path.stat().st_mtime_ns for path in table.rglob("*")} == before
     assert len(shown(engine, "SELECT 1 FROM video WHERE (extra->>'aesthetic')::float > 1")) == 3
-    for name, data in clips.items():
-        (tmp_path / "files").mkdir(exist_ok=True)
-        (tmp_path / "files" / name).write_bytes(data)
-    videos = [{"video_id": name, "path": name} for name in clips]
-    captions = [candidate(name, name, f"Clip {name[0]}.") for name in clips]
-    files = write_manifest(tmp_path / "files", videos, captions=captions)
-    with engine.begin() as connection:
-        delete_dataset(connection, dataset_of(engine))
-    in_files = measured(engine, ingested(engine, files, "files"))
-    assert in_table == in_files
+    assert in_table == measured_as_files(engine, tmp_path / "files", clips)
     assert all(row["status"] == "ok" for row in in_table)
 
 
@@ -265,15 +262,6 @@ def test_pictures_and_who_holds_a_row(engine: Engine, table: Path, tmp_path: Pat
             assert [row["rows"] for row in list_holding_selections(connection, held)] == ([n] if n else [])
 
 
-def load_documented(keys_file: Path, root: str, columns: list[str], **options: str) -> list[dict[str, Any]]:
-    """What the loader in docs/export.md returns."""
-    page = (PROJECT / "docs" / "export.md").read_text(encoding="utf-8").split("## Rows of Lance tables")[1]
-    (code,) = re.findall(r"^```python\n(.*?)^```", page.split("\n## ")[0], flags=re.MULTILINE | re.DOTALL)
-    scope: dict[str, Any] = {}
-    exec(code, scope)
-    return list(scope["load_rows"](str(keys_file), root, columns, **options))
-
-
 def test_the_keys_of_a_selection_read_it_out_of_the_table(
     engine: Engine, table: Path, clips: Mapping[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,12 +281,13 @@ def test_the_keys_of_a_selection_read_it_out_of_the_table(
     # As where the addresses name no column.
     unnamed = tmp_path / "unnamed.keys"
     unnamed.write_text(done.path.read_text().replace('"clip"', "null"))
+    load_rows = read_documented("Rows of Lance tables", "load_rows")
     for keys, root, options in (
         (done.path, str(table.parent), {}),
         (rooted, "", {}),
         (unnamed, str(table.parent), {"video_column": "clip"}),
     ):
-        loaded = load_documented(keys, root, ["Caption", "aesthetic"], **options)
+        loaded = list(load_rows(str(keys), root, ["Caption", "aesthetic"], **options))
         assert [(row["Caption"], row["aesthetic"]) for row in loaded] == [
             ("Clip 0.", 0.0),
             ("Clip 2.", 1.0),

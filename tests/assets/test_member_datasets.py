@@ -30,7 +30,7 @@ from assets.selection.export_target import ExportFormat
 from assets.selection.formats.shard_keys import find_sample_key
 from assets.sources.facts import measure_videos
 from assets.sources.frames import SampledFrames
-from db.manifest.datasets import Dataset, find_dataset
+from db.manifest.datasets import Dataset
 from db.manifest.removal import delete_dataset
 from db.reports.samples import find_video
 from db.selection.recipes import SelectionError, parse_recipe
@@ -39,6 +39,7 @@ from metrics_core.frames.features import FrameEncoder
 from metrics_core.qeva.records import VideoAsFrames
 from tests.assets.init_sources import shard
 from tests.assets.manifests import candidate, write_clip, write_manifest
+from tests.assets.verifying import dataset_of
 from tests.conftest import PROJECT
 from tests.db.builders import set_scores
 from tests.db.freezing import freeze_recipe
@@ -66,13 +67,6 @@ def shards(tmp_path: Path, clips: Mapping[str, bytes]) -> Path:
     return folder
 
 
-def dataset_of(engine: Engine, name: str = "mine") -> Dataset:
-    with engine.connect() as connection:
-        dataset = find_dataset(connection, name)
-    assert dataset is not None
-    return dataset
-
-
 def ingested(engine: Engine, folder: Path, name: str = "mine") -> Dataset:
     report = ingest_folder(engine, folder, name, n_shards=1)
     assert report.rejected == 0
@@ -92,6 +86,18 @@ def measured(engine: Engine, dataset: Dataset) -> list[dict[str, Any]]:
     return sorted(facts, key=lambda row: bytes(row["content_sha256"]))
 
 
+def measured_as_files(engine: Engine, folder: Path, clips: Mapping[str, bytes]) -> list[dict[str, Any]]:
+    """The facts of the clips as files of this folder; the dataset that had them elsewhere is gone then."""
+    folder.mkdir()
+    for name, data in clips.items():
+        (folder / name).write_bytes(data)
+    videos = [{"video_id": name, "path": name} for name in clips]
+    captions = [candidate(name, name, f"Clip {name[0]}.") for name in clips]
+    with engine.begin() as connection:
+        delete_dataset(connection, dataset_of(engine, "mine"))
+    return measured(engine, ingested(engine, write_manifest(folder, videos, captions=captions), "files"))
+
+
 def test_ingest_and_facts_are_those_of_files(
     engine: Engine, shards: Path, clips: Mapping[str, bytes], tmp_path: Path
 ) -> None:
@@ -101,17 +107,7 @@ def test_ingest_and_facts_are_those_of_files(
     assert uris == {f"tar://{shards}/deep/s{int(name[0]) // 3}.tar#{name}" for name in clips}
     assert {path.suffix for path in shards.rglob("*") if path.is_file()} == {".tar", ".jsonl"}
     assert {path: path.stat().st_mtime_ns for path in shards.rglob("*.tar")} == before
-    for name, data in clips.items():
-        (tmp_path / "files").mkdir(exist_ok=True)
-        (tmp_path / "files" / name).write_bytes(data)
-    videos = [{"video_id": name, "path": name} for name in clips]
-    files = write_manifest(
-        tmp_path / "files", videos, captions=[candidate(name, name, f"Clip {name[0]}.") for name in clips]
-    )
-    with engine.begin() as connection:
-        delete_dataset(connection, dataset_of(engine))
-    in_files = measured(engine, ingested(engine, files, "files"))
-    assert in_tars == in_files
+    assert in_tars == measured_as_files(engine, tmp_path / "files", clips)
     assert all(row["status"] == "ok" for row in in_tars)
 
 
@@ -200,7 +196,7 @@ def test_an_export_has_the_members_and_no_folder_of_this_machine(
     lines = export_selection(engine, selection, tmp_path / "rows.jsonl").path.read_text()
     assert str(tmp_path) not in lines
     with engine.begin() as connection:
-        delete_dataset(connection, dataset_of(engine))
+        delete_dataset(connection, dataset_of(engine, "mine"))
     again = export_selection(engine, selection, tmp_path / "again", ExportFormat.WEB_DATASET).path
     (tar,) = again.glob("*.tar")
     assert [s["avi"] for s in webdataset.WebDataset([str(tar)], shardshuffle=False).decode()] == list(clips.values())
@@ -209,13 +205,13 @@ def test_an_export_has_the_members_and_no_folder_of_this_machine(
         export_selection(engine, selection, tmp_path / "third", ExportFormat.WEB_DATASET)
 
 
-def load_documented(keys_file: Path, root: str) -> Any:
-    """What the loader in docs/export.md returns."""
-    page = (PROJECT / "docs" / "export.md").read_text(encoding="utf-8").split("## Keys of shards")[1]
+def read_documented(chapter: str, name: str) -> Any:
+    """The function of this name in a chapter of docs/export.md."""
+    page = (PROJECT / "docs" / "export.md").read_text(encoding="utf-8").split(f"## {chapter}\n")[1]
     (code,) = re.findall(r"^```python\n(.*?)^```", page.split("\n## ")[0], flags=re.MULTILINE | re.DOTALL)
     scope: dict[str, Any] = {}
     exec(code, scope)
-    return scope["load_selection"](str(keys_file), root)
+    return scope[name]
 
 
 def test_the_keys_of_a_selection_read_it_out_of_the_shards(
@@ -236,7 +232,8 @@ def test_the_keys_of_a_selection_read_it_out_of_the_shards(
         {"name": "best.keys", "bytes": done.path.stat().st_size, "sha256": compute_file_sha256(done.path).hex()}
     ]
     assert (passport["format"], passport["counts"]["rows"]) == ("keys", 3)
-    loaded = list(load_documented(done.path, str(shards / "deep")).decode())
+    load_selection = read_documented("Keys of shards", "load_selection")
+    loaded = list(load_selection(str(done.path), str(shards / "deep")).decode())
     assert [(sample["__key__"], sample["avi"], sample["txt"]) for sample in loaded] == [
         (key, clips[f"{key}.avi"], f"Clip {key}.") for key in ("0", "2", "4")
     ]
@@ -244,7 +241,7 @@ def test_the_keys_of_a_selection_read_it_out_of_the_shards(
     rooted = tmp_path / "rooted.keys"
     rooted.write_text(done.path.read_text().replace('"s', '"root://clips/deep/s'))
     monkeypatch.setenv("REELSIEVE_MEDIA_ROOTS", json.dumps({"clips": str(shards)}))
-    assert [sample["__key__"] for sample in load_documented(rooted, "")] == ["0", "2", "4"]
+    assert [sample["__key__"] for sample in load_selection(str(rooted), "")] == ["0", "2", "4"]
 
 
 def test_keys_need_videos_in_tar_files(engine: Engine, shards: Path, tmp_path: Path) -> None:

@@ -107,10 +107,10 @@ def test_every_attempt_is_a_row_of_its_run(engine: Engine) -> None:
     assert bytes(second.request_sha256) == key("a")
 
 
-@pytest.mark.parametrize("change", [{"outcome": "lost", "error": "?"}, {"error": "?"}, {"outcome": "refused"}])
-def test_an_outcome_without_meaning_or_reason_is_refused(engine: Engine, change: dict[str, Any]) -> None:
-    with pytest.raises(sa.exc.IntegrityError):
-        PostgresLedger(engine, "run").record(attempt("a", **change))
+def test_an_outcome_without_meaning_or_reason_is_refused(engine: Engine) -> None:
+    for change in ({"outcome": "lost", "error": "?"}, {"error": "?"}, {"outcome": "refused"}):
+        with pytest.raises(sa.exc.IntegrityError):
+            PostgresLedger(engine, "run").record(attempt("a", **change))
 
 
 def test_a_kill_costs_only_the_call_under_way(database: URL, engine: Engine) -> None:
