@@ -31,7 +31,9 @@ def _threshold(
         id_column(f"{name}_id", "Number of the threshold."),
         parent_column("scorer.scorer_id"),
         parent_column("dataset.dataset_id"),
-        column("shard", sa.Integer, "Shard that it was chosen on; NULL for the whole dataset.", nullable=True),
+        column(
+            "shard", sa.Integer, "Shard that the threshold was chosen on; NULL for the whole dataset.", nullable=True
+        ),
         *own_columns,
         text_column("method", method),
         text_column("objective", objective),
@@ -52,11 +54,11 @@ keypoint_threshold = _threshold(
         "Probabilities from which a keypoint counts as covered; view threshold_in_force has those in use.",
         "keypoint_labels (calibrated on labels).",
         "Measure that the calibration made as good as possible: f1, youden, mcc or coverage.",
-        "Number of labels that it was computed from.",
-        "Further numbers, such as intervals and warnings.",
+        "Number of labels that the threshold was computed from.",
+        "Further numbers on the threshold, such as its interval and warnings, as JSON.",
     ),
     [
-        text_column("dimension", "Dimension of the keypoints that it decides."),
+        text_column("dimension", "Dimension of the keypoints that the threshold decides."),
         column("threshold", sa.Double, "Probability from which a keypoint counts as covered."),
         column("n_positive", sa.BigInteger, "Number of labels by which the keypoint is covered.", nullable=True),
     ],
@@ -71,12 +73,12 @@ score_threshold = _threshold(
         "quantile (of the scores), or ratings (captions that people find good).",
         "Purpose, as recipes name it: keep 0.125 keeps the best eighth, good overall the captions that people find "
         "good.",
-        "Number of scores that it was computed from.",
+        "Number of scores that the threshold was computed from.",
         "Where method is ratings: aspect, lowest rating of a good sample (by goodness in current_rating), shares of "
         "good and other samples that pass, Youden J on other videos with that of simple scores.",
     ),
     [
-        text_column("kind", "Kind of samples whose scores it applies to: caption, or qa for question-answer pairs."),
+        text_column("kind", "Kind of samples that the threshold applies to: caption, or qa for question-answer pairs."),
         column("at_least", sa.Double, "The threshold: the lowest score that passes."),
         measure_column(
             "low",
@@ -89,7 +91,7 @@ score_threshold = _threshold(
         column(
             "n_kept",
             sa.BigInteger,
-            "Number of the n scores that pass; more than the wanted share if several scores equal the threshold.",
+            "Number of scores, of n, that pass; more than the wanted share if several scores equal the threshold.",
         ),
         column(
             "n_good",
@@ -123,19 +125,23 @@ agreement = declare_table(
         'people, or who a metric is compared with: "one rater", or a simple score by its name.',
     ),
     text_column("statistic", "Name of the number, such as kendall_b."),
-    measure_column("value", "The number; NULL where it is undefined."),
+    measure_column("value", "Value of the statistic; NULL where it is undefined."),
     measure_column("low", "Lower end of the 95 % interval."),
     measure_column("high", "Upper end of the 95 % interval."),
-    measure_column("p", "Chance of a number so far from 0, two-sided; NULL where undefined, and where not tested."),
+    measure_column("p", "Two-sided p-value: the chance of a value so far from 0; NULL where undefined or not tested."),
     column("n", sa.BigInteger, "Number of captions, videos, systems, answers or labels that it was computed from."),
-    column("n_videos", sa.BigInteger, "Number of videos that these belong to."),
-    column("n_undefined", sa.BigInteger, "Those left out since a number is missing."),
+    column("n_videos", sa.BigInteger, "Number of videos that the compared captions, answers or labels belong to."),
+    column(
+        "n_undefined",
+        sa.BigInteger,
+        "Number of captions, videos, systems, answers or labels left out since a number is missing.",
+    ),
     column(
         "n_undefined_resamples",
         sa.BigInteger,
-        "Blocks of videos without which there is no value.",
+        "Number of blocks of videos without which there is no value.",
     ),
-    column("n_stale", sa.BigInteger, "Samples left out since their score is stale."),
+    column("n_stale", sa.BigInteger, "Number of samples left out since their score is stale."),
     column("baseline", sa.Boolean, "Whether the row is about a simple score, or about majority."),
     column("seed", sa.BigInteger, "Seed by which videos are dealt to blocks and halves."),
     time_column("created_at"),

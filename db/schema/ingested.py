@@ -121,15 +121,17 @@ video = declare_table(
     digest_column("keypoints_sha256", "Digest of the video's keypoints, kept up to date by triggers.", nullable=True),
     key_copy_column("video"),
     text_column(
-        "licence", "Licence under which it may be used, as the manifest names it; NULL if unknown.", nullable=True
-    ),
-    text_column("source_url", "Web address that it was collected from; NULL if unknown.", nullable=True),
-    text_column(
-        "collected_at",
-        "Date, with or without a time, at which it was collected, in ISO 8601; NULL if unknown.",
+        "licence",
+        "Licence under which the video may be used, as the manifest names it; NULL if unknown.",
         nullable=True,
     ),
-    column("opt_out", sa.Boolean, "Whether its owner asked to leave it out; NULL if unknown.", nullable=True),
+    text_column("source_url", "Web address that the video was collected from; NULL if unknown.", nullable=True),
+    text_column(
+        "collected_at",
+        "Date, with or without a time, at which the video was collected, in ISO 8601; NULL if unknown.",
+        nullable=True,
+    ),
+    column("opt_out", sa.Boolean, "Whether the video's owner asked to leave it out; NULL if unknown.", nullable=True),
     column(
         "rewritten_at",
         sa.DateTime(timezone=True),
@@ -148,7 +150,7 @@ reference = declare_table(
     parent_column("dataset.dataset_id"),
     parent_column("video.video_id"),
     text_column("key"),
-    text_column("annotator", "Person who wrote it."),
+    text_column("annotator", "Person who wrote the reference."),
     text_column("text", "The caption."),
     json_column(
         "segments",
@@ -244,7 +246,7 @@ rating = declare_table(
     "rating",
     "A number that a person gave to a sample.",
     parent_column("sample.sample_id", primary_key=True),
-    key_column("rater", sa.Text, "Person who gave it."),
+    key_column("rater", sa.Text, "Person who gave the rating."),
     key_column("aspect", sa.Text, "Aspect that was judged, such as accuracy."),
     column(
         "value",
@@ -261,10 +263,10 @@ rating = declare_table(
     digest_column(
         "text_sha256", "Digest of the text that was rated; while the sample has another text the rating does not count."
     ),
-    time_column("stored_at", "When it was first stored; a later change of it keeps this time."),
+    time_column("stored_at", "When the rating was first stored; a later change of it keeps this time."),
     measure_column(
         "first_value",
-        "The value that was stored first for this text, which a promise counts; NULL where it was never changed.",
+        "First rating of this text, which a promise counts; NULL where the rating was never changed.",
     ),
 )
 
@@ -275,8 +277,8 @@ rating_scale = declare_table(
     parent_column("dataset.dataset_id", primary_key=True),
     key_column("aspect", sa.Text, "Aspect that is rated, such as accuracy."),
     text_column("scale", "The scale as it was declared: 1-7, yes-no, real, or 0-20, lowest is best."),
-    measure_column("least", "Its lowest number; 0 (no) for yes-no, NULL for real numbers."),
-    measure_column("most", "Its highest number; 1 (yes) for yes-no, NULL for real numbers."),
+    measure_column("least", "Lowest number of the scale; 0 (no) for yes-no, NULL for real numbers."),
+    measure_column("most", "Highest number of the scale; 1 (yes) for yes-no, NULL for real numbers."),
     column("lowest_is_best", sa.Boolean, "Whether the lowest number is best."),
 )
 
@@ -341,7 +343,7 @@ ingest_reject = declare_table(
         "Number of refused rows that this row counts: 1, or more after the first 10,000 of a file and code.",
         server_default="1",
     ),
-    time_column("ingested_at", "When it was refused."),
+    time_column("ingested_at", "When the row was refused."),
 )
 
 # The tables of a manifest that a dataset holds unchanged; triggers delete rows after changes, see db/manifest/store.py.

@@ -84,9 +84,9 @@ sample_draw = declare_table(
     column(
         "last_sample_id",
         sa.BigInteger,
-        "Highest sample_id when it was last taken; newer samples are drawn by the next reelsieve score.",
+        "Highest sample_id when the draw was last taken; the next reelsieve score draws newer samples.",
     ),
-    time_column("drawn_at", "When it was first taken."),
+    time_column("drawn_at", "When the draw was first taken."),
     sa.UniqueConstraint("dataset_id", "metric", "seed", "condition", postgresql_nulls_not_distinct=True),
     sa.CheckConstraint("n_wanted > 0", name="n_wanted"),
 )

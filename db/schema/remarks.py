@@ -24,8 +24,8 @@ remark = declare_table(
     parent_column("sample.sample_id", primary_key=True),
     key_column("kind", sa.Text, "tag or note."),
     key_column("text", sa.Text, "The tag in lower case, or the note."),
-    text_column("made_by", "Person who wrote it."),
-    time_column("made_at", "When it was written."),
+    text_column("made_by", "Person who wrote the tag or note."),
+    time_column("made_at", "When the tag or note was written."),
     parent_column("dataset.dataset_id"),
     # By it the tags of a dataset are listed, and the samples of a tag.
     sa.Index("ix_remark_dataset_id_kind_text", "dataset_id", "kind", "text"),
@@ -36,9 +36,9 @@ saved_view = declare_table(
     "saved_view",
     "A view of a dataset's pages in reelsieve look that was saved under a name.",
     parent_column("dataset.dataset_id", primary_key=True),
-    key_column("name", sa.Text, "Name that a person gave it."),
-    text_column("query", "Conditions, order and columns, as the address of the page has them."),
-    time_column("saved_at", "When it was saved."),
+    key_column("name", sa.Text, "Name that a person gave to the view."),
+    text_column("query", "Conditions, order and columns of the page, as its address has them."),
+    time_column("saved_at", "When the view was saved."),
 )
 
 # An answer to a caption of another video, shown in place of the sample's text. It is never a rating or a preference.
@@ -77,20 +77,20 @@ wrong_span = declare_table(
     "wrong_span",
     "Words of a caption that a person marked as wrong while rating.",
     parent_column("sample.sample_id", "Caption that was rated.", primary_key=True),
-    key_column("rater", sa.Text, "Person who marked them."),
+    key_column("rater", sa.Text, "Person who marked the words."),
     key_column(
         "text_sha256",
         sa.LargeBinary,
-        "Digest of the text in which they were marked; while the sample has another text they do not count.",
+        "Digest of the text in which the words were marked; while the sample has another text they do not count.",
     ),
-    key_column("start_at", sa.Integer, "Number of characters before them."),
-    key_column("end_at", sa.Integer, "Number of characters up to their end."),
-    text_column("words", "The words."),
+    key_column("start_at", sa.Integer, "Number of characters of the caption before the marked words."),
+    key_column("end_at", sa.Integer, "Number of characters of the caption up to the end of the marked words."),
+    text_column("words", "The marked words."),
     column(
         "is_planted",
         sa.Boolean,
-        "Whether they are of the planted caption of an attention check. They count only if the sample gets that text.",
+        "Whether the words are of an attention check's planted caption; they count only if the sample gets that text.",
     ),
-    time_column("marked_at", "When they were marked."),
+    time_column("marked_at", "When the words were marked."),
     sa.CheckConstraint("0 <= start_at AND start_at < end_at", name="order"),
 )

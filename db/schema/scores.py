@@ -95,7 +95,7 @@ past_score = declare_table(
     text_column("error", "The reason in a sentence; NULL where the status was ok.", nullable=True),
     text_column("run_id"),
     column("scored_at", sa.DateTime(timezone=True), "When the sample was scored."),
-    time_column("replaced_at", "When another score replaced it."),
+    time_column("replaced_at", "When another score replaced this one."),
     text_column(
         "reason",
         'Why it was replaced: the names of the changed inputs, "inputs" if they are not known, "tried again" after '

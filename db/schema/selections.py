@@ -37,14 +37,14 @@ selection = declare_table(
     column(
         "n_tied",
         sa.BigInteger,
-        "Number of its samples that have exactly the value at which the wanted size ends, summed over the strata; "
+        "Number of its samples with exactly the value at which the wanted size ends, summed over the strata; "
         "NULL where no value decides, as in a random draw.",
         nullable=True,
     ),
     column(
         "n_tied_left",
         sa.BigInteger,
-        "Number of eligible samples with this value that were left out; NULL if n_tied is.",
+        "Number of eligible samples left out with exactly the value at which the size ends; NULL where no value decides.",
         nullable=True,
     ),
     json_column("unjudged", "By metric, number of samples of the dataset without a value, by status."),
@@ -81,8 +81,16 @@ selection_item = declare_table(
     text_column("answer", "The answer of a pair; NULL for a caption.", nullable=True),
     text_column("uri", "Address of the video's file.", nullable=True),
     digest_column("content_sha256", "SHA-256 of the video's file.", nullable=True),
-    column("scores", sa.ARRAY(sa.Double), "Scores in the order of selection.metrics; NULL where one is undefined."),
-    column("is_scored", sa.ARRAY(sa.Boolean), "Whether the sample had a row of scores, in the same order."),
+    column(
+        "scores",
+        sa.ARRAY(sa.Double),
+        "Scores of the sample by the metrics of selection.metrics, in that order; NULL where one is undefined.",
+    ),
+    column(
+        "is_scored",
+        sa.ARRAY(sa.Boolean),
+        "Whether the sample was scored at all by the metrics of selection.metrics, in that order.",
+    ),
     text_column("licence", "Licence of the video; NULL if it was unknown.", nullable=True),
     text_column("source_url", "Web address that the video was collected from; NULL if it was unknown.", nullable=True),
 )

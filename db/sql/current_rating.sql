@@ -15,6 +15,6 @@ COMMENT ON VIEW current_rating IS 'One row per rating of the text that the sampl
 COMMENT ON COLUMN current_rating.stored_at IS 'When the rating was first stored; a later change of it keeps this time.';
 COMMENT ON COLUMN current_rating.rater IS 'Person who rated.';
 COMMENT ON COLUMN current_rating.aspect IS 'Aspect that was rated.';
-COMMENT ON COLUMN current_rating.value IS 'As it was given: from 1 to 5 (best), or on the scale of table rating_scale.';
-COMMENT ON COLUMN current_rating.goodness IS 'The same number where the highest is best; where the lowest is best, the sum of both ends of the scale minus it.';
+COMMENT ON COLUMN current_rating.value IS 'Rating as it was given: from 1 to 5 (best), or on the scale of table rating_scale.';
+COMMENT ON COLUMN current_rating.goodness IS 'Rating turned so that the highest is best: the value, or where the lowest is best, the sum of both ends of the scale minus it.';
 COMMENT ON COLUMN current_rating.extra IS 'Own fields of the manifest. For a rating from a browser: when and how it was asked, and in `again` the answer to the repeated question.';

@@ -26,7 +26,7 @@ COMMENT ON COLUMN dataset_thresholds.kind IS 'caption, or qa for question-answer
 COMMENT ON COLUMN dataset_thresholds.objective IS 'Purpose, as recipes name it: keep 0.125 keeps the best eighth, good overall the captions that people find good.';
 COMMENT ON COLUMN dataset_thresholds.low IS 'Lower end of the threshold''s 95 % interval; NULL where method is quantile, or the interval is undefined.';
 COMMENT ON COLUMN dataset_thresholds.high IS 'Upper end of the threshold''s 95 % interval; NULL where method is quantile, or the interval is undefined.';
-COMMENT ON COLUMN dataset_thresholds.n IS 'Number of scores that it was computed from.';
+COMMENT ON COLUMN dataset_thresholds.n IS 'Number of scores that the threshold was computed from.';
 COMMENT ON COLUMN dataset_thresholds.method IS 'quantile (of the scores), or ratings (captions that people find good).';
 COMMENT ON COLUMN dataset_thresholds.details IS 'Where method is ratings: aspect, lowest rating of a good sample (by goodness in current_rating), shares of good and other samples that pass, Youden J on other videos with that of simple scores.';
-COMMENT ON COLUMN dataset_thresholds.chosen_at IS 'When it was computed.';
+COMMENT ON COLUMN dataset_thresholds.chosen_at IS 'When the row was computed.';

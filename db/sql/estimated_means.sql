@@ -28,4 +28,4 @@ COMMENT ON COLUMN estimated_means.value IS 'Estimated mean over all captions of 
 COMMENT ON COLUMN estimated_means.low IS 'Lower end of the 95 % interval; NULL where all answers are equal and none is known outside of the part.';
 COMMENT ON COLUMN estimated_means.high IS 'Upper end of the 95 % interval.';
 COMMENT ON COLUMN estimated_means.n IS 'Number of answers that count: those before the first gap in the order of the draw.';
-COMMENT ON COLUMN estimated_means.estimated_at IS 'When it was computed.';
+COMMENT ON COLUMN estimated_means.estimated_at IS 'When the row was computed.';

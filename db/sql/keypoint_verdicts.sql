@@ -39,9 +39,9 @@ COMMENT ON VIEW keypoint_verdicts IS 'One row per keypoint that the active score
 COMMENT ON COLUMN keypoint_verdicts.dimension IS 'Kind of keypoint, such as shooting_style.';
 COMMENT ON COLUMN keypoint_verdicts.keypoint_text IS 'The keypoint, as a sentence.';
 COMMENT ON COLUMN keypoint_verdicts.probability IS 'Probability that the caption covers the keypoint, from 0 to 1.';
-COMMENT ON COLUMN keypoint_verdicts.threshold IS 'Probability from which the stored score counts it as covered; NULL if there is no score.';
-COMMENT ON COLUMN keypoint_verdicts.covered IS 'Whether the score counts it as covered; NULL if there is no threshold or the verdict is stale.';
+COMMENT ON COLUMN keypoint_verdicts.threshold IS 'Probability from which the stored score counts the keypoint as covered; NULL if there is no score.';
+COMMENT ON COLUMN keypoint_verdicts.covered IS 'Whether the score counts the keypoint as covered; NULL if there is no threshold or the verdict is stale.';
 COMMENT ON COLUMN keypoint_verdicts.sentence_index IS 'Place of the deciding sentence in the caption, from 0.';
 COMMENT ON COLUMN keypoint_verdicts.sentence IS 'The sentence of the caption that decided.';
-COMMENT ON COLUMN keypoint_verdicts.is_stale IS 'Whether caption or keypoints changed since it was verified.';
+COMMENT ON COLUMN keypoint_verdicts.is_stale IS 'Whether caption or keypoints changed since the caption was verified.';
 COMMENT ON COLUMN keypoint_verdicts.label IS 'Whether the caption covers the keypoint, as a person labelled the present texts; NULL without a label.';

@@ -51,7 +51,7 @@ COMMENT ON COLUMN sample_questions.question IS 'The question.';
 COMMENT ON COLUMN sample_questions.right_answer IS 'The right answer to the question.';
 COMMENT ON COLUMN sample_questions.answer IS 'The answer as it was parsed; NULL if there is none.';
 COMMENT ON COLUMN sample_questions.correct IS 'Whether the answer is right; an abstention is wrong. NULL if that could not be decided, or there is no answer.';
-COMMENT ON COLUMN sample_questions.answer_status IS 'ok, abstain, malformed, refused or error; NULL where it is not answered yet.';
+COMMENT ON COLUMN sample_questions.answer_status IS 'ok, abstain, malformed, refused or error; NULL where the question is not answered yet.';
 COMMENT ON COLUMN sample_questions.reason IS 'Why there is no answer, or the judge''s explanation.';
 COMMENT ON COLUMN sample_questions.is_stale IS 'Whether something changed since the sample was scored; NULL where it has no score.';
 COMMENT ON COLUMN sample_questions.question_id IS 'Number of the question, for joins with qeva_question and qeva_answer.';

@@ -54,6 +54,6 @@ COMMENT ON COLUMN score_history.code_version IS 'Version of the metric''s code.'
 COMMENT ON COLUMN score_history.value IS 'The score as it was; NULL where it was undefined.';
 COMMENT ON COLUMN score_history.status IS 'ok, or why there was no value.';
 COMMENT ON COLUMN score_history.error IS 'The reason in a sentence; NULL where the status was ok.';
-COMMENT ON COLUMN score_history.replaced_at IS 'When another score replaced it; NULL for a present score.';
+COMMENT ON COLUMN score_history.replaced_at IS 'When another score replaced this one; NULL for a present score.';
 COMMENT ON COLUMN score_history.changed_because IS 'Why the score is no longer valid: text, references, video, segments, keypoints, thresholds, inputs, tried again, rule, scorer; NULL if it is valid.';
 COMMENT ON COLUMN score_history.models IS 'The models by role, each with model_id (its name), revision and params.';

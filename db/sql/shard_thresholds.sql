@@ -28,7 +28,7 @@ COMMENT ON COLUMN shard_thresholds.kind IS 'caption, or qa for question-answer p
 COMMENT ON COLUMN shard_thresholds.objective IS 'Purpose, as recipes name it: keep 0.125 keeps the best eighth of the shard.';
 COMMENT ON COLUMN shard_thresholds.low IS 'Lower end of the threshold''s 95 % interval; NULL where method is quantile, or the interval is undefined.';
 COMMENT ON COLUMN shard_thresholds.high IS 'Upper end of the threshold''s 95 % interval; NULL where method is quantile, or the interval is undefined.';
-COMMENT ON COLUMN shard_thresholds.n IS 'Number of scores that it was computed from.';
+COMMENT ON COLUMN shard_thresholds.n IS 'Number of scores that the threshold was computed from.';
 COMMENT ON COLUMN shard_thresholds.method IS 'quantile (of the scores), or ratings (captions that people find good).';
 COMMENT ON COLUMN shard_thresholds.details IS 'Where method is ratings: aspect, lowest rating of a good sample (by goodness in current_rating), shares of good and other samples that pass, Youden J on other videos.';
-COMMENT ON COLUMN shard_thresholds.chosen_at IS 'When it was computed.';
+COMMENT ON COLUMN shard_thresholds.chosen_at IS 'When the row was computed.';

@@ -17,6 +17,6 @@ SELECT d.name AS dataset,
  WHERE NOT w.is_planted OR w.text_sha256 = s.text_sha256;
 
 COMMENT ON VIEW wrong_spans IS 'One row per words of a caption that a person marked as wrong; those in a planted caption are left out, unless the sample has that text now.';
-COMMENT ON COLUMN wrong_spans.rater IS 'Person who marked them.';
-COMMENT ON COLUMN wrong_spans.words IS 'The words.';
-COMMENT ON COLUMN wrong_spans.is_stale IS 'Whether the text has changed since, so that they do not count.';
+COMMENT ON COLUMN wrong_spans.rater IS 'Person who marked the words.';
+COMMENT ON COLUMN wrong_spans.words IS 'The marked words.';
+COMMENT ON COLUMN wrong_spans.is_stale IS 'Whether the text has changed since, so that the marked words do not count.';
