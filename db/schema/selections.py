@@ -44,7 +44,7 @@ selection = declare_table(
     column(
         "n_tied_left",
         sa.BigInteger,
-        "Number of eligible samples left out with exactly the value at which the size ends; NULL where no value decides.",
+        "Number of eligible samples left out at exactly the value where the size ends; NULL where no value decides.",
         nullable=True,
     ),
     json_column("unjudged", "By metric, number of samples of the dataset without a value, by status."),
