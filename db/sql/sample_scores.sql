@@ -93,7 +93,7 @@ COMMENT ON COLUMN sample_scores.boilerplate IS 'Share of the sentences with an E
 COMMENT ON COLUMN sample_scores.digit_share IS 'Share of the words that hold a digit.';
 COMMENT ON COLUMN sample_scores.name_share IS 'Share of the words inside sentences that begin with a capital letter.';
 COMMENT ON COLUMN sample_scores.language IS 'ISO 639 code of the text''s language; NULL if the text is too short to detect it.';
-COMMENT ON COLUMN sample_scores.n_references IS 'Number of references of the sample's video; equal ones count once.';
+COMMENT ON COLUMN sample_scores.n_references IS 'Number of references of the sample''s video; equal ones count once.';
 COMMENT ON COLUMN sample_scores.mean_ratings IS 'Mean rating by aspect over the raters, as in mean_ratings->>''overall''; NULL where nobody rated it.';
 COMMENT ON COLUMN sample_scores.tags IS 'Tags that people gave the sample, in order, as in ''good'' = ANY (tags); an empty array without a tag.';
 COMMENT ON COLUMN sample_scores.own_fields IS 'Own fields of the manifest, as in own_fields->>''camera'': the sample''s and, where it has none, its video''s.';{comments}
