@@ -20,6 +20,6 @@ class WrongDagster(ImportError):
 _WANTED = next(wanted for text in requires("reelsieve") or () if (wanted := Requirement(text)).name == "dagster")
 if (_installed := version("dagster")) not in _WANTED.specifier:
     raise WrongDagster(
-        f"Reelsieve works with Dagster {_WANTED.specifier}, and {_installed} is installed: "
+        f"Reelsieve needs Dagster {_WANTED.specifier}, but {_installed} is installed: "
         f"pip install '{_WANTED.name}{_WANTED.specifier}'"
     )

@@ -54,7 +54,7 @@ def run_ingest(
         installation.instance.add_dynamic_partitions(str(DATASETS.name), [dataset])
         run_job(installation, "ingest_job", dataset, {"ops": {"ingest": {"config": config}}}, results=results)
     if (report := results.find_report("ingest", IngestReport)) is None:
-        raise RunFailed("the ingest ended without a report: look at its run with reelsieve ui")
+        raise RunFailed("the ingest ended without a report: see its run in reelsieve ui")
     return report
 
 

@@ -244,7 +244,7 @@ def find_table_adapter(frame: object) -> _TableAdapter:
         if kind := _TABLE_ADAPTERS.get(f"{class_.__module__.partition('.')[0]}.{class_.__name__}"):
             return kind
     known = ", ".join(_TABLE_ADAPTERS)
-    raise ReelsieveError(f"{type(frame).__module__}.{type(frame).__name__} is no table: give one of {known}")
+    raise ReelsieveError(f"{type(frame).__module__}.{type(frame).__name__} is not a table: give one of {known}")
 
 
 def _rows_of_pandas(frame: Any, names: list[str]) -> list[dict[str, Any]]:

@@ -115,7 +115,7 @@ def _read_rows(frame: Any, name: str) -> list[dict[str, Any]]:
             **_parse_outcome(number, row[value], row.get("status"), row.get("reason")),
         }
         if not isinstance(meant["key"], str) or not is_storable(meant["key"]):
-            raise ReelsieveError(f"row {number}: {key} {meant['key']!r} is no text: give the key of a sample")
+            raise ReelsieveError(f"row {number}: {key} {meant['key']!r} is not text: give the key of a sample")
         first = places.setdefault((str(meant["kind"]), meant["key"]), number)
         if first != number:
             raise ReelsieveError(f"rows {first} and {number} are both about sample {meant['key']!r}: leave one out")

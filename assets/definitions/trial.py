@@ -49,7 +49,7 @@ def selection_trial(
     with curation.engine.connect() as connection:
         owner = require_selection(connection, number)["dataset_name"]
     if owner != dataset.name:
-        raise SelectionError(f"selection {number} is of dataset {owner}: try it in the partition {owner}")
+        raise SelectionError(f"selection {number} belongs to dataset {owner}: try it in the partition {owner}")
     request = TrialRequest(number, config.beside, config.curve, config.seeds)
     try:
         trial = run_trial(curation.engine, curation.scorers, curation.home, request, throttle_lines(context.log.info))

@@ -34,7 +34,7 @@ def locate_home(named: str | os.PathLike[str]) -> Path:
     try:
         home = locate_path(named).resolve()
         if home.exists() and not home.is_dir():
-            raise _build_error(f"home {home} is no folder: name one by --home or REELSIEVE_HOME")
+            raise _build_error(f"home {home} is not a folder: name one by --home or REELSIEVE_HOME")
         # Root may have made it for this account, such as a volume of a container. Root's server has its own account.
         is_mine = home.stat().st_uid in (me, 0) and (me == 0 or (home / "postgres").stat().st_uid == me)
     except (FileNotFoundError, NotADirectoryError):

@@ -88,7 +88,7 @@ def _parse_origin(fields: Any) -> dict[str, Any]:
         raise _Unusable("it holds no object")
     if unknown := [name for name in fields if name not in ORIGIN_FIELDS]:
         hint = suggest_name(str(unknown[0]), ORIGIN_FIELDS)
-        raise _Unusable(f"{format_value(unknown[0])} is no field of an origin{hint}")
+        raise _Unusable(f"{format_value(unknown[0])} is not a field of an origin{hint}")
     if (fault := hygiene.find_fault(fields)) is not None:
         raise _Unusable(fault.reason)
     try:
@@ -106,5 +106,5 @@ def _parse_scales(names: Any) -> dict[str, Scale]:
     scales = {aspect: parse_scale(name) if isinstance(name, str) else None for aspect, name in names.items()}
     for aspect, scale in scales.items():
         if scale is None:
-            raise _Unusable(f"{format_value(names[aspect])} is no scale for {format_value(aspect)}")
+            raise _Unusable(f"{format_value(names[aspect])} is not a scale for {format_value(aspect)}")
     return {aspect: scale for aspect, scale in scales.items() if scale is not None}

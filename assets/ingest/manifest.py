@@ -72,7 +72,7 @@ def list_table_files(folder: Path) -> dict[str, Path]:
         paths = _find_table(folder, name)
         if len(paths) > 1:
             names = " and ".join(path.name for path in paths)
-            raise ManifestError(f"{folder}: table {name} is there twice, as {names}: keep one of them")
+            raise ManifestError(f"{folder}: table {name} occurs twice, as {names}: keep one of them")
         if paths:
             paths_by_kind[kind] = paths[0]
         elif table.is_required and not (kind == "caption" and _find_table(folder, MANIFEST_TABLES["qa"].name)):

@@ -171,7 +171,7 @@ def _convert_read_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, OverflowError, RecursionError, MemoryError) as error:
-        raise ManifestError(f"{path.name}: cannot be read: {error}: mend it, or move it away") from error
+        raise ManifestError(f"{path.name}: cannot be read: {error}: repair it, or move it away") from error
 
 
 def convert_batch(batch: pa.RecordBatch, field_types: Mapping[str, type]) -> Iterator[RowContent]:

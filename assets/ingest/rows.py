@@ -56,7 +56,7 @@ def _require_usable_id(text: str) -> str:
 
 def _require_url(text: str) -> str:
     if not _URL.fullmatch(text):
-        raise PydanticCustomError("wrong_type", "it is no web address: begin it with https://, without white space")
+        raise PydanticCustomError("wrong_type", "it is not a web address: begin it with https://, without white space")
     if has_address_user(text):
         raise PydanticCustomError("has_user", "holds a user or a password: take them out")
     return text
@@ -74,7 +74,7 @@ def _require_date(text: str) -> str:
 
 
 def _refuse_date() -> NoReturn:
-    raise PydanticCustomError("wrong_type", "it is no date of ISO 8601: write 2026-05-31 or 2026-05-31T18:00:00Z")
+    raise PydanticCustomError("wrong_type", "it is not an ISO 8601 date: write 2026-05-31 or 2026-05-31T18:00:00Z")
 
 
 # assets/ingest/hygiene.py limits the length of every text.

@@ -113,7 +113,7 @@ def parse_address(text: str) -> Address:
     if not _HOSTS[scheme].fullmatch(host):
         raise AddressRefused(f"the part after {scheme}:// does not name {_HOST_IS[scheme]}")
     if not path or path.endswith("/") or _CONTROL.search(path):
-        raise AddressRefused("it names no file")
+        raise AddressRefused("it does not name a file")
     return Address(scheme, host.lower() if scheme in ("http", "https") else host, path)
 
 
@@ -142,7 +142,7 @@ def parse_member_address(text: str) -> MemberAddress:
     if matched is None or (scheme == "lance" and not _ROW.fullmatch(matched[3])):
         raise AddressRefused(_FORMS[scheme])
     if _CONTROL.search(text):
-        raise AddressRefused("it names no file")
+        raise AddressRefused("it does not name a file")
     container = matched[2]
     return MemberAddress(scheme, str(parse_address(container)) if is_address(container) else container, matched[3])
 

@@ -22,7 +22,7 @@ _PRIVATE = re.compile(r"refused private address ([0-9a-fA-F:.]+)")
 _NO_SIGN_IN = "put a copy where it can be read without signing in"
 _SIGN_IN = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "PermissionError")
 _ASTRAY = ("InvalidURL", "TooManyRedirects", "RedirectClientError")
-CHANGED_MEANWHILE = "the file changed while it was read: run the same command again when nothing writes to it any more"
+CHANGED_MEANWHILE = "the file changed while it was read: run the same command again once nothing writes to it"
 
 
 class MediaUnavailable(Exception):

@@ -194,7 +194,7 @@ def _require_regular_file(path: Path) -> None:
     if target != path:
         raise MediaUnavailable("unusable", f"the path leads to {target} through a link made since it was ingested")
     if not stat.S_ISREG(path.stat().st_mode):
-        raise MediaUnavailable("unusable", "it is not a regular file any more")
+        raise MediaUnavailable("unusable", "it is no longer a regular file")
 
 
 def _require_file_in_root(root: Path, relative: str) -> Path:

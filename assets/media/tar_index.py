@@ -59,7 +59,7 @@ class TarIndex:
         if self.damage is not None:
             raise MediaUnavailable(
                 "missing",
-                f"there is no such member before the tar file's damage ({self.damage}): put a whole one there",
+                f"there is no such member before the tar file's damage ({self.damage}): replace the tar file",
             )
         raise MediaUnavailable("missing", "the tar file has no member of this name: correct the name, or pack the file")
 

@@ -30,7 +30,7 @@ _METHODS = ("from_settings", "models", "params", "score", "explain")
 
 class BrokenMetric(NamedTuple):
     """A metric of an installed package that cannot be used. name: the name of its entry point. package: name and
-    version of the package. reason: the problem in words, such as "pkg:Scorer is no scorer: it lacks params".
+    version of the package. reason: the problem in words, such as "pkg:Scorer is not a scorer: it lacks params".
     """
 
     name: str
@@ -109,14 +109,14 @@ def _check_scorer(scorer: Any, others: Sequence[type[Scorer]]) -> None:
     """Raise _Unusable if a scorer's class lacks a member, has a wrong one, or collides with another scorer."""
     missing = [name for name in (*_list_required_members(), *_METHODS) if not hasattr(scorer, name)]
     if missing:
-        raise _Unusable(f"is no scorer: it lacks {', '.join(missing)}")
+        raise _Unusable(f"is not a scorer: it lacks {', '.join(missing)}")
     if wrong := [name for name in _METHODS if not callable(getattr(scorer, name))]:
-        raise _Unusable(f"is no scorer: its member {wrong[0]} is no method")
+        raise _Unusable(f"is not a scorer: its member {wrong[0]} is not a method")
     _check_name(scorer.metric, {other.metric for other in others})
     if not isinstance(scorer.code_version, str):
-        raise _Unusable(f"has code_version {scorer.code_version!r}, which is no text")
+        raise _Unusable(f"has code_version {scorer.code_version!r}, which is not text")
     if not _is_range(scorer.value_range):
-        raise _Unusable(f"has value_range {scorer.value_range!r}, which is no pair of a lowest and a highest value")
+        raise _Unusable(f"has value_range {scorer.value_range!r}, which is not a pair of a lowest and a highest value")
     _check_settings(scorer.settings)
     _check_evidence(scorer.inputs, scorer.rests_on, others)
 
@@ -149,20 +149,20 @@ def _is_range(value_range: Any) -> bool:
 
 def _check_settings(settings: Any) -> None:
     if not isinstance(settings, type) or not issubclass(settings, BaseModel):
-        raise _Unusable("has settings that are no subclass of pydantic's BaseModel")
+        raise _Unusable("has settings that are not a subclass of pydantic's BaseModel")
     if needed := [name for name, field in settings.model_fields.items() if field.is_required()]:
         raise _Unusable(f"has the setting {needed[0]} without a default, which every command would need")
 
 
 def _check_evidence(inputs: Any, rests_on: Any, others: Sequence[type[Scorer]]) -> None:
     if not isinstance(inputs, Collection) or not inputs or not all(isinstance(item, Input) for item in inputs):
-        raise _Unusable("has inputs that are no list of at least one Input of reelsieve.metrics")
+        raise _Unusable("has inputs that are not a list of at least one Input of reelsieve.metrics")
     try:
         build_digest_sql(inputs)
     except ValueError as error:
         raise _Unusable(f"has inputs that cannot be used: {error}") from None
     if not all(isinstance(kind, type) and issubclass(kind, Source) for kind in rests_on):
-        raise _Unusable("has an item in rests_on that is no subclass of Source of reelsieve.metrics")
+        raise _Unusable("has an item in rests_on that is not a subclass of Source of reelsieve.metrics")
     known = sort_source_classes([source for other in others for source in other.rests_on])
     new = sort_source_classes(cast(Sequence[type[Source[Any]]], rests_on))
     if clash := [asset for asset, source in new.items() if known.get(asset, source) is not source]:

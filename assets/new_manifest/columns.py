@@ -219,7 +219,7 @@ def _parse_option(text: str, names: Collection[str]) -> tuple[str, str, Sequence
         mean_of = int(match[2]) if match[2] else None
     else:
         raise NoManifest(
-            f"--rating {text}: {rule!r} is no scale: write COLUMN, COLUMN=0-100, COLUMN=yes-no or COLUMN=real, "
+            f"--rating {text}: {rule!r} is not a scale: write COLUMN, COLUMN=0-100, COLUMN=yes-no or COLUMN=real, "
             "with ', lowest is best' or ', mean of 3' after it if it is so"
         )
     aspect, _, columns = rest.rpartition("=")

@@ -182,7 +182,7 @@ def check_unchanged(
     if n_changed:
         changed = "1 caption was" if n_changed == 1 else f"{n_changed:,} captions were"
         raise SelectionError(
-            f"{changed} changed after captions were asked, so that the answers are no random sample any more: use "
+            f"{changed} changed after captions were asked, so the answers are no longer a random sample: use "
             "another --seed"
         )
 

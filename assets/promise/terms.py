@@ -61,15 +61,15 @@ def check_terms(terms: PromiseTerms, recipe: Recipe) -> None:
     knows the answers.
     """
     if not 0 < terms.confidence < 1:
-        raise SelectionError(f"--confidence is {terms.confidence:g}: give a chance above 0 and below 1, such as 0.95")
+        raise SelectionError(f"--confidence is {terms.confidence:g}: give a probability between 0 and 1, such as 0.95")
     if terms.level < _LEAST:
-        raise SelectionError(f"--confidence is {terms.confidence}: give a chance of at most {1 - _LEAST}")
+        raise SelectionError(f"--confidence is {terms.confidence}: give a probability of at most {1 - _LEAST}")
     if not _LEAST <= terms.limit < 1:
         raise SelectionError(
             f"--errors-at-most is {terms.limit:g}: give a share of at least {_LEAST:g} and below 1, such as 0.05"
         )
     if not math.isfinite(terms.error_below):
-        raise SelectionError("--error-below is no number: give the lowest answer that is no error, such as 3")
+        raise SelectionError("--error-below is not a number: give the lowest answer that is not an error, such as 3")
     if terms.aspect is None and not 0 < terms.error_below <= 1:
         raise SelectionError(
             f"--error-below is {terms.error_below:g}: give a number above 0 and at most 1, since scores of {JUDGE} go "

@@ -41,13 +41,13 @@ def check_drawable(scorer: Scorer, draw: Draw) -> None:
     """
     if not is_drawable(scorer):
         raise CannotBeDrawn(
-            f"{scorer.metric} scores every sample, so a draw has no effect on it: name a metric that is asked on a "
-            "part, such as --metric judge"
+            f"{scorer.metric} scores every sample, so a draw has no effect on it: name a metric that can be "
+            "computed for a part, such as --metric judge"
         )
     if setting := find_missing_setting(scorer):
-        raise CannotBeDrawn(f"{scorer.metric} has no model that a draw could be asked of: set {setting}")
+        raise CannotBeDrawn(f"{scorer.metric} has no model to score a draw with: set {setting}")
     if draw.n_answers > 1 and not any(source.can_repeat for source in walk_sources(scorer.sources)):
-        raise CannotBeDrawn(f"{scorer.metric} has one answer about a sample: leave out --repeat")
+        raise CannotBeDrawn(f"{scorer.metric} gives one answer per sample: leave out --repeat")
 
 
 @retry_conflicts

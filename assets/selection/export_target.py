@@ -53,7 +53,7 @@ def choose_format(path: Path, form: ExportFormat | None) -> ExportFormat:
         )
     if form is not None and suffix_form not in (None, form):
         raise SelectionError(
-            f"{path.name}: the suffix says {suffix_form.value}, and the format is {form.value}: change one"
+            f"{path.name}: the suffix is that of {suffix_form.value}, and the format is {form.value}: change one"
         )
     return form or FORMATS_BY_SUFFIX[path.suffix]
 

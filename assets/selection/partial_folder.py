@@ -28,11 +28,11 @@ def open_partial_folder(target: Path, tell: LineWriter) -> Iterator[Path]:
     if was_cut_off:
         names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""}
         if names and _LOCK not in names:
-            raise SelectionError(f"{folder} exists, but no export made it: move it, or give the export another name")
+            raise SelectionError(f"{folder} was not made by an export: move it, or give the export another name")
     folder.mkdir(exist_ok=True)
     with _hold_lock(folder):
         if was_cut_off:
-            tell(f"an export to {target.name} was cut off: it starts again")
+            tell(f"an export to {target.name} was interrupted: starting again")
         try:
             for path in folder.iterdir():
                 if path.is_dir():

@@ -162,7 +162,7 @@ def _exclude_duplicates(
         keep = mark_distinct_rows(units, recipe.dedupe)
         if (missed := estimate_missed(units, keep, recipe.dedupe)) is not None:
             tell(
-                f"of the near-duplicates an estimated {format_percent(missed.share, 1)} was missed, up to "
+                f"an estimated {format_percent(missed.share, 1)} was missed, up to "
                 f"{format_percent(missed.high, 1)}: so many texts are compared with their nearest ones only"
             )
         order = order[keep]

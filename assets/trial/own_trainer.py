@@ -97,7 +97,7 @@ class OwnTrainer:
         # A command that outlived a kill may still write to the files of before.
         for file in (folder / _OUTPUT, folder / _LOG):
             if file.is_dir():
-                raise SelectionError(f"{file} is a folder, in the place of a file to write: remove it")
+                raise SelectionError(f"{file} is a folder, but a file must be written there: remove it")
             file.unlink(missing_ok=True)
         program, environment = self._arguments[0], build_user_environment()
         with (folder / _OUTPUT).open("wb") as output, (folder / _LOG).open("wb") as log:

@@ -97,12 +97,12 @@ def split_captions(
         raise TooFewTestVideos(
             f"dataset {dataset} has {format_count(len(test), 'test video')} with "
             f"{'a reference' if n_references == 1 else f'{n_references} references'}, and a trial needs "
-            f"{LEAST_TEST_VIDEOS}: add references or videos; a fifth of the videos test"
+            f"{LEAST_TEST_VIDEOS}: add references or videos; a fifth of the videos is for testing"
         )
     if not validation:
         raise TooFewTestVideos(
-            f"dataset {dataset} has no video to stop training by, only copies of test videos: add videos; a tenth of "
-            "the videos does this"
+            f"dataset {dataset} has no validation video, only copies of test videos: add videos; a tenth of "
+            "the videos is for validation"
         )
     n_present = len(captions.texts)
     captions, n_changed = _use_frozen_texts(captions, frozen, {video.key: video.video_id for video in videos})

@@ -68,7 +68,7 @@ def upgrade_schema(connection: Connection, url: URL, metrics: MetricInputs, tabl
         except sa.exc.ProgrammingError as error:
             if not isinstance(error.orig, _ALREADY_THERE):
                 raise
-            raise _build_refusal(url, "holds a part of Reelsieve's tables and no revision") from None
+            raise _build_refusal(url, "has some of Reelsieve's tables but no revision") from None
     elif revision != REVISION:
         if revision not in list_revisions():
             version = f"schema {revision}, this one has {REVISION}"

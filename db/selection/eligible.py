@@ -248,7 +248,7 @@ def _refuse_turned_aspects(connection: Connection, dataset: Dataset, recipe: Rec
         if name := next((name for name in names if name in turned), None):
             raise SelectionError(
                 f"the recipe's {field}: a recipe takes the highest values, and the lowest {name} is best: name another "
-                f'column, and set the most in where, such as "{name}" <= 2'
+                f'column, and set the highest in where, such as "{name}" <= 2'
             )
 
 

@@ -45,7 +45,7 @@ def write_backup(url: URL, target: Path, revision: str, tell: ReportProgress) ->
         for name, database in list_databases(url).items():
             with open_connection(build_sibling_url(url, database)) as connection:
                 size = connection.execute("SELECT pg_size_pretty(pg_database_size(current_database()))").fetchone()
-                tell(f"writes database {database}, {'' if size is None else size[0]}")
+                tell(f"writing database {database}, {'' if size is None else size[0]}")
                 write_rows(connection, build_dump_path(folder, name))
         files = {file.name: _measure_file(file) for file in sorted(folder.iterdir())}
         (folder / _PASSPORT).write_text(json.dumps({"format": _FORMAT, "revision": revision, "files": files}))
@@ -56,7 +56,7 @@ def write_backup(url: URL, target: Path, revision: str, tell: ReportProgress) ->
         raise _build_write_error(target, error) from error
     except psycopg.Error as error:
         reason = str(error).strip().splitlines()[0]
-        raise BackupError(f"no back-up was written ({reason}): mend that and run the same command again") from error
+        raise BackupError(f"no back-up was written ({reason}): fix that and run the same command again") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return target

@@ -46,7 +46,7 @@ def restore_backup(
     metrics, tables: as for `db.schema.migrate.migrate`. make_dagster: creates Dagster's tables in a database. tell:
     called with progress lines. Raises BackupError, and DatabaseUnavailable if the server cannot be reached.
     """
-    tell(f"checks {source}")
+    tell(f"checking {source}")
     checked = check_backup(source, list_revisions())
     names, mark = list_databases(url), _MARK.format(checked.digest)
     # Fail now, and with a clear message, if the server cannot be reached. The other databases need not exist yet.
@@ -56,10 +56,10 @@ def restore_backup(
     _check_empty(contents)
     try:
         with _create_temporary_databases(url, names) as temporary:
-            tell(f"restores database {names[CURATION]}")
+            tell(f"restoring database {names[CURATION]}")
             file = build_dump_path(source, CURATION)
             left_out = _restore_curation(temporary[CURATION], file, checked.revision, metrics, tables)
-            tell(f"restores database {names[DAGSTER]}")
+            tell(f"restoring database {names[DAGSTER]}")
             left_out += _restore_dagster(temporary[DAGSTER], build_dump_path(source, DAGSTER), make_dagster)
             _check_empty(_describe_contents(url, names))
             _rename(url, temporary, names, mark)

@@ -52,7 +52,7 @@ def calibrate(
         print_sentence(_explain_judged(report))
     print_sentence(f"thresholds for the best {objective}, with their 95 % intervals", style="bold")
     print_rows([_format_threshold(row) for row in report["thresholds"]], empty="no dimension has labels")
-    print_sentence("\nhow good they are on the labels of the other videos", style="bold")
+    print_sentence("\nagreement with the labels of the other videos", style="bold")
     print_rows(
         [_format_evaluation(row) for row in report["evaluation"]],
         empty="how good the thresholds are was not measured: they were chosen on all labels",

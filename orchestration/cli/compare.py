@@ -151,15 +151,19 @@ def _print_scores(comparison: Comparison) -> None:
     print_sentence("")
     print_rows([{"A and B": row.pop("name"), **row} for row in rows], empty="")
     if comparison.scores.n_videos > 1:
-        print_sentence("low, high: 95 % interval over videos", style="dim")
+        print_sentence(
+            "value: correlation of the scores of A and B; low, high: its 95 % interval over videos", style="dim"
+        )
 
 
 def _print_movers(comparison: Comparison) -> None:
     """Print the samples whose rank differs most between the scorers."""
     for title, moved in (("higher by B than by A", comparison.up), ("lower by B than by A", comparison.down)):
         if moved:
-            print_sentence(f"\nranked {title}, in percentile points", style="bold")
+            print_sentence(f"\nsamples ranked {title}", style="bold")
             print_rows([_build_mover_row(mover) for mover in moved], empty="")
+    if comparison.up or comparison.down:
+        print_sentence("A, B: scores; percentile: share of compared samples ranked lower, by A -> by B", style="dim")
 
 
 def _print_people(comparison: Comparison) -> None:
@@ -175,6 +179,8 @@ def _print_people(comparison: Comparison) -> None:
         raters = format_count(choices.n_raters, "rater")
         print_sentence(f"\n{choices.aspect}, side by side: {choices.n} answers, {raters}", style="bold")
         print_rows([_build_people_row(choices, PREFERENCE_ACCURACY, "same preference")], empty="")
+    if comparison.people or comparison.choices:
+        print_sentence("A, B: agreement of each scorer with people; B - A: their difference", style="dim")
 
 
 def _build_estimate_row(name: str, estimate: Estimate) -> dict[str, Any]:

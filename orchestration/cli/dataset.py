@@ -240,7 +240,7 @@ def show_holders(
     ]
     print_rows(shown, empty="no selection holds it")
     if selections:
-        print_sentence("exports of these selections hold it too: their passports have the numbers of the selections")
+        print_sentence("exports of these selections contain it, too: their passports name the selections")
 
 
 @dataset.command("drop")

@@ -76,7 +76,7 @@ def url(
     from db.server.urls import format_url
 
     if reader and owner:
-        raise RequestRefused("--reader and --owner exclude each other: give one of them")
+        raise RequestRefused("--reader and --owner cannot be combined: give one of them")
     if reader:
         shown = format_reader_url(installation.engine.url)
     else:
@@ -136,7 +136,7 @@ def restore(
         print_error("note: this back-up was restored here before, so nothing was restored now; data stored since stays")
     elif left_out:
         names = ", ".join(left_out)
-        print_error(f"note: tables left out, since no installed package has them: {names}")
+        print_error(f"note: tables that no installed package has were left out: {names}")
     _print_answer({"revision": REVISION}, f"restored; the schema is at revision {REVISION}", as_json)
 
 

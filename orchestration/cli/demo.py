@@ -89,7 +89,7 @@ def _calibrate(installation: Installation) -> bool:
     scorer_id = store_scorer(installation.engine, installation.curation.scorers["ecs"])
     with installation.engine.connect() as connection:
         if load_label_thresholds(connection, scorer_id, require_dataset(installation.engine, DATASET).dataset_id):
-            print_sentence("calibrated: the thresholds of ecs were chosen by an earlier run")
+            print_sentence("calibrated: an earlier run has chosen the thresholds of ecs")
             return False
     *_, total = run_calibration(installation, DATASET, "f1", "calibration")["evaluation"]
     console.print(

@@ -27,7 +27,7 @@ def print_selection(
         return
     known = "" if chosen.is_new else " (made before, unchanged)"
     _print_numbers(installation, f"selection {chosen.selection_id}:", numbers, dataset, rule, known, chosen.n_others)
-    print_sentence(f"write it with: reelsieve export {chosen.selection_id} --to FILE.parquet")
+    print_sentence(f"export it with: reelsieve export {chosen.selection_id} --to FILE.parquet")
 
 
 def print_preview(installation: Installation, seen: Preview, rule: Recipe, dataset: str, *, as_json: bool) -> None:
@@ -89,8 +89,8 @@ def _print_numbers(
     print_sentence(f"{beginning} {size}, {_describe_choice(installation, rule, numbers['cutoff'])}{end}")
     if n_others:
         print_sentence(
-            f"only captions are taken: {format_count(n_others, 'question-answer pair')} left out, since their scale "
-            "differs; --kind qa takes them"
+            f"only captions are selected: {format_count(n_others, 'question-answer pair')} left out, since their scale "
+            "differs; --kind qa selects them"
         )
     for line in explain_choice(numbers):
         print_sentence(line)

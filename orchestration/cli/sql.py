@@ -40,7 +40,7 @@ def sql(
     Begin with: reelsieve sql "SELECT relation, meaning FROM dictionary WHERE what = 'view' AND column_name IS NULL"
     """
     if as_csv and as_json:
-        raise UsageError("--csv and --json exclude each other: give one of them")
+        raise UsageError("--csv and --json cannot be combined: give one of them")
     show = print_csv if as_csv else print_json_rows if as_json else print_answer
     if query is None and file is None and sys.stdin.isatty() and sys.stdout.isatty():
         for statement in _ask_statements():
@@ -90,7 +90,7 @@ def _ask_statements() -> Iterator[str]:
 
 def _read_statement(query: str | None, file: Path | None) -> str:
     if query is not None and file is not None:
-        raise UsageError("a query and --file exclude each other: give one of them")
+        raise UsageError("a query and --file cannot be combined: give one of them")
     if file is not None:
         return _require_statement(_read_statement_file(file), f"file {file}")
     if query is not None and query != STANDARD_INPUT:

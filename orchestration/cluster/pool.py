@@ -94,8 +94,8 @@ class RayActorPool:
         if lost := [key for key, n in died.items() if n == TRIES]:
             raise StepAbandoned(
                 lost,
-                f"{steps[0].asset} of {', '.join(lost)} was not computed, since {TRIES} actors died at it one after "
-                "the other: see the logs of Ray",
+                f"{steps[0].asset} of {', '.join(lost)} was not computed, since {TRIES} actors in a row died at "
+                "it: see the logs of Ray",
             )
 
     def _hand_out(self, left: deque[Step]) -> None:
@@ -120,7 +120,7 @@ class RayActorPool:
             if not self._working:
                 n, size = time.monotonic() - since, self._size
                 tell(
-                    f"no actor could start for {n:.0f} s: an actor needs {size.cpus:g} cores and {size.gpus:g} GPUs "
+                    f"no actor has started for {n:.0f} s: an actor needs {size.cpus:g} cores and {size.gpus:g} GPUs "
                     "of the cluster"
                 )
         return list(ready)

@@ -370,7 +370,7 @@ class LookPages:
                 "links": [],
             }
         if explained is None:
-            raise PageNotFound(f"sample {row['sample']!r} was dropped meanwhile: go back and look again")
+            raise PageNotFound(f"sample {row['sample']!r} was dropped meanwhile: go back")
         sentence_links = build_sentence_links(explained.explanation.rows)
         return {"metric": metric, "explained": explained, "explanation": explained.explanation, "links": sentence_links}
 

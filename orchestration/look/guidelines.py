@@ -24,7 +24,7 @@ def read_guidelines(path: Path) -> Markup:
     except OSError as error:
         raise UsageError(f"{path}: the guidelines cannot be read ({error.strerror}): give another file") from error
     if len(content) > _MOST_BYTES:
-        raise UsageError(f"{path}: guidelines have at most {_MOST_BYTES:,} bytes: shorten them")
+        raise UsageError(f"{path}: the guidelines are longer than {_MOST_BYTES:,} bytes: shorten them")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -145,7 +145,7 @@ def _parse_remarks(parameters: QueryParams) -> list[Remark]:
     makers = parameters.getlist("by")
     makers = makers * len(sample_ids) if len(makers) == 1 else makers
     if len(makers) != len(sample_ids):
-        raise BadAnswer("the address has another number of names than of samples: open the page again")
+        raise BadAnswer("the address has more or fewer names than samples: open the page again")
     return [
         Remark(sample_id, kind, text, require_text("name", by))
         for sample_id, by in zip(sample_ids, makers, strict=True)

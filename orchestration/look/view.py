@@ -122,7 +122,7 @@ class PageView:
     def require_no_area(self) -> None:
         """Raise SelectionError if the view has an area of a map, which no condition can describe."""
         if self.area:
-            raise SelectionError("an area of the map is no condition: tag its samples there, and keep the tag instead")
+            raise SelectionError("an area of the map cannot be a condition: tag its samples there, and use the tag")
 
     @property
     def condition(self) -> str:

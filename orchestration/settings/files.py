@@ -102,7 +102,7 @@ def _read_content(path: Path) -> bytes:
             f"{path} belongs to another account: copy it, and name the copy by --config or {CONFIG_VARIABLE}"
         )
     if len(content) > LONGEST_FILE:
-        raise SettingsError(f"{path} is longer than {LONGEST_FILE >> 10} KiB, which no settings file is: shorten it")
+        raise SettingsError(f"{path} is longer than {LONGEST_FILE >> 10} KiB, the most of a settings file: shorten it")
     return content
 
 
@@ -124,7 +124,7 @@ def _parse(path: Path, content: bytes) -> dict[str, Any]:
     except tomli.TOMLDecodeError as error:
         raise SettingsError(f"{path} is not valid TOML: {error}; correct it") from None
     except RecursionError:
-        raise SettingsError(f"{path} is nested too deep: shorten it") from None
+        raise SettingsError(f"{path} is nested too deeply: shorten it") from None
     except ValueError:
         raise SettingsError(f"{path} has a number of too many digits: shorten it") from None
 
@@ -195,7 +195,7 @@ def _format_value(folder: Path, field: FieldInfo, value: Any, place: str) -> str
         try:
             text = str(folder / Path(value).expanduser())
         except RuntimeError:
-            raise SettingsError(f"{place} begins with the name of no account: correct it") from None
+            raise SettingsError(f"{place} names an account that does not exist: correct it") from None
     elif isinstance(value, str):
         text = value
     else:
@@ -205,7 +205,7 @@ def _format_value(folder: Path, field: FieldInfo, value: Any, place: str) -> str
             # A number of many hexadecimal digits can be read, but not written with decimal digits.
             raise SettingsError(f"{place} has too many digits: shorten it") from None
         except RecursionError:
-            raise SettingsError(f"{place} is nested too deep: shorten it") from None
+            raise SettingsError(f"{place} is nested too deeply: shorten it") from None
     if "\0" in text:
         raise SettingsError(f"{place} contains a NUL character: remove it")
     return text

@@ -61,7 +61,7 @@ def serve_interface(installation: Installation, port: int) -> None:
         with keep_files_private():
             _serve(installation, port, terminal)
     except Exception:
-        terminal.print_line(f"error: the web interface ended; {terminal.log} says why")
+        terminal.print_line(f"error: the web interface ended: see {terminal.log}")
         raise
 
 
@@ -84,7 +84,7 @@ def _serve(installation: Installation, port: int, terminal: LoggedTerminal) -> N
         stack.enter_context(clean_up_after_kill(folder))
         others = {"code server": code, "daemon": daemon}
         if not hasattr(webserver, LAST_STEP):
-            raise NotGuarded(f"Dagster's command has no {LAST_STEP} any more")
+            raise NotGuarded(f"Dagster's command no longer has {LAST_STEP}")
         setattr(webserver, LAST_STEP, partial(_host_behind_guard, installation, port, terminal, others))
         command, arguments = webserver.dagster_webserver, ["--workspace", str(workspace), "--host", NO_HOST]
         with command.make_context("dagster-webserver", arguments) as context:

@@ -199,7 +199,7 @@ def test_what_exists_is_not_overwritten(
 
 
 def test_a_suffix_of_another_format_is_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(SelectionError, match=r"the suffix says parquet, and the format is csv: change one"):
+    with pytest.raises(SelectionError, match=r"the suffix is that of parquet, and the format is csv: change one"):
         require_export_target(tmp_path / "best.parquet", ExportFormat.CSV)
 
 

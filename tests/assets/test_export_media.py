@@ -126,7 +126,7 @@ def test_a_killed_export_starts_again_and_says_so(engine: Engine, clips: Clips, 
     lines: list[str] = []
     form = ExportFormat.WEB_DATASET
     export_selection(engine, clips.selection_id, tmp_path / "wds", form, limits=FEW, tell=lines.append)
-    assert lines[0] == "an export to wds was cut off: it starts again"
+    assert lines[0] == "an export to wds was interrupted: starting again"
     check_whole(tmp_path / "wds")
 
 
@@ -206,7 +206,7 @@ def test_a_file_that_may_not_be_read_is_one_sentence(engine: Engine) -> None:
 def test_a_folder_that_no_export_made_is_not_touched(engine: Engine, clips: Clips, tmp_path: Path) -> None:
     (tmp_path / "mine.partial").mkdir()
     (tmp_path / "mine.partial" / "notes.txt").write_text("mine")
-    with pytest.raises(SelectionError, match=r"mine.partial exists, but no export made it: move it, or give"):
+    with pytest.raises(SelectionError, match=r"mine.partial was not made by an export: move it, or give"):
         write(engine, clips, tmp_path / "mine")
     assert (tmp_path / "mine.partial" / "notes.txt").read_text() == "mine"
 

@@ -207,7 +207,7 @@ def test_means_and_other_scales_become_ratings_as_they_are(tmp_path: Path, engin
 
 @pytest.mark.parametrize("text", ["mos=", "mos=5-1", "mos=mean of 3", "mos=1-5, mean of 1", "mos=1-5 mean of 3"])
 def test_a_rule_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(NoManifest, match="is no scale: write COLUMN, COLUMN=0-100"):
+    with pytest.raises(NoManifest, match="is not a scale: write COLUMN, COLUMN=0-100"):
         parse_ratings(["score", text])
 
 

@@ -128,7 +128,7 @@ def pipe(path: Path) -> None:
         (moved_behind_a_link, r"the path leads to .*outside\.mp4 through a link made since it was ingested"),
         (in_a_folder_behind_a_link, r"the path leads to .*outside/clip\.mp4 through a link made since it was ingested"),
         (link_in_a_circle, "the path leads nowhere|too many levels of symbolic links"),
-        (pipe, "not a regular file any more"),
+        (pipe, "no longer a regular file"),
         (Path.unlink, "no such file or directory"),
     ],
 )

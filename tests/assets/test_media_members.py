@@ -510,7 +510,7 @@ def put_a_circle_in_place(path: Path) -> None:
     [
         (put_a_link_in_place, r"the path leads to .*other\.tar through a link made since it was ingested"),
         (put_a_folder_link_in_place, r"the path leads to .*elsewhere.* through a link made since it was ingested"),
-        (put_a_pipe_in_place, "it is not a regular file any more"),
+        (put_a_pipe_in_place, "it is no longer a regular file"),
         (put_a_circle_in_place, "(the path leads nowhere|too many levels of symbolic links)"),
         (Path.unlink, "no such file or directory"),
     ],

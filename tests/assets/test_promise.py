@@ -210,7 +210,7 @@ def test_captions_that_are_repaired_after_their_answer_are_no_random_sample(engi
         connection.execute(sa.update(score).values(is_stale=False))
     with pytest.raises(SelectionError, match="an order of captions that has changed since"):
         load_promise_state(engine, clips, promise_id, no_encoder, never)
-    refusal = "1 caption was changed after captions were asked, so that the answers are no random sample any more: use"
+    refusal = "1 caption was changed after captions were asked, so the answers are no longer a random sample: use"
     with pytest.raises(SelectionError, match=refusal):
         select(engine, clips)
     # The repaired caption is asked again, and found good: its answers still are no random sample.
@@ -300,13 +300,13 @@ LIMITS = (1.5, 1, 0, -0.1, 1e-12, float("nan"))
         (PromiseTerms(0.1, 1, "overall"), RECIPE, "--error-below is 1: give a number above 1 and at most 5, since rat"),
         (PromiseTerms(0.1, 3, "overall", shares=(0.5, 0.25)), RECIPE, "--shares 0.5,0.25: give shares above 0"),
         (PromiseTerms(0.1, 3, "overall", shares=(0.5, 2)), RECIPE, "--shares 0.5,2: give shares above 0"),
-        (PromiseTerms(0.1, 3, "overall", confidence=1), RECIPE, "--confidence is 1: give a chance"),
-        (PromiseTerms(0.1, 3, "overall", confidence=1 - 1e-12), RECIPE, "give a chance of at most 0.999999999"),
+        (PromiseTerms(0.1, 3, "overall", confidence=1), RECIPE, "--confidence is 1: give a probability"),
+        (PromiseTerms(0.1, 3, "overall", confidence=1 - 1e-12), RECIPE, "give a probability of at most 0.999999999"),
         *(
             (PromiseTerms(limit, 3, "overall"), RECIPE, "give a share of at least 1e-09 and below 1")
             for limit in LIMITS
         ),
-        (PromiseTerms(0.1, float("nan"), "overall"), RECIPE, "--error-below is no number"),
+        (PromiseTerms(0.1, float("nan"), "overall"), RECIPE, "--error-below is not a number"),
         (TERMS, Recipe(by={"vcs": 1.0}, kind="qa"), r"no sample|people rate captions only"),
     ],
 )

@@ -124,8 +124,8 @@ def test_any_other_name_is_no_scale(name: str) -> None:
     [
         ("[]", "it holds no object"),
         ("{", "scales.json: "),
-        ('{"overall": "5-1"}', "'5-1' is no scale for 'overall'"),
-        ('{"overall": 5}', "5 is no scale for 'overall'"),
+        ('{"overall": "5-1"}', "'5-1' is not a scale for 'overall'"),
+        ('{"overall": 5}', "5 is not a scale for 'overall'"),
         ('{"overall": "1-5", "overall": "1-7"}', "scales.json: "),
         ('{"caf\xe9": "1-5"}', "scales.json: byte 6 is not valid UTF-8"),
     ],

@@ -206,7 +206,7 @@ def test_what_conflicts_every_time_ends_in_a_sentence(
     verdict = report_error(caught.value)
     assert verdict.exit_code == MISTAKE
     assert "waited for each other" in verdict.sentence
-    assert "mend that" not in verdict.sentence
+    assert "fix that" not in verdict.sentence
 
 
 def test_another_error_is_not_tried_again(engine: Engine) -> None:

@@ -242,9 +242,9 @@ def test_a_database_of_an_unknown_version_is_refused_as_it_is(database: URL, eng
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        ("DELETE FROM alembic_version", "holds a part of Reelsieve's tables and no revision: set a new home folder"),
-        ("DROP TABLE alembic_version", "holds a part of Reelsieve's tables and no revision: set a new home folder"),
-        ("DROP TABLE alembic_version, video CASCADE", "holds a part of Reelsieve's tables and no revision: set a new"),
+        ("DELETE FROM alembic_version", "has some of Reelsieve's tables but no revision: set a new home folder"),
+        ("DROP TABLE alembic_version", "has some of Reelsieve's tables but no revision: set a new home folder"),
+        ("DROP TABLE alembic_version, video CASCADE", "has some of Reelsieve's tables but no revision: set a new"),
         ("DROP TABLE video, chat_call CASCADE", "lacks the table chat_call: set a new home"),
     ],
 )

@@ -177,7 +177,7 @@ def test_another_version_of_dagster_is_one_sentence(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
-    sentence = r"error: Reelsieve works with Dagster (\S+), and 1.12.0 is installed: pip install 'dagster\1'"
+    sentence = r"error: Reelsieve needs Dagster (\S+), but 1.12.0 is installed: pip install 'dagster\1'"
     found = re.fullmatch(sentence, " ".join(done.stderr.split()))
     assert found
     assert set(found[1].split(",")) == {">=1.13.27", "<1.14"}

@@ -29,7 +29,7 @@ def test_markdown_becomes_html_that_runs_nothing(tmp_path: Path) -> None:
     [
         (None, "the guidelines cannot be read (No such file or directory): give another file"),
         (b"\xff\xfeG", "the guidelines are not UTF-8 text: save the file as UTF-8"),
-        (b"x" * 100_001, "guidelines have at most 100,000 bytes: shorten them"),
+        (b"x" * 100_001, "the guidelines are longer than 100,000 bytes: shorten them"),
     ],
 )
 def test_a_file_that_cannot_be_shown_is_named(tmp_path: Path, content: bytes | None, sentence: str) -> None:

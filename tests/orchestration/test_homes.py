@@ -121,7 +121,7 @@ def test_a_home_that_root_made_for_an_account_is_the_accounts_with_its_data() ->
 def test_a_file_is_no_home(account: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = run_command("--home", str(tmp_path / "file"), "dataset", "list", COLUMNS="80")
-    refusal = f"home {tmp_path / 'file'} is no folder: name one by --home or REELSIEVE_HOME"
+    refusal = f"home {tmp_path / 'file'} is not a folder: name one by --home or REELSIEVE_HOME"
     assert (done.returncode, done.stderr) == (1, f"error: {refusal}\n")
 
 

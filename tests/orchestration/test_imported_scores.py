@@ -268,8 +268,8 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
         ({**good, "value": ["high", "low"]}, "extra", "row 1: value 'high' is not a number"),
         ({**good, "value": [0.1, float("inf")]}, "extra", "row 2: value inf is not finite"),
         ({**good, "value": [10**400, 1]}, "extra", "row 1: value 1329 bits long is not finite"),
-        ({**good, "sample": ["a\x00", "b"]}, "extra", "row 1: sample 'a\\x00' is no text"),
-        ({**good, "sample": ["a\ud800", "b"]}, "extra", "row 1: sample 'a\\ud800' is no text"),
+        ({**good, "sample": ["a\x00", "b"]}, "extra", "row 1: sample 'a\\x00' is not text"),
+        ({**good, "sample": ["a\ud800", "b"]}, "extra", "row 1: sample 'a\\ud800' is not text"),
         (
             {**good, "value": [None, 1], "status": ["no_audio", "ok"], "reason": ["\ud800", ""]},
             "extra",
@@ -280,7 +280,7 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
         ({**good, "sample": [KEYS[0]] * 2}, "extra", f"rows 1 and 2 are both about sample '{KEYS[0]}'"),
         (gone, "extra", "a row names a sample that dataset 'mine' does not have, such as 'gone' in row 2"),
         ({**good, "sample": ["a", "b"]}, "extra", "2 rows name samples that dataset 'mine' does not have, such as 'a'"),
-        ({**good, "sample": [1, 2]}, "extra", "row 1: sample 1 is no text"),
+        ({**good, "sample": [1, 2]}, "extra", "row 1: sample 1 is not text"),
         ({**good, "status": ["failed", "ok"]}, "extra", "row 1: status 'failed' has a value"),
         ({**good, "value": [None, 1.0], "status": ["stale", "ok"]}, "extra", "row 1: status 'stale' cannot be given"),
         (elsewhere, "extra", f"row 1: video 'clip_01' is not that of sample '{KEYS[0]}'"),
@@ -300,7 +300,7 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
             rs.import_scores(pd.DataFrame(good), "extra", "mine", source=source)  # type: ignore[arg-type]  # on purpose
     with pytest.raises(rs.ReelsieveError, match="did you mean 'mine'"):
         rs.import_scores(pd.DataFrame(good), "extra", "minee")
-    with pytest.raises(rs.ReelsieveError, match=r"^builtins.list is no table: give one of pandas"):
+    with pytest.raises(rs.ReelsieveError, match=r"^builtins.list is not a table: give one of pandas"):
         rs.import_scores([1], "extra", "mine")
     assert answer("SELECT count(*) FROM score_history WHERE metric = 'extra'") == [(0,)]
 

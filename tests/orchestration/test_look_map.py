@@ -276,8 +276,8 @@ def test_an_area_meets_every_page_of_samples(shown: Shown) -> None:
         (f"?area={'[' * 3000}", "names no valid area of a map"),
         ("?area=" + quote('["gone","b",1,2,3,4]'), "dataset texts has no vectors of 'gone'"),
         ("?area=" + quote('["texts by texts","old",1,2,3,4]'), "samples or vectors changed since this area was chosen"),
-        ("selection?area=OWN", "an area of the map is no condition: tag its samples"),
-        ("sql?area=OWN", "an area of the map is no condition: tag its samples"),
+        ("selection?area=OWN", "an area of the map cannot be a condition: tag its samples"),
+        ("sql?area=OWN", "an area of the map cannot be a condition: tag its samples"),
     ],
 )
 def test_a_mistake_is_explained_in_one_sentence(shown: Shown, path: str, sentence: str) -> None:
@@ -313,7 +313,7 @@ def test_only_samples_without_the_tag_get_it_and_undo_takes_only_these_back(show
         ("map/tag", {"text": "odd", "by": "ann"}, "no area is chosen: draw one on the map first"),
         ("map/tag", {"text": " ", "by": "ann"}, "the tag is empty: write one"),
         ("map/tag", {"text": "odd", "by": ""}, "the name is empty: write one"),
-        ("views", {"name": "odd", "area": "[]"}, "an area of the map is no condition: tag its samples there"),
+        ("views", {"name": "odd", "area": "[]"}, "an area of the map cannot be a condition: tag its samples there"),
         ("map/untag", {"text": "odd", "by": "ann"}, "is not a time"),
         ("map/untag", {"text": "odd", "by": "ann", "at": "now"}, "'now' in the address is not a time with its zone"),
     ],

@@ -213,7 +213,7 @@ def test_a_second_tag_or_view_of_one_name_changes_nothing(shown: Shown) -> None:
         ({"text": "bell \x07"}, "field 'tag' contains the control character U+0007: remove it"),
         ({"text": "\0"}, "the tag is empty: write one"),
         ({"by": ""}, "the name is empty: write one"),
-        ({"by": ["a", "b", "c"]}, "another number of names than of samples"),
+        ({"by": ["a", "b", "c"]}, "more or fewer names than samples"),
     ],
 )
 def test_a_mistake_is_explained_in_one_sentence(shown: Shown, values: dict[str, object], sentence: str) -> None:

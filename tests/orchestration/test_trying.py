@@ -274,7 +274,7 @@ def test_try_takes_the_options_of_init_that_it_names(folder: Path) -> None:
     assert "choose one of 'which', 'said', 'truth', 'mark' with --column video=NAME" in refused.stderr
     columns = [f"--column={field}" for field in ("video=which", "caption=said", "reference=truth")]
     wrong = run_command("try", "named", "--to", "elsewhere", *columns, "--rating=mark=5-1")
-    assert (wrong.returncode, "'5-1' is no scale: write COLUMN, COLUMN=0-100" in wrong.stderr) == (1, True)
+    assert (wrong.returncode, "'5-1' is not a scale: write COLUMN, COLUMN=0-100" in wrong.stderr) == (1, True)
     columns.append("--column=rating=mark=1-5, mean of 2")
     done = run("try", "named", "--to", "elsewhere", *columns)
     assert "manifest: 1 video, 1 caption of system 'captions', 1 reference, 1 rating\n" in done.stdout

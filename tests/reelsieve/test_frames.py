@@ -100,7 +100,7 @@ def test_an_empty_table_gets_its_columns() -> None:
 @pytest.mark.parametrize(
     ("frame", "metrics", "settings", "sentence"),
     [
-        ([1], ["vcs"], {}, "builtins.list is no table"),
+        ([1], ["vcs"], {}, "builtins.list is not a table"),
         (pd.DataFrame({"a": [1]}), ["vcs"], {}, "the table has no column of captions (columns: 'a')"),
         (pd.DataFrame([["a", "b"]], columns=["caption"] * 2), ["vcs"], {}, "several columns of the table are named"),
         (pd.DataFrame(), ["vcs"], {}, "the table has no column of captions (columns: none)"),
