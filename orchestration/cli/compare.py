@@ -151,9 +151,7 @@ def _print_scores(comparison: Comparison) -> None:
     print_sentence("")
     print_rows([{"A and B": row.pop("name"), **row} for row in rows], empty="")
     if comparison.scores.n_videos > 1:
-        print_sentence(
-            "value: correlation of the scores of A and B; low, high: its 95 % interval over videos", style="dim"
-        )
+        print_sentence("low, high: 95 % interval of the value over videos", style="dim")
 
 
 def _print_movers(comparison: Comparison) -> None:
