@@ -16,7 +16,7 @@ NOISE_SHARE = 0.4
 """The share of a selection's captions that the control swaps between videos."""
 RANDOM, ALL, NOISY, COPY = "random", "all", "planted noise", "copy"
 """Names of the arms that every trial has."""
-SIMPLE_NAMES = {LENGTH: "length", "words_in_common": "words in common", "cosine": "cosine"}
+_SIMPLE_NAMES = {LENGTH: "length", "words_in_common": "words in common", "cosine": "cosine"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +51,18 @@ class TrialRun:
 def build_arms(
     captions: TrialCaptions,
     training: IntArray,
-    chosen: IntArray,
+    selections: Mapping[str, IntArray],
+    shares: Mapping[float, IntArray],
     ratings: tuple[str, Mapping[int, float]] | None,
-    others: Mapping[str, IntArray],
 ) -> list[Arm]:
-    """Return the arms that a selection is compared with, in the order of the report.
+    """Return the arms of a trial in the order of the report: the selection, those that it is compared with, the curve,
+    and two controls. A trial that misses planted noise, or finds a difference in another order, can prove nothing.
 
-    training: the positions of all training captions. chosen: those of the selection, of which every arm of equal number
-    has as many in each stratum. ratings: aspect and mean rating by sample; the arm of the best rated exists where
-    enough captions are rated. others: the positions of further selections, by name.
+    training: the positions of all training captions. selections: those of selections by name, the tried one first, of
+    which every arm of equal number has as many in each stratum. shares: those of the curve. ratings: aspect and mean
+    rating by sample; the arm of the best rated exists where enough captions are rated.
     """
+    (name, chosen), *others = selections.items()
     pool = _group_by_stratum(captions, training)
     wanted = Counter(captions.strata[position] for position in chosen.tolist())
     # Captions of the selection that are gone are in no pool, which may then be too small.
@@ -70,29 +72,6 @@ def build_arms(
         drawn = _draw(pool, quota, seed)
         return drawn, drawn
 
-    arms = [
-        Arm(RANDOM, sum(quota.values()), draw),
-        build_fixed_arm(ALL, training),
-        *[build_fixed_arm(name, positions) for name, positions in others.items()],
-    ]
-    values = {SIMPLE_NAMES[name]: column for name, column in captions.values.items()}
-    if ratings is not None:
-        aspect, means = ratings
-        rated = np.array([means.get(sample_id, np.nan) for sample_id in captions.sample_ids.tolist()])
-        values[f"best rated ({aspect})"] = rated
-    for name, column in values.items():
-        best = _take_best(pool, quota, column)
-        if best is not None:
-            arms.append(build_fixed_arm(name, best))
-    return arms
-
-
-def build_controls(captions: TrialCaptions, chosen: IntArray) -> list[Arm]:
-    """Return the two controls of a trial: the selection with planted noise, and the selection in another order.
-
-    A trial that misses the first, or finds a difference in the second, can prove nothing.
-    """
-
     def add_noise(seed: int) -> tuple[IntArray, IntArray]:
         return chosen[plant_noise(captions.video_ids[chosen], NOISE_SHARE, seed)], chosen
 
@@ -100,11 +79,26 @@ def build_controls(captions: TrialCaptions, chosen: IntArray) -> list[Arm]:
         shuffled = np.random.default_rng(seed).permutation(chosen)
         return shuffled, shuffled
 
-    return [Arm(NOISY, len(chosen), add_noise), Arm(COPY, len(chosen), reorder)]
+    values = {_SIMPLE_NAMES[name]: column for name, column in captions.values.items()}
+    if ratings is not None:
+        aspect, means = ratings
+        rated = np.array([means.get(sample_id, np.nan) for sample_id in captions.sample_ids.tolist()])
+        values[f"best rated ({aspect})"] = rated
+    best = {name: _take_best(pool, quota, column) for name, column in values.items()}
+    return [
+        _build_fixed_arm(name, chosen),
+        Arm(RANDOM, sum(quota.values()), draw),
+        _build_fixed_arm(ALL, training),
+        *[_build_fixed_arm(other, positions) for other, positions in others],
+        *[_build_fixed_arm(value, positions) for value, positions in best.items() if positions is not None],
+        *[_build_fixed_arm(f"share {share:g}", positions, share) for share, positions in shares.items()],
+        Arm(NOISY, len(chosen), add_noise),
+        Arm(COPY, len(chosen), reorder),
+    ]
 
 
-def build_fixed_arm(name: str, positions: IntArray, share: float | None = None) -> Arm:
-    """Return an arm that has the captions at these positions, whatever the seed. share: see `Arm`."""
+def _build_fixed_arm(name: str, positions: IntArray, share: float | None = None) -> Arm:
+    """An arm that has the captions at these positions, whatever the seed."""
     return Arm(name, len(positions), lambda _: (positions, positions), share)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from assets.scores.base import Scorer
 from assets.selection.pick import pick_samples
 from assets.selection.select import embed_for_recipe
 from assets.selection.vectors import find_text_encoder
-from assets.trial.arms import Arm, build_arms, build_controls, build_fixed_arm
+from assets.trial.arms import Arm, build_arms
 from assets.trial.own_trainer import OwnTrainer
 from assets.trial.parts import TrialParts, compute_digest, split_captions
 from assets.trial.student_trainer import StudentTrainer, load_seen_vectors
@@ -24,6 +24,7 @@ from db.selection.eligible import find_eligible_samples
 from db.selection.recipes import Recipe, SelectionError
 from db.selection.stored_selections import require_selection
 from db.selection.trial_rows import FrozenCaption, load_frozen_captions, load_trial_captions, load_trial_videos
+from metrics_core.arrays import IntArray
 
 N_SEEDS = 5
 Trainer = StudentTrainer | OwnTrainer
@@ -81,20 +82,17 @@ def prepare_trial(
     # Without frames, a video's vector is that of its references but for the first one, which is its clean text.
     n_references = 1 if request.has_own_trainer or seen is not None else 2
     parts = split_captions(dataset.name, captions, videos, frozen, n_references, ratings and ratings[1])
-    chosen, *further = [parts.find_positions([row.sample for row in rows]) for rows in (frozen, *others)]
-    if not len(chosen):
+    selections = {
+        f"selection {number}": parts.find_positions([row.sample for row in rows])
+        for number, rows in zip(numbers, (frozen, *others), strict=True)
+    }
+    if not len(selections[f"selection {request.selection_id}"]):
         raise SelectionError(
             f"no caption of selection {request.selection_id} can train: their videos are held out, copies of held-out "
             "ones, or without a reference; try a selection with more videos"
         )
-    first, *names = [f"selection {number}" for number in numbers]
-    compared = dict(zip(names, further, strict=True))
-    arms = [
-        build_fixed_arm(first, chosen),
-        *build_arms(parts.captions, parts.training, chosen, ratings, compared),
-        *_build_curve(engine, scorers, dataset, recipe, request.shares, parts, tell),
-        *build_controls(parts.captions, chosen),
-    ]
+    shares = _pick_shares(engine, scorers, dataset, recipe, request.shares, parts, tell)
+    arms = build_arms(parts.captions, parts.training, selections, shares, ratings)
     trainer = _make_own_trainer(parts, request, home) if request.has_own_trainer else StudentTrainer(parts, seen)
     return parts, arms, trainer
 
@@ -125,7 +123,7 @@ def _load_frozen_captions(connection: Connection, selection_id: int, dataset: Da
     return rows
 
 
-def _build_curve(
+def _pick_shares(
     engine: Engine,
     scorers: Mapping[str, Scorer],
     dataset: Dataset,
@@ -133,10 +131,10 @@ def _build_curve(
     shares: Sequence[float],
     parts: TrialParts,
     tell: LineWriter,
-) -> Iterator[Arm]:
-    """Yield an arm for every share of the samples that the recipe takes, and for all of them."""
+) -> dict[float, IntArray]:
+    """The training captions that the recipe takes for every share of the samples, and for all of them."""
     if not shares:
-        return
+        return {}
     whole = recipe.model_copy(update={"keep": 1.0, "count": None, "quotas": {}, "at_least": {}, "stale": "leave_out"})
     tried = sorted({*(float(f"{share:g}") for share in shares), 1.0})
     recipes = [whole.model_copy(update={"keep": share}) for share in tried]
@@ -148,10 +146,11 @@ def _build_curve(
             taken = [one.sample_ids.tolist() for one in picked]
         except NothingToSelect:
             taken = [[]] * len(tried)
-    places = parts.captions.positions_by_id
-    for share, numbers in zip(tried, taken, strict=True):
-        keys = [parts.captions.keys[places[number]] for number in numbers if number in places]
-        yield build_fixed_arm(f"share {share:g}", parts.find_positions(keys), share)
+    places, keys = parts.captions.positions_by_id, parts.captions.keys
+    return {
+        share: parts.find_positions([keys[places[number]] for number in numbers if number in places])
+        for share, numbers in zip(tried, taken, strict=True)
+    }
 
 
 def _make_own_trainer(parts: TrialParts, request: TrialRequest, home: Path) -> OwnTrainer:

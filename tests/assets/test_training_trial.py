@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assets.trial.arms import COPY, NOISY, build_arms, build_controls
+from assets.trial.arms import COPY, NOISY, Arm, build_arms
 from assets.trial.parts import TooFewTestVideos, TrialParts, _choose_part, split_captions
 from assets.trial.sentences import advise_size, explain_trial
 from assets.trial.student_trainer import _build_vectors
 from db.selection.trial_rows import FrozenCaption, TrialCaptions, TrialVideo
 from db.selection.trials import ArmResult, Trial
+from metrics_core.arrays import IntArray
 from metrics_core.trial.comparison import Conclusion
 from metrics_core.trial.latent import LatentEncoder
 from orchestration.cli.prove import _list_curve_rows
@@ -43,13 +44,21 @@ def make_videos() -> list[TrialVideo]:
     return [TrialVideo(i, f"v{i}", [describe(i), f"there is {describe(i)}"], f"{i:04x}", None) for i in range(N)]
 
 
+def arms_of(captions: TrialCaptions, training: IntArray, chosen: IntArray) -> dict[str, Arm]:
+    """The arms of a selection without others beside it, a curve and ratings, by name."""
+    return {arm.name: arm for arm in build_arms(captions, training, {"selection 1": chosen}, {}, None)}
+
+
 def test_arms_have_the_strata_of_the_selection_and_stay_in_the_training_part() -> None:
     captions = make_captions()
     training = np.arange(0, 200)
     chosen = np.array([0, 2, 4, 6, 1, 3])
     ratings = ("overall", {1000 + i: float(i % 7) for i in range(200)})
-    arms = {arm.name: arm for arm in build_arms(captions, training, chosen, ratings, {"selection 2": np.array([5])})}
-    assert list(arms) == ["random", "all", "selection 2", "length", "best rated (overall)"]
+    selections, shares = {"selection 1": chosen, "selection 2": np.array([5])}, {0.5: training[:9], 1.0: training}
+    arms = {arm.name: arm for arm in build_arms(captions, training, selections, shares, ratings)}
+    compared = ["random", "all", "selection 2", "length", "best rated (overall)"]
+    assert list(arms) == ["selection 1", *compared, "share 0.5", "share 1", NOISY, COPY]
+    assert (arms["share 0.5"].share, arms["share 0.5"].n, arms["all"].share) == (0.5, 9, None)
     for name in ("random", "length", "best rated (overall)"):
         texts, videos = arms[name].draw(3)
         assert Counter(captions.strata[i] for i in texts.tolist()) == {"even": 4, "odd": 2}, name
@@ -63,9 +72,9 @@ def test_arms_have_the_strata_of_the_selection_and_stay_in_the_training_part() -
 def test_a_selection_whose_captions_are_gone_has_no_arm_of_more_rows_than_there_are() -> None:
     captions = make_captions()
     chosen = np.arange(0, 200, 2)
-    few = {arm.name: arm for arm in build_arms(captions, np.array([0, 2, 5]), chosen, None, {})}
+    few = arms_of(captions, np.array([0, 2, 5]), chosen)
     assert (few["random"].n, len(few["random"].draw(0)[0]), few["length"].n) == (2, 2, 2)
-    none = {arm.name: arm for arm in build_arms(captions, np.array([], dtype=np.int64), chosen, None, {})}
+    none = arms_of(captions, np.array([], dtype=np.int64), chosen)
     assert (none["random"].n, len(none["random"].draw(0)[0])) == (0, 0)
 
 
@@ -87,7 +96,8 @@ def test_a_control_that_failed_is_not_taken_for_one_that_held() -> None:
 def test_controls_are_the_selection_with_swapped_captions_and_in_another_order() -> None:
     captions = make_captions()
     chosen = np.arange(0, 200, 2)
-    noisy, copy = build_controls(captions, chosen)
+    arms = arms_of(captions, chosen, chosen)
+    noisy, copy = arms[NOISY], arms[COPY]
     texts, videos = noisy.draw(0)
     assert videos.tolist() == chosen.tolist()
     assert (captions.video_ids[texts] != captions.video_ids[videos]).mean() == pytest.approx(0.4)
@@ -187,7 +197,7 @@ def test_frozen_texts_train_where_captions_changed_or_are_gone() -> None:
     chosen = found.find_positions([row.sample for row in frozen])
     assert [found.captions.texts[place] for place in chosen.tolist()] == [frozen[i].text for i in range(3)]
     assert (found.n_changed, len(found.training)) == (4, len(parts.training))
-    (noisy, _) = build_controls(found.captions, chosen)
+    noisy = arms_of(found.captions, found.training, chosen)[NOISY]
     assert sorted(noisy.draw(0)[0].tolist()) == chosen.tolist()
 
 
