@@ -26,7 +26,7 @@ def wanted(**changes: Any) -> Any:
         ([LAPTOP], {"ray_actors": 4}, 4, 0),
         ([LAPTOP], {"ray_cpus": 2}, 1, 0),
         ([BOX], {}, 14, 2),
-        # As docs/operations.md lays out eight GPUs.
+        # As docs/figures.md lays out eight GPUs.
         ([Machine(192, 8)], {"ray_cpus": 24}, 0, 8),
         ([BOX], {"ray_gpus": 0.5}, 12, 4),
         # What is left of each GPU is too small for a third one, though the machine has a whole GPU left in sum.

@@ -14,7 +14,7 @@ KENDALL, SPEARMAN = "{}, Kendall", "{}, Spearman"
 AREAS = [f"AUC, {part}" for part in ("all", "Content Additions & Omissions", "Content Corruption", "Chronology")]
 RANKS = [form.format(count) for count in ("1 ref", "9 refs") for form in (KENDALL, SPEARMAN)]
 BEST_QUARTER, BEST_EIGHTH = "one keyword, best 25 %", "one keyword, best 12.5 %"
-VCS, SELECTIONS, MODELS = "docs/metrics/vcs.md", "docs/selections.md", "docs/models.md"
+VCS, FIGURES, MODELS = "docs/metrics/vcs.md", "docs/figures.md", "docs/models.md"
 # Page and start of the line; table, row and columns of the figures that the line has in this order.
 QUOTED = [
     (VCS, "| VCS, `lct` 1 |", "vcs_1_separation", "VCS_LCT1", AREAS),
@@ -25,9 +25,9 @@ QUOTED = [
     (VCS, "| `vcs_short`, lct 0 |", "vcs_2", "VCS_short, lct 0", RANKS),
     (VCS, "| highest GAS of all references |", "vcs_2", "highest cosine of whole texts", RANKS),
     (MODELS, "**`laptop`**", "vcs_2", "VCS_short, lct 1", [RANKS[0], RANKS[2]]),
-    (SELECTIONS, "| `evqa` |", "evqa_4_demo", "EVQAScore", [BEST_QUARTER, BEST_EIGHTH]),
-    (SELECTIONS, "| length |", "evqa_4_demo", "length of the answer", [BEST_QUARTER, BEST_EIGHTH]),
-    (SELECTIONS, "| random |", "evqa_4_demo", "random", [BEST_QUARTER, BEST_EIGHTH]),
+    (FIGURES, "| `evqa` |", "evqa_4_demo", "EVQAScore", [BEST_QUARTER, BEST_EIGHTH]),
+    (FIGURES, "| length |", "evqa_4_demo", "length of the answer", [BEST_QUARTER, BEST_EIGHTH]),
+    (FIGURES, "| random |", "evqa_4_demo", "random", [BEST_QUARTER, BEST_EIGHTH]),
 ]
 
 
