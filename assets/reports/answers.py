@@ -62,7 +62,7 @@ def build_answers(
     trials: the newest first; the first with a curve says which share to select.
     """
     labels, quoted = {metric.name: metric.label for metric in metrics}, shlex.quote(dataset)
-    notable = tuple(fact.sentence for fact in described.notable) if described else ()
+    notable = tuple(fact["sentence"] for fact in described.notable) if described else ()
     size = _choose_size(trials)
     steps = (
         _list_steps(quoted, data, metrics, trust, labels, size)
@@ -234,8 +234,9 @@ def _list_first_steps(dataset: str, described: DatasetFacts | None, plan: Plan) 
         return
     yield NextStep("Look through videos and captions, sorted by any fact.", f"reelsieve look {dataset}")
     if proposed := described.proposed_condition:
-        keep = f"--by words --choose random --seed 1 --keep 1 --where {shlex.quote(proposed.condition)}"
-        those = format_portion(proposed.n, described.n_captions, "caption", "that meets", "that meet")
+        condition = shlex.quote(proposed["condition"])
+        keep = f"--by words --choose random --seed 1 --keep 1 --where {condition}"
+        those = format_portion(proposed["n"], described.n_captions, "caption", "that meets", "that meet")
         yield NextStep(f"Select the {those} a condition on facts.", f"reelsieve select --dataset {dataset} {keep}")
     if plan.needs and not plan.metrics:
         yield NextStep("To score with a metric, add what it needs: docs/first-dataset.md shows how.")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -72,16 +73,6 @@ class MetricSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class SystemCount:
-    """How many samples of one kind ("caption" or "qa") a system wrote, and for how many videos."""
-
-    kind: str
-    system: str
-    samples: int
-    videos: int
-
-
-@dataclass(frozen=True, slots=True)
 class DataSummary:
     """Counts of what a dataset holds: videos by status, samples by system, ratings by rater and by aspect, with
     quantiles of durations and of words. counts: the row of view dataset_summary. refused: rows that ingest refused, by
@@ -98,7 +89,7 @@ class DataSummary:
     video_statuses: Mapping[str, int]
     duration_s: Spread | None
     words: tuple[Spread, ...]
-    systems: tuple[SystemCount, ...]
+    systems: tuple[Mapping[str, Any], ...]
     raters: Mapping[str, int]
     ratings: Mapping[str, int]
     refused: Mapping[str, int]
@@ -145,14 +136,15 @@ def load_data_summary(
     )
 
 
-def count_systems(kind: str, arrays: ScoreArrays) -> Iterator[SystemCount]:
-    """Yield the numbers of samples and of videos of every system, the most samples first."""
+def count_systems(kind: str, arrays: ScoreArrays) -> Iterator[dict[str, Any]]:
+    """Yield a row for every system, the most samples first: kind, system, and its numbers of samples and videos."""
     videos, of_sample = np.unique(arrays.video_ids, return_inverse=True)
     n_samples = np.bincount(arrays.system_places).tolist()
     # With counts: NumPy sorts then, which is faster here than its hash table.
     pairs, _ = np.unique(arrays.system_places * videos.size + of_sample, return_counts=True)
     n_videos = np.bincount(pairs // videos.size).tolist()
-    yield from (SystemCount(kind, *row) for row in zip(arrays.systems, n_samples, n_videos, strict=True))
+    for system, n, n_of_videos in zip(arrays.systems, n_samples, n_videos, strict=True):
+        yield {"kind": kind, "system": system, "samples": n, "videos": n_of_videos}
 
 
 def load_metric_summaries(

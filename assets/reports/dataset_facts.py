@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Any
 
 from sqlalchemy.engine import Connection
 
@@ -97,49 +98,21 @@ class FactDistribution:
 
 
 @dataclass(frozen=True, slots=True)
-class NotableFact:
-    """A sentence on videos or captions that are unusual in one way. condition: the condition of a recipe that selects
-    them, or for copies the option that leaves them out, such as `dedupe: 1`.
-    """
-
-    sentence: str
-    condition: str
-
-
-@dataclass(frozen=True, slots=True)
-class VideoCopy:
-    """A video that is nearly the same as an earlier one. key, original: the keys of the copy and of the other video.
-    similarity: cosine of their signatures, at most 1.
-    """
-
-    key: str
-    original: str
-    similarity: float
-
-
-@dataclass(frozen=True, slots=True)
-class ProposedCondition:
-    """A condition on facts to select captions by, in the filter language. n: how many captions meet it: at least half
-    of them, but not all.
-    """
-
-    condition: str
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
 class DatasetFacts:
     """A dataset described by its facts: distributions (`facts`), notable groups, copies, and a condition to select by.
-    n_videos, n_captions: those that have facts. copies: in order of keys, each with the earlier video most similar to
-    it; empty for too many videos. proposed_condition: None where none leaves out some captions, but at most half.
+    n_videos, n_captions: those that have facts. notable: sentences, each with a condition of a recipe that selects what
+    it is about, or for copies the option that leaves them out. copies: pairs of keys, in order, each a copy and the
+    earlier video most similar to it, with their cosine; () for too many videos.
+
+    proposed_condition: with the number n of captions that meet it; None where none leaves out some, but at most half.
     """
 
     n_videos: int
     n_captions: int
     facts: tuple[FactDistribution, ...]
-    notable: tuple[NotableFact, ...]
-    copies: tuple[VideoCopy, ...]
-    proposed_condition: ProposedCondition | None
+    notable: tuple[Mapping[str, str], ...]
+    copies: tuple[Mapping[str, Any], ...]
+    proposed_condition: Mapping[str, Any] | None
 
 
 def load_dataset_facts(connection: Connection, dataset: Dataset) -> DatasetFacts | None:
@@ -161,19 +134,19 @@ def load_dataset_facts(connection: Connection, dataset: Dataset) -> DatasetFacts
     return DatasetFacts(n["video"], n["caption"], facts, notable, copies, _propose_condition(connection, n["caption"]))
 
 
-def _list_damaged(connection: Connection, dataset: Dataset) -> Iterator[NotableFact]:
+def _list_damaged(connection: Connection, dataset: Dataset) -> Iterator[Mapping[str, str]]:
     """Yield a sentence on the videos that do not decode from end to end, by the names of their files."""
     damaged = list_unreadable_videos(connection, dataset.dataset_id)
     if damaged:
         names = [PurePosixPath(each.uri or each.key).name for each in damaged[:MOST_NAMED]]
         n_videos = sum(count_video_statuses(connection, dataset.dataset_id).values())
         sentence = _format_notable(len(damaged), n_videos, "video", "is damaged", "are damaged", names)
-        yield NotableFact(sentence, "video_status in ('damaged', 'undecodable')")
+        yield {"sentence": sentence, "condition": "video_status in ('damaged', 'undecodable')"}
 
 
 def _list_notable(
-    connection: Connection, n: Mapping[FactSubject, int], copies: Sequence[VideoCopy]
-) -> Iterator[NotableFact]:
+    connection: Connection, n: Mapping[FactSubject, int], copies: Sequence[Mapping[str, Any]]
+) -> Iterator[Mapping[str, str]]:
     """Yield a sentence and a condition for every way in which some videos or captions are unusual."""
     language = find_commonest_language(connection)
     has, have = (phrase.format(language) for phrase in _LANGUAGE)
@@ -181,22 +154,24 @@ def _list_notable(
     for of, condition, has, have in (*_NOTABLE, *(other if language else ())):
         n_meeting, keys = list_matches(connection, of, condition, MOST_NAMED)
         if n_meeting:
-            yield NotableFact(_format_notable(n_meeting, n[of], of, has, have, keys), condition)
+            yield {"sentence": _format_notable(n_meeting, n[of], of, has, have, keys), "condition": condition}
     n_same, keys = list_repeated_texts(connection, MOST_NAMED)
     if n_same:
-        yield NotableFact(
-            _format_notable(n_same, n["caption"], "caption", "", "have the same text as another caption", keys),
-            "dedupe: 1",
-        )
+        have = "have the same text as another caption"
+        yield {
+            "sentence": _format_notable(n_same, n["caption"], "caption", "", have, keys),
+            "condition": "dedupe: 1",
+        }
     if copies:
         has, have = "is a copy or near-copy of another video", "are copies or near-copies of other videos"
-        pairs = [f"{copy.key} of {copy.original}" for copy in copies[:MOST_NAMED]]
-        yield NotableFact(
-            _format_notable(len(copies), n["video"], "video", has, have, pairs), f"dedupe_videos: {ALIKE}"
-        )
+        pairs = [f"{copy['key']} of {copy['original']}" for copy in copies[:MOST_NAMED]]
+        yield {
+            "sentence": _format_notable(len(copies), n["video"], "video", has, have, pairs),
+            "condition": f"dedupe_videos: {ALIKE}",
+        }
 
 
-def _propose_condition(connection: Connection, n_captions: int) -> ProposedCondition | None:
+def _propose_condition(connection: Connection, n_captions: int) -> Mapping[str, Any] | None:
     """Return the first conditions that leave out some captions, but no more than half of them together; None without
     one.
     """
@@ -209,10 +184,10 @@ def _propose_condition(connection: Connection, n_captions: int) -> ProposedCondi
             left = n
         if len(chosen) == _MOST_CONDITIONS:
             break
-    return ProposedCondition(" and ".join(chosen), left) if chosen else None
+    return {"condition": " and ".join(chosen), "n": left} if chosen else None
 
 
-def _find_copies(connection: Connection) -> tuple[VideoCopy, ...]:
+def _find_copies(connection: Connection) -> tuple[Mapping[str, Any], ...]:
     """Return the videos that are nearly the same as one with an earlier key, each with the one that it is most similar
     to.
     """
@@ -222,7 +197,8 @@ def _find_copies(connection: Connection) -> tuple[VideoCopy, ...]:
     units = convert_to_unit_vectors(signatures)
     places = zip(*find_originals(units, mark_distinct_rows(units, ALIKE)), strict=True)
     return tuple(
-        VideoCopy(keys[copy], keys[original], float(units[copy] @ units[original])) for copy, original in places
+        {"key": keys[copy], "original": keys[original], "similarity": float(units[copy] @ units[original])}
+        for copy, original in places
     )
 
 

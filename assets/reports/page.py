@@ -12,14 +12,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from assets.agreement.raters import explain_checks
+from assets.promise.estimated_means import EstimatedMean
 from assets.reports.answers import LEVEL_LIGHTS
 from assets.reports.best_system import list_leaders, list_people_leaders
-from assets.reports.distributions import MetricSpread
 from assets.reports.figures import GREY, LIGHT_COLOURS, Bar, plot_bars, plot_histogram
+from assets.reports.score_rows import Row
 from assets.reports.sections import Report
-from assets.reports.systems import MOST_SYSTEMS, SystemTable, choose_shown_means
-from assets.reports.thresholds import Row
-from assets.reports.trust import AspectAgreement, ReferenceCount
+from assets.reports.systems import MOST_SYSTEMS, SystemTable
+from assets.reports.trust import AspectAgreement
 from assets.trial.sentences import MEASURE_NAMES, explain_trial
 from assets.words.labels import format_goodness, format_rating
 from assets.words.text import (
@@ -77,7 +77,7 @@ def render_page(report: Report) -> str:
             leaders=lambda table: list_leaders(table, labels),
             people_leaders=list_people_leaders,
             references=lambda metric: _format_reference_counts(report, metric),
-            estimated_means=choose_shown_means(report.estimated_means, report.metrics),
+            estimated_means=_choose_shown_means(report),
             system_tables=list(_pair_system_tables(report)),
             light=LEVEL_LIGHTS.__getitem__,
             tracks=_compute_interval_bars,
@@ -141,10 +141,10 @@ def _plot_aspect(aspect: AspectAgreement, labels: Mapping[str, str]) -> str | No
     return plot_bars(bars, title, f"Kendall’s tau-b: {description}", simple, rater) if bars else None
 
 
-def _plot_spread(spread: MetricSpread, cuts: Sequence[Row], labels: Mapping[str, str]) -> str:
+def _plot_spread(spread: Row, cuts: Sequence[Row], labels: Mapping[str, str]) -> str:
     """Draw the histogram of a metric's values with thresholds as an SVG element."""
-    label, marks = labels[spread.metric], {f"{100 * cut['share']:g} %": cut["value"] for cut in cuts}
-    return plot_histogram(spread.low, spread.high, spread.counts, label, f"Distribution of {label}", marks)
+    label, marks = labels[spread["metric"]], {f"{100 * cut['share']:g} %": cut["value"] for cut in cuts}
+    return plot_histogram(spread["low"], spread["high"], spread["counts"], label, f"Distribution of {label}", marks)
 
 
 def _format_reference_counts(report: Report, metric: str) -> list[str]:
@@ -152,7 +152,23 @@ def _format_reference_counts(report: Report, metric: str) -> list[str]:
     aspects.
     """
     counts = (aspect.references[metric] for aspect in report.trust if metric in aspect.references)
-    return list(dict.fromkeys(_format_reference_count(count) for count in counts))
+    return list(dict.fromkeys(map(str, counts)))
+
+
+def _choose_shown_means(report: Report) -> Mapping[str, Sequence[EstimatedMean]]:
+    """Return by expensive score the estimated means that a page shows: of the dataset and of its systems (at most 24),
+    one for each group, corrected by the first of the metrics that corrects it. The order is fixed before
+    the answers, since the narrowest of several intervals would hold the mean less often.
+    """
+    places = {metric.name: place for place, metric in enumerate(report.metrics)}
+    chosen: dict[tuple[str, str | None], EstimatedMean] = {}
+    for mean in sorted(report.estimated_means, key=lambda mean: places.get(mean.helper or "", len(places))):
+        if mean.group_kind != "selection":
+            chosen.setdefault((mean.expensive_score, mean.group_name), mean)
+    by_score: dict[str, list[EstimatedMean]] = {}
+    for mean in sorted(chosen.values(), key=lambda mean: (mean.group_name is not None, -mean.estimate.size)):
+        by_score.setdefault(mean.expensive_score, []).append(mean)
+    return {score: rows[: MOST_SYSTEMS + 1] for score, rows in by_score.items()}
 
 
 def _pair_system_tables(report: Report) -> Iterator[tuple[SystemTable | None, SystemTable | None]]:
@@ -250,7 +266,6 @@ def make_template_environment(templates: Path = TEMPLATES) -> Environment:
     )
     environment.filters |= {
         "number": format_number,
-        "references": _format_reference_count,
         "percent": format_percent,
         "plural": format_count,
         "cell": format_compact,
@@ -265,17 +280,6 @@ def make_template_environment(templates: Path = TEMPLATES) -> Environment:
 def _escape_text(value: Any) -> Any:
     """Return a value that a template prints; in plain text, characters that a browser would obey are made visible."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else escape_controls(value)
-
-
-def _format_reference_count(count: ReferenceCount) -> str:
-    """Return as text how many references videos have: one number if all have the same, else the range with the median.
-
-    >>> _format_reference_count(ReferenceCount(1, 1.0, 1)), _format_reference_count(ReferenceCount(0, 2.5, 9))
-    ('1 reference', '0 to 9 references, median 2.5')
-    """
-    if count.least == count.most:
-        return format_count(count.most, "reference")
-    return f"{count.least} to {count.most} references, median {count.median:g}"
 
 
 def _format_data_uri(jpeg: bytes) -> str:

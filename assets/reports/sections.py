@@ -9,6 +9,7 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.judged import COMMON_WORDS, JudgedSamples
@@ -22,19 +23,18 @@ from assets.reports.answer_records import ReportAnswers
 from assets.reports.answers import build_answers
 from assets.reports.data import DataSummary, MetricSummary, load_data_summary, load_metric_summaries
 from assets.reports.dataset_facts import DatasetFacts, load_dataset_facts
-from assets.reports.distributions import MetricSpread, compute_metric_spreads
 from assets.reports.samples import ShownSample, load_shown_samples
-from assets.reports.systems import SystemTable, compute_system_tables
-from assets.reports.thresholds import (
+from assets.reports.score_rows import (
     Row,
     compute_share_threshold_rows,
+    compute_spread_rows,
     load_label_threshold_rows,
     load_rating_threshold_rows,
 )
+from assets.reports.systems import SystemTable, compute_system_tables
 from assets.reports.trust import (
     AspectAgreement,
     compare_with_people,
-    count_unscored,
     explain_stale_agreement,
     select_current_rows,
 )
@@ -176,7 +176,15 @@ class Report:
     @cached_property
     def unscored(self) -> dict[str, dict[str, int]]:
         """By metric, how many of the judged samples have no value, by reason."""
-        return count_unscored(self._judged, [metric.name for metric in self.metrics])
+        unscored, judged = {}, self._judged
+        for metric in self.metrics:
+            values = judged.metric_values.get(metric.name, np.full(self.n_judged, np.nan))
+            n_stale = judged.n_stale.get(metric.name, 0)
+            unscored[metric.name] = {
+                "have a stale score": n_stale,
+                "have no value": int(np.isnan(values).sum()) - n_stale,
+            }
+        return unscored
 
     @cached_property
     def stresses(self) -> tuple[Mapping[str, Any], ...]:
@@ -195,9 +203,9 @@ class Report:
         return tuple(load_judge_steadiness(self._connection, self._dataset, [self._active[name] for name in names]))
 
     @cached_property
-    def spreads(self) -> tuple[MetricSpread, ...]:
+    def spreads(self) -> tuple[Row, ...]:
         """The histograms of scores."""
-        return compute_metric_spreads(self._samples, self.metrics)
+        return compute_spread_rows(self._samples, self.metrics)
 
     @cached_property
     def cuts(self) -> tuple[Row, ...]:

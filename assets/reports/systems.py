@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from assets.promise.estimated_means import EstimatedMean
 from assets.reports.data import DataSummary, MetricSummary
 from db.reports.judgements import LABELS_ASPECT, Judgements
 from db.scores.score_arrays import ScoreArrays
@@ -75,24 +74,6 @@ def _average_by_sample(arrays: ScoreArrays, given: Judgements, aspect: str) -> F
     # Rounded means would order systems whose means are equal.
     means = np.where(counts, sums / np.maximum(counts, 1), np.nan)
     return find_values(arrays.sample_ids, given.sample_ids, means, np.nan)
-
-
-def choose_shown_means(
-    means: Sequence[EstimatedMean], metrics: Sequence[MetricSummary]
-) -> Mapping[str, Sequence[EstimatedMean]]:
-    """Return by expensive score the estimated means that a page shows: of the dataset and of its systems (at most 24),
-    one for each group, corrected by the first of the metrics in their order that corrects it. The order is fixed before
-    the answers, since the narrowest of several intervals would hold the mean less often.
-    """
-    places = {metric.name: place for place, metric in enumerate(metrics)}
-    chosen: dict[tuple[str, str | None], EstimatedMean] = {}
-    for mean in sorted(means, key=lambda mean: places.get(mean.helper or "", len(places))):
-        if mean.group_kind != "selection":
-            chosen.setdefault((mean.expensive_score, mean.group_name), mean)
-    by_score: dict[str, list[EstimatedMean]] = {}
-    for mean in sorted(chosen.values(), key=lambda mean: (mean.group_name is not None, -mean.estimate.size)):
-        by_score.setdefault(mean.expensive_score, []).append(mean)
-    return {score: rows[: MOST_SYSTEMS + 1] for score, rows in by_score.items()}
 
 
 def _compute_table(kind: str, arrays: ScoreArrays, columns: Mapping[str, FloatArray]) -> SystemTable:

@@ -17,7 +17,7 @@ from assets.agreement.raters import check_raters, explain_raters
 from assets.reports.data import DataSummary
 from assets.scores.base import Scorer
 from assets.words.labels import format_rating
-from assets.words.text import format_number, format_percent, group_names, join_names
+from assets.words.text import format_count, format_number, format_percent, group_names, join_names
 from db.manifest.datasets import Dataset
 from db.reports.agreement import count_references, find_newest_score_time
 from db.reports.judgements import LABELS_ASPECT
@@ -46,12 +46,26 @@ MANY_TIES = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class ReferenceCount:
-    """How many references the videos of the compared captions have: the fewest, the median and the most."""
+class _ReferenceCount:
+    """How many references the videos of the compared captions have: the fewest, the median and the most.
+
+    >>> str(_ReferenceCount(1, 1.0, 1)), str(_ReferenceCount(0, 2.5, 9))
+    ('1 reference', '0 to 9 references, median 2.5')
+    """
 
     least: int
     median: float
     most: int
+
+    def __str__(self) -> str:
+        if self.least == self.most:
+            return format_count(self.most, "reference")
+        return f"{self.range} references, median {self.median:g}"
+
+    @property
+    def range(self) -> str:
+        """The fewest and the most as text; one number if they are equal."""
+        return f"{self.most}" if self.least == self.most else f"{self.least} to {self.most}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +107,7 @@ class AspectAgreement:
     rivals: Mapping[str, AgreementRow]
     system_coefficients: Mapping[str, AgreementRow]
     order_verdicts: Mapping[str, Conclusion]
-    references: Mapping[str, ReferenceCount]
+    references: Mapping[str, _ReferenceCount]
     fewer: tuple[str, ...]
     orders: tuple[str, ...]
     rows: tuple[AgreementRow, ...]
@@ -160,7 +174,7 @@ def _count_present_judgements(judged: JudgedSamples) -> dict[tuple[str, bool], i
 
 def _count_compared_references(
     connection: Connection, dataset: Dataset, judged: JudgedSamples, scorers: Mapping[str, Scorer]
-) -> dict[str, dict[str, ReferenceCount]]:
+) -> dict[str, dict[str, _ReferenceCount]]:
     """Count the references of the videos behind every comparison with people: fewest, median and most over the compared
     samples, by aspect, then by metric or simple score. Those that do not read references are left out. A metric that is
     not among `scorers` (by name), such as an imported one, counts as one that reads them.
@@ -174,7 +188,7 @@ def _count_compared_references(
     }
     return {
         aspect: {
-            name: ReferenceCount(int(of_rated.min()), float(np.median(of_rated)), int(of_rated.max()))
+            name: _ReferenceCount(int(of_rated.min()), float(np.median(of_rated)), int(of_rated.max()))
             for name, values in reads.items()
             if (of_rated := n_references[np.isfinite(values) & np.isfinite(compute_mean_ratings(ratings))]).size
         }
@@ -217,22 +231,12 @@ def compare_with_people(
     )
 
 
-def count_unscored(judged: JudgedSamples, metrics: Iterable[str]) -> dict[str, dict[str, int]]:
-    """Count by metric the judged samples without a value, by reason."""
-    unscored = {}
-    for metric in metrics:
-        values = judged.metric_values.get(metric, np.full(judged.sample_ids.size, np.nan))
-        n_stale = judged.n_stale.get(metric, 0)
-        unscored[metric] = {"have a stale score": n_stale, "have no value": int(np.isnan(values).sum()) - n_stale}
-    return unscored
-
-
 def _build_aspect(
     judged: JudgedSamples,
     aspect: str,
     rows: Sequence[AgreementRow],
     labels: Mapping[str, str],
-    references: Mapping[str, ReferenceCount],
+    references: Mapping[str, _ReferenceCount],
     careless: Collection[str],
     data: DataSummary,
 ) -> AspectAgreement:

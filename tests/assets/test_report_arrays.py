@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.reports.data import DataSummary, MetricSummary, count_systems
-from assets.reports.distributions import compute_metric_spreads
 from assets.reports.samples import compute_ranks, list_extreme_samples
+from assets.reports.score_rows import compute_share_threshold_rows, compute_spread_rows
 from assets.reports.systems import VIDEOS, compute_system_tables
-from assets.reports.thresholds import compute_share_threshold_rows
 from db.reports.judgements import LABELS_ASPECT, SPANS_ASPECT, Judgements
 from db.scores.score_arrays import ScoreArrays
 from metrics_core.calibration.search import KEPT_SHARES
@@ -76,18 +75,18 @@ def list_values(rows: Sequence[Row]) -> Iterator[float]:
 
 @given(ROWS)
 def test_spreads_are_those_of_sorted_values(rows: list[Row]) -> None:
-    spreads = compute_metric_spreads({"caption": build_arrays(rows)}, [summarise(rows)])
+    spreads = compute_spread_rows({"caption": build_arrays(rows)}, [summarise(rows)])
     values = sorted(list_values(rows))
     assert len(spreads) == bool(values)
     for spread in spreads:
-        (low, high), width = (spread.low, spread.high), (spread.high - spread.low) / 40
+        (low, high), width = (spread["low"], spread["high"]), (spread["high"] - spread["low"]) / 40
         if values[0] == values[-1]:
-            assert (low, high, spread.counts[20]) == (values[0] - 0.5, values[0] + 0.5, len(values))
+            assert (low, high, spread["counts"][20]) == (values[0] - 0.5, values[0] + 0.5, len(values))
         else:
             assert (low, high) == (values[0], values[-1])
         # A value near a limit may be in either of the bins.
         for place in range(41):
-            below = sum(spread.counts[:place])
+            below = sum(spread["counts"][:place])
             limit, slack = low + place * width, 1e-9 * (high - low)
             assert sum(value < limit - slack for value in values) <= below <= sum(v <= limit + slack for v in values)
 
@@ -155,7 +154,7 @@ def test_ranks_count_equal_values_half(rows: list[Row]) -> None:
 @given(ROWS)
 def test_systems_are_counted(more: list[Row]) -> None:
     rows = [*more, *(Row(0, 0, system, 0, None) for system in range(3))]
-    counts = {count.system: (count.samples, count.videos) for count in count_systems("caption", build_arrays(rows))}
+    counts = {row["system"]: (row["samples"], row["videos"]) for row in count_systems("caption", build_arrays(rows))}
     for place, system in enumerate(SYSTEMS):
         own = [row.video for row in rows if row.system == place]
         assert counts[system] == (len(own), len(set(own)))

@@ -1,4 +1,6 @@
-"""Thresholds for a report: by shares of the samples, by people's ratings, and by labels of keypoints."""
+"""Rows of a report's section on scores: histograms, and thresholds by shares of the samples, by people's ratings and by
+labels of keypoints.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +27,7 @@ from metrics_core.agreement.conclusions import CLAIMS
 from metrics_core.arrays import FloatArray, IntArray
 from metrics_core.calibration import find_share_thresholds
 from metrics_core.calibration.search import KEPT_SHARES
+from metrics_core.selection.distribution import compute_distribution
 from metrics_core.selection.strata import count_in_share
 
 # The numbers of a threshold by ratings that the page and its file of numbers show.
@@ -33,7 +36,28 @@ _SHOWN = (
     *("kept_good", "kept_others", "held_out", "baselines"),
 )
 Row = dict[str, Any]
-"""A threshold as the page and `report.json` show it, by the names in docs/report.md."""
+"""A histogram or a threshold as the page and `report.json` show it."""
+_N_BINS = 40
+
+
+def compute_spread_rows(samples: Mapping[str, ScoreArrays], metrics: Sequence[MetricSummary]) -> tuple[Row, ...]:
+    """Compute the histogram of every metric's values, by kind of samples: the counts of 40 equal bins from `low` to
+    `high`. Values that are all equal are in the middle of a histogram that is 1 wide.
+    """
+    return tuple(
+        _compute_spread_row(metric.name, kind, samples[kind].values[metric.name])
+        for metric in metrics
+        for kind in sorted(metric.ranges)
+    )
+
+
+def _compute_spread_row(metric: str, kind: str, values: FloatArray) -> Row:
+    """Compute the histogram of one metric for one kind of samples."""
+    made = compute_distribution(values[np.isfinite(values)], bins=_N_BINS)
+    low, high, counts = made.low, made.high, made.counts
+    if low == high:
+        low, high, counts = low - 0.5, high + 0.5, (*(0,) * (_N_BINS // 2), made.n, *(0,) * (_N_BINS // 2 - 1))
+    return {"metric": metric, "kind": kind, "low": low, "high": high, "counts": counts}
 
 
 def compute_share_threshold_rows(
