@@ -81,9 +81,8 @@ def answer_best_system(
     """Build the answer to "which system is best?": by people's ratings if a lead is more than chance, else by metrics.
     It names its judgements or metrics, and those that disagree. trust: how metrics agree with people.
     tables, people: the systems' means by metrics and by ratings, by kind of samples. labels: names of metrics.
-    scale_ends: as from `load_scale_ends`.
 
-    The kind that people judged counts, and of several kinds captions.
+    scale_ends: as from `load_scale_ends`. The kind that people judged counts, and of several kinds captions.
     """
     kind = next((table.kind for table in (*people, *tables)), None)
     rated = next((table for table in people if table.kind == kind), None)

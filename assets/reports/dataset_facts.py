@@ -100,11 +100,12 @@ class FactDistribution:
 @dataclass(frozen=True, slots=True)
 class DatasetFacts:
     """A dataset described by its facts: distributions (`facts`), notable groups, copies, and a condition to select by.
-    n_videos, n_captions: those that have facts. notable: sentences, each with a condition of a recipe that selects what
-    it is about, or for copies the option that leaves them out. copies: pairs of keys, in order, each a copy and the
-    earlier video most similar to it, with their cosine; () for too many videos.
+    n_videos, n_captions: those that have facts.
 
-    proposed_condition: with the number n of captions that meet it; None where none leaves out some, but at most half.
+    notable: rows of a sentence and the condition of a recipe that selects what it is about, or for copies the option
+    that leaves them out. copies: rows in order of keys: a copy, the earlier video most similar to it, and their cosine;
+    () for too many videos. proposed_condition: with the number n of captions that meet it; None where no condition
+    leaves out some, but at most half.
     """
 
     n_videos: int

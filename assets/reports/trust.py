@@ -70,47 +70,33 @@ class _ReferenceCount:
 
 @dataclass(frozen=True, eq=False)
 class AspectAgreement:
-    """Agreement of every metric's order of captions and of systems with people's, by one aspect. Numbers are rows of
-    table `agreement`, with p-values corrected for the page. coefficients, verdicts: of captions, by metric. baselines:
-    of simple scores. ceiling: of one more rater with the others; None without two raters. synthetic: whether a program
-    made the ratings.
-
-    careless: the raters who count for the ceiling although the page calls them far from the others, answering in a
-    pattern or failing checks; ceiling_without_careless: of the others.
-
-    strongest: the simple score farthest from 0, with its sign turned where it is negative; rivals: the same by metric,
-    on the samples that the metric has a value for, where `against` is the simple score. system_coefficients: of the
-    systems' means, by metric and simple score; order_verdicts: conclusions on these, by metric. references: how many
-    references the videos have, by metric and simple score that compares captions with them.
-
-    missing, fewer, orders: sentences on what cannot be compared, on metrics with fewer samples, and on orders of
-    systems. raters, ties, beside_rater: sentences on raters who are left out or far from the others, on pairs that
-    metrics tie, and on every metric compared with one more rater.
+    """Agreement of every metric's order of captions, and of systems, with people's by one aspect. Numbers are rows of
+    table `agreement`, with p-values corrected for the page. Mappings are by metric.
     """
 
     aspect: str
     n_samples: int
     n_ratings: int
     n_raters: int
-    synthetic: bool
-    missing: tuple[str, ...]
-    coefficients: Mapping[str, AgreementRow]
-    baselines: tuple[AgreementRow, ...]
-    strongest: AgreementRow | None
-    ceiling: AgreementRow | None
-    careless: tuple[str, ...]
+    synthetic: bool  # Whether a program made the ratings.
+    missing: tuple[str, ...]  # Sentences on what cannot be compared.
+    coefficients: Mapping[str, AgreementRow]  # Of captions.
+    baselines: tuple[AgreementRow, ...]  # Of captions, by simple scores.
+    strongest: AgreementRow | None  # The simple score farthest from 0; its sign is turned if it is negative.
+    ceiling: AgreementRow | None  # Of one more rater with the others; None without two raters.
+    careless: tuple[str, ...]  # Raters of the ceiling who are far from the others, answer in a pattern or fail checks.
     ceiling_without_careless: Estimate | None
-    raters: tuple[str, ...]
-    ties: tuple[str, ...]
-    beside_rater: tuple[str, ...]
-    verdicts: Mapping[str, Conclusion]
-    rivals: Mapping[str, AgreementRow]
-    system_coefficients: Mapping[str, AgreementRow]
-    order_verdicts: Mapping[str, Conclusion]
-    references: Mapping[str, _ReferenceCount]
-    fewer: tuple[str, ...]
-    orders: tuple[str, ...]
-    rows: tuple[AgreementRow, ...]
+    raters: tuple[str, ...]  # Sentences on raters who are left out or far from the others.
+    ties: tuple[str, ...]  # Sentences on pairs of captions that metrics tie.
+    beside_rater: tuple[str, ...]  # Sentences that compare metrics with one more rater.
+    verdicts: Mapping[str, Conclusion]  # On captions.
+    rivals: Mapping[str, AgreementRow]  # The strongest simple score (`against`) on the samples that the metric scored.
+    system_coefficients: Mapping[str, AgreementRow]  # Of the systems' means, also by simple score.
+    order_verdicts: Mapping[str, Conclusion]  # On the order of systems.
+    references: Mapping[str, _ReferenceCount]  # Of the videos; also by simple score that compares with references.
+    fewer: tuple[str, ...]  # Sentences on metrics that are compared on fewer samples.
+    orders: tuple[str, ...]  # Sentences on orders of systems.
+    rows: tuple[AgreementRow, ...]  # All comparisons with people.
 
 
 def format_aspect(aspect: str) -> str:
