@@ -15,7 +15,7 @@ from assets.scores.base import Scorer
 from assets.sources.frames import SampledFrames
 from assets.sources.texts import TextVectors
 from db.evidence.models import find_model_id
-from db.evidence.sample_vectors import SamplesWithVectors, VectorKind, list_samples_with_vectors, load_sample_vectors
+from db.evidence.sample_vectors import SamplesWithVectors, VectorKind, load_sample_vectors, load_samples_with_vectors
 from db.evidence.search import count_captions_with_vectors, has_frame_vectors
 from db.evidence.video_vectors import build_identity, list_encoders
 from db.manifest.datasets import Dataset
@@ -111,7 +111,7 @@ class MapCache:
         # A lock for each map: nobody waits for another one.
         with self._locks.setdefault(name, Lock()):
             with self._engine.connect() as connection:
-                samples = list_samples_with_vectors(connection, dataset, kind, model_id, MOST_POINTS)
+                samples = load_samples_with_vectors(connection, dataset, kind, model_id, MOST_POINTS)
                 if not samples.n_all:
                     raise NothingToProject(
                         f"no sample of dataset {dataset.name} has one of these vectors: choose others"

@@ -42,7 +42,7 @@ from db.scores.sample_scores import list_scores
 from db.scores.score_arrays import load_score_arrays
 from db.selection.freeze import freeze_selection
 from db.selection.recipes import parse_recipe
-from metrics_core.calibration import find_share_thresholds
+from metrics_core.calibration import compute_share_thresholds
 from metrics_core.selection.distribution import compute_distribution, compute_group_means
 
 SAMPLES_PER_SHARD = 4000
@@ -138,8 +138,8 @@ def spread_out(bench: Bench) -> None:
         for values in arrays.values.values():
             known = np.isfinite(values)
             compute_distribution(values[known])
-            find_share_thresholds(values[known])
-            find_share_thresholds(values[known], arrays.shards[known])
+            compute_share_thresholds(values[known])
+            compute_share_thresholds(values[known], arrays.shards[known])
             compute_group_means(values[known], arrays.video_ids[known])
 
 

@@ -247,7 +247,7 @@ def run_calibration(
 ) -> dict[str, Any]:
     """Choose and store the thresholds of ECS on a dataset's labels, score with them, and return the asset's report as
     plain data. objective: f1, youden, mcc or coverage. labels: `calibration` for a fifth of the videos, or `all`.
-    judge: let the set judge label at most `judge_limit` captions (None: all), in place of people's labels. Raises
+    judge: use labels by the chat model of the settings, for at most `judge_limit` captions (None: all). Raises
     UnknownDataset and NoJudge.
 
     Runs three Dagster jobs at most in this process: verdicts that are missing are computed first.

@@ -95,9 +95,9 @@ def _read_rows(frame: Any, name: str) -> list[dict[str, Any]]:
     key = _find_column(columns, KEY_COLUMNS)
     value = _find_column(columns, ("value", name))
     if key is None:
-        raise ReelsieveError(f"the table has no column that names samples (columns: {shown}): name one column sample")
+        raise ReelsieveError(f"the table has no column that names samples (columns: {shown}): rename one to sample")
     if value is None:
-        raise ReelsieveError(f"the table has no column of numbers (columns: {shown}): name one column value")
+        raise ReelsieveError(f"the table has no column of numbers (columns: {shown}): rename one to value")
     video = _find_column(columns, ("video", "video_id"))
     others = [column for column in ("kind", "text", "status", "reason") if column in columns]
     read = kind.read_rows(frame, [key, value, *([video] if video else []), *others])

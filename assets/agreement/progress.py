@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy.engine import Connection
 
 from assets.agreement.judged import SEED, load_judged_samples
-from assets.agreement.raters import check_raters, explain_patterns, explain_raters
+from assets.agreement.raters import compare_each_rater, explain_patterns, explain_raters
 from assets.words.labels import load_metric_label
 from assets.words.text import format_count, format_number, format_percent
 from db.manifest.datasets import Dataset
@@ -72,7 +72,7 @@ def compute_progress(connection: Connection, dataset: Dataset, aspect: str, rate
     ]
     if standing.ceiling:
         rows.append((CEILING_NAME, standing.ceiling, None))
-    rater_lines = [] if pairs else explain_raters(check_raters(judged, aspect))
+    rater_lines = [] if pairs else explain_raters(compare_each_rater(judged, aspect))
     lines = [*_explain_race(standing.lead, labels, pairs), *_explain_ceiling(standing), *rater_lines, *repeats]
     is_enough = standing.lead is not None and standing.lead.state in ("apart", "alike")
     return Progress(pairs, tuple(rows), tuple(lines), is_enough)

@@ -18,7 +18,7 @@ MOST_NAMED = 6
 _CHOICES: Mapping[float, str] = {1.0: "A", 0.0: "neither", -1.0: "B"}
 
 
-def check_raters(judged: JudgedSamples, aspect: str) -> dict[str, RaterCheck]:
+def compare_each_rater(judged: JudgedSamples, aspect: str) -> dict[str, RaterCheck]:
     """Compare every rater of one aspect with the others, by name; {} for a single rater."""
     raters = judged.raters[aspect]
     if len(raters) < 2:

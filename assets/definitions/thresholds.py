@@ -30,7 +30,7 @@ from db.scores.sample_scores import list_dataset_scores, load_active_scorers
 from db.scores.score_arrays import ScoreArrays, load_score_arrays
 from db.scores.thresholds import METHOD_QUANTILE, store_thresholds
 from metrics_core.arrays import FloatArray
-from metrics_core.calibration import Threshold, find_share_thresholds
+from metrics_core.calibration import Threshold, compute_share_thresholds
 from metrics_core.calibration.search import KEPT_SHARES
 from metrics_core.drift import LEAST_DELTA, GroupShift, measure_shifts
 from metrics_core.selection.distribution import compute_distribution, compute_group_means
@@ -115,11 +115,11 @@ def _store_metric_thresholds(
         for kind, known in scored.items():
             arrays = scores[kind]
             values, shards = arrays.values[metric][known], arrays.shards[known]
-            of_dataset = find_share_thresholds(values)
+            of_dataset = compute_share_thresholds(values)
             metadata |= _format_distribution(f"{label} of {KIND_NAMES[kind]}s", dataset, values, of_dataset)
             rows += [
                 {"kind": kind, **{name: getattr(threshold, name) for name in _COLUMNS}}
-                for threshold in (*of_dataset, *find_share_thresholds(values, shards))
+                for threshold in (*of_dataset, *compute_share_thresholds(values, shards))
             ]
             if dataset.n_shards > 1:
                 means, positions = compute_group_means(values, arrays.video_ids[known])

@@ -74,7 +74,7 @@ def _read(folder: Path, name: str, parse: Callable[[Any], _Declared], absent: _D
 
 def _parse_dimensions(names: Any) -> tuple[str, ...]:
     if not isinstance(names, list) or not names:
-        raise _Unusable("it holds no list of names")
+        raise _Unusable("it is not a list of names")
     for name in names:
         if not isinstance(name, str) or _DIMENSION.fullmatch(name) is None:
             raise _Unusable(f"{format_value(name)} is not a valid name")
@@ -85,7 +85,7 @@ def _parse_dimensions(names: Any) -> tuple[str, ...]:
 
 def _parse_origin(fields: Any) -> dict[str, Any]:
     if not isinstance(fields, dict):
-        raise _Unusable("it holds no object")
+        raise _Unusable("it is not an object")
     if unknown := [name for name in fields if name not in ORIGIN_FIELDS]:
         hint = suggest_name(str(unknown[0]), ORIGIN_FIELDS)
         raise _Unusable(f"{format_value(unknown[0])} is not a field of an origin{hint}")
@@ -100,7 +100,7 @@ def _parse_origin(fields: Any) -> dict[str, Any]:
 
 def _parse_scales(names: Any) -> dict[str, Scale]:
     if not isinstance(names, dict):
-        raise _Unusable("it holds no object")
+        raise _Unusable("it is not an object")
     if (fault := hygiene.find_fault(names)) is not None:
         raise _Unusable(fault.reason)
     scales = {aspect: parse_scale(name) if isinstance(name, str) else None for aspect, name in names.items()}

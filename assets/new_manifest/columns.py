@@ -403,7 +403,7 @@ def check_columns(where: str, names: Collection[str], columns: ColumnMap) -> Non
     listed = ", ".join(repr(name) for name in names)
     if columns["video"] is None:
         raise NoManifest(
-            f"{where}: no column was recognised as the one of videos: choose one of {listed} with --column video=NAME"
+            f"{where}: no column was recognised as that of the videos: choose one of {listed} with --column video=NAME"
         )
     if not columns.has_video_and_text:
         raise NoManifest(

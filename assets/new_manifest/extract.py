@@ -67,9 +67,9 @@ class StagedVideo:
 
 @contextmanager
 def open_workspace(target: Path) -> Iterator[Path]:
-    """Yield a new folder for unfinished files inside the manifest's folder `target`, and remove it at the end of the
-    block. The manifest's folder is created if need be, and removed again if it is still empty. Raises NoManifest where
-    it cannot be written to.
+    """Yield a new folder for unfinished files inside the manifest's folder `target`, and delete it at the end of the
+    block, with the manifest's folder if that was made here and is empty. Raises NoManifest where the folder cannot be
+    written to.
     """
     made: list[Path] = []
     try:

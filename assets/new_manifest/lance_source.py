@@ -82,7 +82,7 @@ def _choose_columns(table: str, schema: pa.Schema, column_names: ColumnNames) ->
             listed = (
                 f"one of {', '.join(map(repr, files))} with --column video=NAME" if files else "a table that has one"
             )
-            raise NoManifest(f"{table}: no column of files was recognised as the one of videos: choose {listed}")
+            raise NoManifest(f"{table}: no column of files was recognised as that of the videos: choose {listed}")
         guessed = files[0]
     columns = guess_columns(schema.names, column_names, by_content={"video": guessed})
     check_columns(table, schema.names, columns)

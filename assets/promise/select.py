@@ -31,9 +31,9 @@ from db.selection.freeze import Selection, freeze_selection
 from db.selection.promises import (
     AnswerSource,
     Attempt,
-    count_raters,
     find_only_answer,
     list_answer_sources,
+    list_promise_raters,
     require_attempt,
     store_attempt,
 )
@@ -179,5 +179,7 @@ def _describe_raters(connection: Connection, dataset: Dataset, state: PromiseSta
     terms = state.terms
     if terms.aspect is None:
         return dict.fromkeys(("raters", "n_raters", "n_changed"))
-    raters, n_changed = count_raters(connection, dataset, terms.aspect, terms.n_raters, state.list_counted(place))
+    raters, n_changed = list_promise_raters(
+        connection, dataset, terms.aspect, terms.n_raters, state.list_counted(place)
+    )
     return {"raters": raters, "n_raters": terms.n_raters, "n_changed": n_changed}

@@ -25,7 +25,7 @@ from db.scores.score_arrays import ScoreArrays
 from db.scores.thresholds import list_thresholds
 from metrics_core.agreement.conclusions import CLAIMS
 from metrics_core.arrays import FloatArray, IntArray
-from metrics_core.calibration import find_share_thresholds
+from metrics_core.calibration import compute_share_thresholds
 from metrics_core.calibration.search import KEPT_SHARES
 from metrics_core.selection.distribution import compute_distribution
 from metrics_core.selection.strata import count_in_share
@@ -101,7 +101,7 @@ def _compute_share_rows(
     values = arrays.values[metric]
     known = np.isfinite(values)
     n_of_system = np.bincount(arrays.system_places[known], minlength=len(arrays.systems)).tolist()
-    for share, threshold in zip(KEPT_SHARES, find_share_thresholds(values[known]), strict=True):
+    for share, threshold in zip(KEPT_SHARES, compute_share_thresholds(values[known]), strict=True):
         cut = threshold.at_least
         assert cut is not None
         passes = values >= cut

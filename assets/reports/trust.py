@@ -13,7 +13,7 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from assets.agreement.judged import COMMON_WORDS, COSINE, SEED, JudgedSamples
-from assets.agreement.raters import check_raters, explain_raters
+from assets.agreement.raters import compare_each_rater, explain_raters
 from assets.reports.data import DataSummary
 from assets.scores.base import Scorer
 from assets.words.labels import format_rating
@@ -239,7 +239,7 @@ def _build_aspect(
     mean_ratings, shown = compute_mean_ratings(judged.ratings[aspect]), format_aspect(aspect)
     n_samples = int(np.isfinite(mean_ratings).sum())
     named = {name: labels.get(name, name) for name in coefficients}
-    checks = check_raters(judged, aspect)
+    checks = compare_each_rater(judged, aspect)
     suspected = [
         name
         for name, check in checks.items()

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from sqlalchemy.engine import Engine
 
 from assets.progress import LineWriter
-from assets.selection.export_input import Batch, ExportInput, check_batches, load_export_input
+from assets.selection.export_input import Batch, ExportInput, load_export_input, require_all_rows
 from assets.selection.export_target import (
     PASSPORT_SUFFIX,
     ExportFormat,
@@ -89,7 +89,7 @@ def _export_rows(engine: Engine, selection_id: int, target: Path, form: ExportFo
         connection.begin(),
     ):
         source = load_export_input(connection, selection_id, form.value)
-        batches = check_batches(source.frozen, load_export_batches(connection, source.query), tell)
+        batches = require_all_rows(source.frozen, load_export_batches(connection, source.query), tell)
         if form is ExportFormat.PARQUET:
             with open_partial_file(target) as file:
                 write_parquet(file, source.columns, source.passport, batches)

@@ -51,7 +51,7 @@ def load_export_input(connection: Connection, selection_id: int, form: str) -> E
     return ExportInput(frozen, columns, build_export_query(frozen, root), root, passport)
 
 
-def check_batches(frozen: FrozenSelection, batches: Iterable[Batch], tell: LineWriter) -> Iterator[Batch]:
+def require_all_rows(frozen: FrozenSelection, batches: Iterable[Batch], tell: LineWriter) -> Iterator[Batch]:
     """Yield the given batches of rows, and raise SelectionError at the end unless they have as many rows as were
     frozen. tell: called with a line of progress after every batch.
     """

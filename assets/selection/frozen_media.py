@@ -17,7 +17,7 @@ from assets.media.address import is_address, is_member_address, parse_member_add
 from assets.media.errors import MediaUnavailable
 from assets.media.files import hold_ingested_file
 from assets.progress import LineWriter
-from assets.selection.export_input import Batch, ExportInput, check_batches
+from assets.selection.export_input import Batch, ExportInput, require_all_rows
 from assets.selection.formats.json_lines import build_row_objects
 from db.selection.exports import load_current_videos, load_export_batch
 from db.selection.recipes import SelectionError
@@ -55,7 +55,7 @@ class MediaRows:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield the rows in order of rank. Raises SelectionError at the end if rows are missing."""
-        for batch in check_batches(self._source.frozen, self._batches(), lambda line: None):
+        for batch in require_all_rows(self._source.frozen, self._batches(), lambda line: None):
             for row in build_row_objects(self._source.columns, batch):
                 yield row
                 self._tell(f"{row['rank']:,} of {self._source.frozen.n:,} rows")

@@ -224,8 +224,8 @@ class Source(ABC, Generic[T]):
         return True
 
     def gather(self, values: Mapping[Any, Any], batch: Batch) -> T:
-        """Return the evidence about the samples of a batch in the form that scorers read, made from the values of their
-        keys; by default the values by key.
+        """Combine the stored values of a batch's keys into the evidence that scorers read about its samples; by default
+        the values by key.
         """
         return values  # type: ignore[return-value]  # then T is the mapping of values
 

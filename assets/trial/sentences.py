@@ -159,8 +159,8 @@ def _format_needed(arm: ArmResult) -> str:
 
 
 def list_arm_rows(trial: Trial) -> list[dict[str, object]]:
-    """Return a row of a table for every arm: its rows, measures, and the difference of the arm that it is compared
-    with.
+    """Return a table row for every arm of a trial: its number of rows, its measures, and how much the arm that it is
+    compared with is above it.
     """
     names = list(dict.fromkeys(name for arm in trial.arms for name in arm.measures))
     return [

@@ -71,7 +71,7 @@ def _require_dataset(connection: Connection, selection: RowMapping) -> Dataset:
     if dataset is None:
         raise SelectionError(
             f"selection {selection['selection_id']} cannot be tested: its dataset {name} was dropped, and a trial "
-            f"needs its videos and references; ingest it again as {name}, and the frozen texts train"
+            f"needs its videos and references; ingest it again as {name}, then the frozen texts train"
         )
     return dataset
 

@@ -50,7 +50,7 @@ class SamplesWithVectors:
         return hashlib.sha256(self.sample_ids.tobytes() + self.digests.tobytes()).hexdigest()[:16]
 
 
-def list_samples_with_vectors(
+def load_samples_with_vectors(
     connection: Connection, dataset: Dataset, kind: VectorKind, model_id: int, most: int
 ) -> SamplesWithVectors:
     """List the samples of a dataset that have a vector by a model, at most `most` of them: those with the lowest

@@ -108,10 +108,10 @@ def list_changed_samples(connection: Connection, dataset: Dataset, seed: int) ->
     return ids
 
 
-def count_raters(
+def list_promise_raters(
     connection: Connection, dataset: Dataset, aspect: str, n_raters: int, sample_ids: npt.NDArray[np.int64]
 ) -> tuple[list[str], int]:
-    """Return the names of the people whose ratings of these captions count as in `load_people_answers`, sorted, and how
+    """Return the sorted names of the people whose ratings of these captions count as in `load_people_answers`, and how
     many of these ratings were changed after they were stored.
     """
     query = (

@@ -56,7 +56,7 @@ def read_listening_address(home: Path) -> ListeningAddress | None:
         return None
     except (IsADirectoryError, ValueError, TypeError, RecursionError) as error:
         raise DatabaseUnavailable(
-            f"{_file(home)} is damaged: remove it, and run reelsieve db start --listen again if others connect"
+            f"{_file(home)} is damaged: remove it, and run reelsieve db start --listen again if other programs connect"
         ) from error
 
 

@@ -8,19 +8,19 @@ from metrics_core.calibration.labels import compute_split_position, mark_calibra
 from metrics_core.calibration.rated_search import find_rated_threshold
 from metrics_core.calibration.result import BaselineYouden, Confusion, Threshold
 from metrics_core.calibration.search import (
+    compute_share_thresholds,
     find_best_threshold,
     find_dimension_thresholds,
-    find_share_thresholds,
 )
 
 __all__ = [
     "BaselineYouden",
     "Confusion",
     "Threshold",
+    "compute_share_thresholds",
     "compute_split_position",
     "find_best_threshold",
     "find_dimension_thresholds",
     "find_rated_threshold",
-    "find_share_thresholds",
     "mark_calibration_keys",
 ]

@@ -110,12 +110,12 @@ def find_dimension_thresholds(
     return pooled, by_dimension
 
 
-def find_share_thresholds(values: FloatArray, groups: Groups | None = None) -> list[Threshold]:
+def compute_share_thresholds(values: FloatArray, groups: Groups | None = None) -> list[Threshold]:
     """Return the thresholds that keep the `KEPT_SHARES` of the values, in their order: the lowest of the best
     floor(share * n) values, at least one. More pass where several equal it. values: (n,), finite. groups: (n,), the
     shard of every value; with them, every shard has thresholds of its own, in ascending order.
 
-    >>> _, threshold, *_ = find_share_thresholds(np.array([0.5, 0.1, 0.9, 0.9]))
+    >>> _, threshold, *_ = compute_share_thresholds(np.array([0.5, 0.1, 0.9, 0.9]))
     >>> threshold.objective, threshold.at_least, threshold.n_kept
     ('keep 0.25', 0.9, 2)
     """

@@ -43,8 +43,8 @@ class EntailmentCache:
         self.n_truncated = 0
 
     def ask(self, pairs: Sequence[Pair]) -> None:
-        """Have the model judge, in one batch, the pairs that it has not judged yet. Keeps their probabilities in
-        `probability_by_pair`, and adds the pairs with a cut premise to `n_truncated`.
+        """Let the model judge, in one batch, the pairs that it has not judged yet; keep their probabilities, and
+        count pairs with a cut premise in `n_truncated`.
         """
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self.probability_by_pair]
         if not new:

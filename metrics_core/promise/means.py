@@ -62,8 +62,9 @@ def estimate_mean(
     seed: int = 0,
 ) -> MeanEstimate:
     """Estimate the mean of an expensive value over all `size` items from a simple random sample of n, corrected by a
-    cheap value; the plain mean without one. expensive, cheap: (n,), finite; cheap_mean: over all items. seed: of the
-    two halves and of the bootstrap. Raises ValueError for arrays that do not fit, and for more answers than items.
+    cheap value; the plain mean without one. expensive, cheap: (n,), finite; cheap_mean: over all items. seed: decides
+    how the sample is halved, and the bootstrap. Raises ValueError for arrays that do not fit, and for more answers than
+    items.
 
     The interval is by Student's t on n - 1 degrees of freedom, by a studentised bootstrap below BOOTSTRAP_BELOW (200)
     answers, with quantiles of 98 % in place of 95 % below FEW_ANSWERS (30), or by Clopper and Pearson's, without

@@ -40,8 +40,8 @@ def compute_distribution(values: Values, bins: int = 30) -> Distribution:
 
 
 def compute_group_means(values: Values, groups: Groups) -> tuple[Values, npt.NDArray[np.intp]]:
-    """Return the mean value of every group, in ascending order of the groups' numbers, and the position of one value of
-    every group. values, groups: (n,).
+    """Return the mean value of every group, in ascending order of the groups' numbers, and the position of one of its
+    values. values, groups: (n,).
 
     >>> means, positions = compute_group_means(np.array([0.5, 0.1, 0.9]), np.array([7, 2, 7]))
     >>> means.tolist(), positions.tolist()

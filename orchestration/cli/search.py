@@ -41,7 +41,7 @@ def search(
     from assets.search import SearchSettings, search_captions, search_frames, search_like_video
 
     if (text is None) == (like is None) or (like is None and encoder) or (like and frames):
-        raise UsageError("give either a text, perhaps with --frames, or --like VIDEO, perhaps with --encoder")
+        raise UsageError("give either a text or --like VIDEO: --frames goes with a text, --encoder with --like")
     if text is not None and not text.strip():
         raise UsageError("the text is empty: give words to search for")
     chosen = require_dataset(installation.engine, dataset) if dataset is not None else None

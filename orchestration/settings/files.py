@@ -126,7 +126,7 @@ def _parse(path: Path, content: bytes) -> dict[str, Any]:
     except RecursionError:
         raise SettingsError(f"{path} is nested too deeply: shorten it") from None
     except ValueError:
-        raise SettingsError(f"{path} has a number of too many digits: shorten it") from None
+        raise SettingsError(f"{path} has a number with too many digits: shorten it") from None
 
 
 def _format_table_prefix(table: str) -> str:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from assets.selection.export import export_selection
-from assets.selection.export_input import check_batches, load_export_input
+from assets.selection.export_input import load_export_input, require_all_rows
 from assets.selection.export_target import ExportFormat
 from assets.selection.formats.hugging_face import write_hugging_face
 from assets.selection.formats.json_lines import write_json_lines
@@ -197,7 +197,7 @@ def test_a_folder_of_several_files_is_one_dataset(module_engine: Engine, clips: 
 
     with module_engine.connect() as connection:
         reading = load_export_input(connection, clips.selection_id, "hf")
-        (batch,) = check_batches(reading.frozen, load_export_batches(connection, reading.query), lambda line: None)
+        (batch,) = require_all_rows(reading.frozen, load_export_batches(connection, reading.query), lambda line: None)
     parts = [batch[start : start + 2] for start in range(0, len(batch), 2)]
     write_hugging_face(tmp_path, reading, iter(parts), rows_of_a_file=4)
     assert len(list((tmp_path / "data").iterdir())) == math.ceil(len(TEXTS) / 4)

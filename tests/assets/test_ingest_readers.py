@@ -87,8 +87,8 @@ def test_dimensions_are_those_of_omnidcbench_or_the_folders_own(tmp_path: Path) 
     [
         (b'["events"', "the JSON stops after 9 characters"),
         (b"", "the JSON stops after 0 characters"),
-        (b'{"events": 1}', "it holds no list of names"),
-        (b"[]", "it holds no list of names"),
+        (b'{"events": 1}', "it is not a list of names"),
+        (b"[]", "it is not a list of names"),
         (b'["events", "Mood"]', "'Mood' is not a valid name"),
         (b'["1st"]', "'1st' is not a valid name"),
         (b'[""]', "'' is not a valid name"),

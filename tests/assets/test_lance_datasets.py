@@ -188,14 +188,14 @@ def test_tables_without_what_a_manifest_needs_are_refused(tmp_path: Path, clips:
     two = {"a": [b"1"], "b": [b"2"], "caption": ["A cup."]}
     write(**two)
     assert refusal() == (
-        "t.lance: no column of files was recognised as the one of videos: choose one of 'a', 'b' "
+        "t.lance: no column of files was recognised as that of the videos: choose one of 'a', 'b' "
         "with --column video=NAME"
     )
     assert "choose one of 'a', 'b' with --column video=NAME" in refusal(column_names=ColumnNames({"video": "caption"}))
     write(a=[b"1"], words=["A cup."])
     assert "no column was recognised as the one of captions: choose one of 'a', 'words'" in refusal()
     write(video=["a.mp4"], caption=["A cup."])
-    assert "no column of files was recognised as the one of videos: choose a table that has one" in refusal()
+    assert "no column of files was recognised as that of the videos: choose a table that has one" in refusal()
     write(video=[b"1", b"2"], caption=["", None])
     assert "no video with a caption in a Lance table; left out: a row whose caption has no text (2" in refusal()
     (tmp_path / "empty").mkdir()

@@ -289,7 +289,7 @@ def test_a_column_that_cannot_be_guessed_is_named(tmp_path: Path) -> None:
     put(tmp_path, {"t.csv": "which,said\nv1,A cat.\n"})
     with pytest.raises(
         NoManifest,
-        match=r"no column was recognised as the one of videos: choose one of 'which', 'said'.*--column video=NAME",
+        match=r"no column was recognised as that of the videos: choose one of 'which', 'said'.*--column video=NAME",
     ):
         create_manifest(tmp_path)
     with pytest.raises(NoManifest, match="--column caption=NAME"):

@@ -146,7 +146,7 @@ def test_dates_of_json_and_of_parquet_are_accepted(moment: str) -> None:
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        ("[]", "it holds no object"),
+        ("[]", "it is not an object"),
         ('{"licence": "Caf\u00e9"}', "byte 17 is not valid UTF-8"),
         ('{"license": "MIT"}', "'license' is not a field of an origin"),
         ('{"opt_out": "no"}', "opt_out is 'no': Input should be a valid boolean"),

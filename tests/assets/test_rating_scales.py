@@ -122,7 +122,7 @@ def test_any_other_name_is_no_scale(name: str) -> None:
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        ("[]", "it holds no object"),
+        ("[]", "it is not an object"),
         ("{", "scales.json: "),
         ('{"overall": "5-1"}', "'5-1' is not a scale for 'overall'"),
         ('{"overall": 5}', "5 is not a scale for 'overall'"),

@@ -16,7 +16,7 @@ from assets.metrics.registry import METRIC_INPUTS, SCORERS
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.score_arrays import load_score_arrays
-from metrics_core.calibration import find_share_thresholds
+from metrics_core.calibration import compute_share_thresholds
 from metrics_core.calibration.search import KEPT_SHARES
 from metrics_core.selection.distribution import compute_group_means
 from metrics_core.selection.strata import count_in_share
@@ -70,7 +70,7 @@ def test_the_cutoffs_of_shards_and_the_means_of_videos_are_those_by_hand(engine:
         (arrays,) = load_score_arrays(connection, clips, {"vcs": scorer_id}).values()
     known = np.isfinite(arrays.values["vcs"])
     values, of_shard = arrays.values["vcs"][known], arrays.shards[known]
-    found = find_share_thresholds(values, of_shard)
+    found = compute_share_thresholds(values, of_shard)
     means, positions = compute_group_means(values, arrays.video_ids[known])
     shards = of_shard[positions].tolist()
     expected = [

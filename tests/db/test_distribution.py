@@ -15,7 +15,7 @@ from sqlalchemy.engine import Engine
 from db.manifest.datasets import Dataset
 from db.scores.score_arrays import load_score_arrays
 from metrics_core.arrays import FloatArray, IntArray
-from metrics_core.calibration import Threshold, find_share_thresholds
+from metrics_core.calibration import Threshold, compute_share_thresholds
 from metrics_core.calibration.search import KEPT_SHARES
 from metrics_core.selection.distribution import Distribution, compute_distribution, compute_group_means
 from metrics_core.selection.strata import count_in_share
@@ -88,7 +88,7 @@ def test_any_values_are_counted_as_a_plain_query_counts_them(engine: Engine, val
     made = compute_distribution(scores.values, 4)
     best = sorted(values, reverse=True)
     assert (made.n, made.low, made.high) == (len(values), min(values), max(values))
-    found = find_share_thresholds(scores.values)
+    found = compute_share_thresholds(scores.values)
     cuts = [best[count_in_share(share, len(best)) - 1] for share in KEPT_SHARES]
     assert [(one.n, one.at_least, one.n_kept) for one in found] == [
         (len(values), cut, sum(value >= cut for value in values)) for cut in cuts
@@ -96,7 +96,7 @@ def test_any_values_are_counted_as_a_plain_query_counts_them(engine: Engine, val
     ids = {"scorer_id": scorer_id, "dataset_id": clips.dataset_id}
     in_bins = dict(plain(engine, BINS, bins=4, **ids))
     assert list(made.counts) == [in_bins.get(place, 0) for place in range(1, 5)]
-    by_shard = find_share_thresholds(scores.values, scores.shards)
+    by_shard = compute_share_thresholds(scores.values, scores.shards)
     found_rows = [
         (one.shard, one.n, float(one.objective.removeprefix("keep ")), one.at_least, one.n_kept) for one in by_shard
     ]
@@ -134,7 +134,7 @@ def test_scores_come_by_kind_with_shard_and_video(engine: Engine) -> None:
 
 def test_groups_have_their_own_thresholds_and_means() -> None:
     values, groups = np.array([0.5, 0.1, 0.9, 0.5, 0.5]), np.array([4, 2, 4, 4, 2])
-    assert find_share_thresholds(values, groups) == [
+    assert compute_share_thresholds(values, groups) == [
         Threshold(objective=objective, n=n, at_least=cut, n_kept=1, shard=group)
         for group, n, cut in ((2, 2, 0.5), (4, 3, 0.9))
         for objective in ("keep 0.5", "keep 0.25", "keep 0.125", "keep 0.0625")
@@ -142,7 +142,7 @@ def test_groups_have_their_own_thresholds_and_means() -> None:
     means, positions = compute_group_means(values, groups)
     np.testing.assert_allclose(means, [0.3, 1.9 / 3])
     assert groups[positions].tolist() == [2, 4]
-    assert find_share_thresholds(np.empty(0), np.empty(0, dtype=np.intp)) == []
+    assert compute_share_thresholds(np.empty(0), np.empty(0, dtype=np.intp)) == []
 
 
 @pytest.mark.parametrize("n", [0, 1])

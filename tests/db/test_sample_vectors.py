@@ -10,7 +10,7 @@ from sqlalchemy.engine import Engine
 from db import schema
 from db.evidence.embeddings import text_sha256
 from db.evidence.models import register_model
-from db.evidence.sample_vectors import SamplesWithVectors, VectorKind, list_samples_with_vectors, load_sample_vectors
+from db.evidence.sample_vectors import SamplesWithVectors, VectorKind, load_sample_vectors, load_samples_with_vectors
 from db.manifest.datasets import Dataset
 from db.server.engine import open_engine
 from tests.db.builders import add_sample, add_video, change, change_text, make_dataset, store_frame_rows, store_vectors
@@ -30,7 +30,7 @@ def model_of(engine: Engine, name: str) -> int:
 
 def listed(engine: Engine, dataset: Dataset, kind: VectorKind, model_id: int, most: int = 100) -> SamplesWithVectors:
     with engine.connect() as connection:
-        return list_samples_with_vectors(connection, dataset, kind, model_id, most)
+        return load_samples_with_vectors(connection, dataset, kind, model_id, most)
 
 
 def vectors_of(engine: Engine, kind: VectorKind, model_id: int, samples: SamplesWithVectors) -> dict[int, list[float]]:

@@ -261,9 +261,9 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
         (
             {"value": [1]},
             "extra",
-            "the table has no column that names samples (columns: 'value'): name one column sample",
+            "the table has no column that names samples (columns: 'value'): rename one to sample",
         ),
-        ({"sample": ["a"]}, "extra", "the table has no column of numbers (columns: 'sample'): name one column value"),
+        ({"sample": ["a"]}, "extra", "the table has no column of numbers (columns: 'sample'): rename one to value"),
         ({"sample": [], "value": []}, "extra", "the table has no rows"),
         ({**good, "value": ["high", "low"]}, "extra", "row 1: value 'high' is not a number"),
         ({**good, "value": [0.1, float("inf")]}, "extra", "row 2: value inf is not finite"),

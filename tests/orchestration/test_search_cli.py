@@ -116,7 +116,7 @@ def test_videos_are_searched_by_a_video_where_the_encoder_is_not_run(ingested: I
     [
         (["  "], 2, "the text is empty"),
         (["a", "--dataset", "nowhere"], 1, "there is no dataset 'nowhere'"),
-        ([], 2, "give either a text, perhaps with --frames, or --like VIDEO, perhaps with --encoder"),
+        ([], 2, "give either a text or --like VIDEO: --frames goes with a text, --encoder with --like"),
         (["a", "--like", "v"], 2, "give either a text"),
         (["a", "--encoder", "e"], 2, "give either a text"),
         (["--like", "v", "--frames"], 2, "give either a text"),

@@ -140,8 +140,8 @@ def gather_evidence(
 
 
 def ask_fitting_pairs(answers: EntailmentCache, pairs: Sequence[tuple[str, str]]) -> frozenset[str]:
-    """Have (premise, hypothesis) pairs judged, and return the hypotheses too long for the model, whose pairs are not
-    judged. The probabilities are kept in `answers`.
+    """Let the model judge (premise, hypothesis) pairs, and return the hypotheses that are too long for it, whose pairs
+    are left out. The probabilities are kept in `answers`.
     """
     too_long: frozenset[str] = frozenset()
     while True:
