@@ -64,7 +64,7 @@ class DatasetCommand(TyperCommand):
 
 
 def use_dataset_command(*apps: typer.Typer) -> None:
-    """Let every command registered on these apps so far take its dataset as an argument, too, as DatasetCommand does."""
+    """Let every command registered on these apps so far take its dataset as an argument, too (DatasetCommand)."""
     for app in apps:
         for command in app.registered_commands:
             command.cls = DatasetCommand
