@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tarfile
+import tempfile
 from dataclasses import replace
 from datetime import datetime, timezone
 from html import escape
@@ -27,6 +28,7 @@ from db.scores.store import register_scorer
 from db.selection.recipes import parse_recipe
 from metrics_core.file_hash import compute_file_sha256
 from tests.assets.exporting import TEXTS, Clips, make_clips
+from tests.conftest import Template, filled_template
 from tests.db.builders import (
     add_sample,
     add_video,
@@ -40,17 +42,13 @@ from tests.db.builders import (
 )
 from tests.db.freezing import freeze_recipe
 
-
-@pytest.fixture
-def clips(engine: Engine, tmp_path: Path) -> Clips:
-    (tmp_path / "media").mkdir()
-    return make_clips(engine, tmp_path / "media")
+template = filled_template(lambda engine: make_clips(engine, Path(tempfile.mkdtemp())))
 
 
 @pytest.fixture(scope="module")
-def away(module_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Clips:
+def away(module_engine: Engine, template: Template[Clips]) -> Clips:
     """Clips whose scorer has a local model, and a parameter that is a path; their selection comes after that."""
-    clips = make_clips(module_engine, tmp_path_factory.mktemp("media"))
+    clips = template.filled
     models = {"encoder": {"model_id": "/home/ann/models/tiny", "revision": "sha256:0"}}
     with module_engine.begin() as connection:
         change = sa.update(schema.scorer).where(schema.scorer.c.metric == "vcs")
@@ -326,7 +324,7 @@ def contents(path: Path) -> list[bytes]:
 
 def test_media_addresses_are_relative_to_the_root_of_the_whole_dataset(engine: Engine, tmp_path: Path) -> None:
     """Two selections of a dataset give a file the same address; `_` and `%` are letters like others."""
-    clips = make_dataset(engine)
+    clips = make_dataset(engine, "addresses")
     addresses = {
         "/a_b%/c/1.mp4": "c/1.mp4",
         "/a_b%/c/d/2.mp4": "c/d/2.mp4",
