@@ -225,7 +225,7 @@ def test_a_back_up_of_an_older_version_is_restored_into_this_one(
 
 def test_a_database_of_an_unknown_version_is_refused_as_it_is(database: URL, engine: Engine) -> None:
     make_dataset(engine)
-    for revision in ("0001", "0002", "0015", "0016", "0001_00000000", MADE_UP, "9999"):
+    for revision in ("0001", "0016", "0001_00000000", MADE_UP):
         with engine.begin() as connection:
             connection.execute(sa.text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
         before = state_of_database(database)
