@@ -194,7 +194,7 @@ def test_runs_of_several_trials_share_the_default_folder(parts: TrialParts, run:
 
 
 @pytest.mark.parametrize(
-    "printed", ["[1]", "{}", '{"a": []}', '{"a": {}}', '{"a": 1e999}', '{"a": {"v1": 1, "v2": "x"}}']
+    "printed", ["[1]", "{}", '{"a": []}', '{"a": {}}', '{"a": 1e999}', '{"a": 1e51}', '{"a": {"v1": 1, "v2": "x"}}']
 )
 def test_what_holds_no_numbers_is_no_result(printed: str) -> None:
     assert _parse_result(printed, KEYS).status == "bad_output"
