@@ -25,7 +25,7 @@ from benchmarks.installation import temporary_engine
 from benchmarks.measure import RESULTS, save_with_load
 from benchmarks.million import SAMPLES_PER_SHARD
 from benchmarks.million_fill import NAME, fill
-from orchestration.look.app import LookPages
+from orchestration.look.app import make_look_app
 from orchestration.web.guard import RequestGuard
 
 # Wanted is a second for each.
@@ -67,7 +67,7 @@ def main() -> None:
         fill(engine, given.samples, max(1, given.samples // SAMPLES_PER_SHARD))
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
-            app = RequestGuard(LookPages(engine, dict, has_lineage=False).make_app(), port)
+            app = RequestGuard(make_look_app(engine, dict, has_lineage=False), port)
             server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="warning"))
             thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
             thread.start()

@@ -28,9 +28,10 @@ from assets.promise.select import PromisedSelection, PromiseUnconfirmed, make_pr
 from assets.promise.terms import PromiseTerms
 from benchmarks.installation import temporary_engine
 from benchmarks.measure import RESULTS, save
+from db.manifest.answers import store_answer
 from db.manifest.datasets import Dataset, find_dataset
 from db.manifest.draws import build_draw_order
-from db.manifest.rating import Rater, store_rating
+from db.manifest.questions import Rater, load_question
 from db.manifest.remarks import Remark, store_remarks
 from db.schema import sample
 from db.scores.pending import load_samples
@@ -67,7 +68,9 @@ class World:
         with self.engine.begin() as connection:
             for place in places:
                 rater, value = Rater(self.dataset, "ann", aspect), 1.0 if self.is_error[place] else 5.0
-                assert store_rating(connection, rater, self.ids[place], self.texts[place], value, ASK)
+                question = load_question(connection, rater, [self.ids[place]])
+                assert question is not None
+                assert store_answer(connection, rater, question, value, ASK)
 
     def tag(self, name: str, places: Iterable[int]) -> None:
         """Tag captions."""

@@ -17,8 +17,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import Connection
 
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
+from db.manifest.answers import CHOSEN_FIELD
 from db.manifest.datasets import Dataset
-from db.manifest.rating import CHOSEN_FIELD
 from db.schema import attention_check, preference, rating, sample, wrong_span
 from db.server.arrays import pack_column, unpack_column
 

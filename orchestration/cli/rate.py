@@ -69,7 +69,8 @@ def rate(
     Answers are stored at once.
     """
     from orchestration.look.guidelines import read_guidelines
-    from orchestration.look.rating import SCALES, RatingSetup
+    from orchestration.look.rating import SCALES
+    from orchestration.look.state import RatingSetup
     from orchestration.web.access import TOKEN, open_page_keys
 
     if for_promise is not None:

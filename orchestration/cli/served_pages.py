@@ -10,7 +10,7 @@ from orchestration.cli.port import check_port
 
 if TYPE_CHECKING:
     from orchestration.installation import Installation
-    from orchestration.look.rating import RatingSetup
+    from orchestration.look.state import RatingSetup
 
 
 def serve_pages(

@@ -16,11 +16,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from assets.datasets.changes import DatasetChanged, report_dataset_changes
 from assets.datasets.lookup import UnknownDataset
 from assets.reports.page import make_template_environment
+from db.manifest.answers import TextChanged
 from db.reports.sample_query import TIMEOUT_S
 from db.server.user_errors import explain_user_error
 from orchestration.cli.fault_log import write_fault_log
 
 CANCELLED = "57014"
+_MOST = 2**63
+# Python refuses to read longer ones than some thousand digits.
+_MOST_DIGITS = 30
 HEADERS = {
     # Only our own files as scripts and styles, no frame around a page, and no address of ours sent to other sites.
     "Content-Security-Policy": (
@@ -34,6 +38,14 @@ HEADERS = {
 
 class PageNotFound(ValueError):
     """Raised when an address names a sample or a video that the dataset does not have."""
+
+    plain = True
+
+
+class BadAnswer(ValueError):
+    """Raised when an address of a page where people answer or write is not valid; the message gives the reason and the
+    remedy.
+    """
 
     plain = True
 
@@ -71,8 +83,8 @@ def render_look_page(name: str, status: int = 200, **values: Any) -> Response:
 
 def catch_page_errors(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
     """Return the page function wrapped so that it never raises: an error gives a response of one sentence and a status
-    of 400, 404, 500 or 503. The sentence is JSON for POST requests and for parts of pages, else an HTML page. A fault
-    of the program is also written to a log file.
+    of 400, 404, 409, 500 or 503. The sentence is JSON for POST requests and for parts of pages, else an HTML page. A
+    fault of the program is also written to a log file.
     """
 
     @wraps(answer)
@@ -101,11 +113,24 @@ def _explain_failure(error: Exception) -> tuple[int, str]:
         return 500, write_fault_log(error)
     if isinstance(error, OperationalError | psycopg.OperationalError | OSError):
         return 503, sentence  # trouble of the machine, such as a full disk
+    if isinstance(error, TextChanged):
+        return 409, sentence
     return (404 if isinstance(error, PageNotFound | UnknownDataset | DatasetChanged) else 400), sentence
 
 
-def build_change_response(is_done: bool, done: str, why: str) -> JSONResponse:
-    """Return the JSON response to a request that changes the database: {"message": done} with status 200 if the change
-    was made, else {"message": why} with status 409. done, why: sentences for people.
+def build_change_response(is_done: bool, done: str, why: str, undo: str | None = None) -> JSONResponse:
+    """Return the JSON response to a request that changes the database: {"message": done} if the change was made, with
+    the address `undo` that undoes it, if any; else {"message": why} with status 409. done, why: sentences for people.
     """
-    return JSONResponse({"message": done if is_done else why}, 200 if is_done else 409)
+    if not is_done:
+        return JSONResponse({"message": why}, 409)
+    return JSONResponse({"message": done} | ({} if undo is None else {"undo": undo}))
+
+
+def parse_whole_number(text: str) -> int:
+    """Return the decimal digits of an address as a whole number from 0 to below 2^63. Raises BadAnswer for any other
+    text, and for more than 30 digits.
+    """
+    if not text.isdecimal() or not text.isascii() or len(text) > _MOST_DIGITS or int(text) >= _MOST:
+        raise BadAnswer(f"{text[:40]!r} in the address is not a whole number: open the page again")
+    return int(text)

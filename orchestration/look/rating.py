@@ -1,57 +1,56 @@
-"""The pages of `reelsieve rate`: one caption at a time, or two side by side, without systems and scores."""
+"""The pages of `reelsieve rate`: one caption at a time, two side by side, or a keypoint to label, without systems and
+scores; and the requests by which raters mark wrong words.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from typing import Any
+from urllib.parse import quote, urlencode
 
-from markupsafe import Markup
 from pydantic import ValidationError
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import Connection
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from assets.agreement.progress import Progress, compute_progress
-from assets.datasets.lookup import require_dataset
-from assets.ingest.hygiene import find_fault
+from assets.ingest.hygiene import find_fault, format_value
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import RatingRow
 from assets.ingest.scales import DEFAULT_SCALE, Scale, parse_scale
-from assets.promise.cache import PromiseCache
 from assets.promise.sentences import explain_countdown
 from assets.promise.state import PromiseState
 from assets.words.marked_text import split_words
-from db.manifest.attention_checks import (
-    AttentionCheck,
-    count_questions,
-    delete_last_check,
-    find_due_check,
-    store_check,
+from db.manifest.answers import (
+    CHOSEN_FIELD,
+    delete_last_answer,
+    delete_mark,
+    list_marks,
+    require_seen,
+    store_answer,
+    store_mark,
 )
 from db.manifest.datasets import Dataset
-from db.manifest.rating import (
-    CHOSEN_FIELD,
-    CaptionIds,
-    CaptionToRate,
+from db.manifest.questions import (
+    Key,
+    Question,
     Rater,
     count_answers,
     count_answers_by_rater,
-    delete_last_answer,
+    count_questions,
+    find_due_check,
+    find_next_question,
     find_scale,
-    list_next_captions,
-    store_answer,
 )
 from db.manifest.rating_scales import find_scale_name
-from db.manifest.wrong_spans import list_spans
 from db.reports.judgements import LABELS_ASPECT, SPANS_ASPECT
 from db.reports.samples import find_video, load_references
-from orchestration.look.answering import build_change_response, catch_page_errors, render_look_page
+from orchestration.look.answering import BadAnswer, build_change_response, parse_whole_number, render_look_page
 from orchestration.look.media import explain_missing_file
+from orchestration.look.state import LookState, RatingSetup, get_state, require_asked_dataset
 
 # The answers of every scale with their ratings, which are from 1 to 5 for every aspect without a declared scale.
 SCALES: Mapping[str, Mapping[str, float]] = {
@@ -60,55 +59,36 @@ SCALES: Mapping[str, Mapping[str, float]] = {
     "yes-no": {"yes": 5.0, "no": 1.0},
 }
 # Which of two captions is better: A, which is shown on the left or above, or B; 1 means A.
-PREFERENCES: Mapping[str, int] = {"a": 1, "tie": 0, "b": -1}
-NOTHING_GIVEN = "there is no answer to take back"
+_PREFERENCES: Mapping[str, int] = {"a": 1, "tie": 0, "b": -1}
+_LABELS: Mapping[str, int] = {"yes": 1, "no": 0}
 # Scales with more numbers have a slider.
 _MOST_BUTTONS = 10
-_MOST = 2**63
-# Python refuses to read longer ones than some thousand digits.
-_MOST_DIGITS = 30
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-
-
-class BadAnswer(ValueError):
-    """Raised when an address of a rating or labelling page is not valid, such as one with a bad answer, rater or
-    aspect; the message gives the reason and the remedy.
-    """
-
-    plain = True
-
-
-class RatingSetup(NamedTuple):
-    """Extras of the page for one aspect. guidelines: as HTML, shown next to the question. check_every: one in so many
-    questions is an attention check, if the scale has two ends. None for none.
-    """
-
-    guidelines: Markup | None = None
-    check_every: int | None = None
+# At the end of the address that takes a mark back.
+_REMOVE = "&remove=1"
 
 
 @dataclass(frozen=True, slots=True)
 class RatingSession:
     """The state of a rating page, as its address holds it. scale: a name of SCALES, or of the aspect's declared scale,
-    which is in `declared` too; None if pairs are compared.
-    skipped: ids of the captions or pairs that the rater skipped. promise: the number of the promise that
-    captions are asked for, or None.
+    which is in `declared` too; None for pairs and keypoints. skipped: what the rater skipped. promise: the number of
+    the promise that captions are asked for, or None.
     """
 
     rater: Rater
     scale: str | None
-    skipped: tuple[CaptionIds, ...] = ()
+    skipped: tuple[Key, ...] = ()
     promise: int | None = None
     declared: Scale | None = None
 
     @property
     def answers(self) -> Mapping[str, float]:
         """Values by answer, where buttons or a slider of a scale without a declaration give it: ratings from 1 to 5. On
-        a declared scale they are its own numbers, and {} if they are more than ten. For pairs "a" is 1, "tie" 0 and "b"
-        -1; 1 means that the first caption shown is better.
+        a declared scale they are its own numbers, and {} if they are more than ten. For pairs 1 means that the first
+        caption shown is better, and for keypoints that the caption states it.
         """
         if self.scale is None:
-            return PREFERENCES
+            return _LABELS if self.rater.kind == "label" else _PREFERENCES
         if self.declared is None:
             return SCALES[self.scale]
         if self.declared.is_yes_no:
@@ -159,7 +139,9 @@ class RatingSession:
 
     @property
     def question(self) -> str:
-        """The question about the caption, or about the two of a pair, in words."""
+        """The question about the caption, about the two of a pair, or about a keypoint, in words."""
+        if self.rater.kind == "label":
+            return "Does the caption state this fact?"
         aspect = self.rater.aspect
         is_overall = aspect.casefold() == "overall"
         if self.scale is None:
@@ -170,189 +152,170 @@ class RatingSession:
         subject, rest = ("the caption", " overall") if is_overall else (f"the caption's {aspect}", "")
         return f"Is {subject} good{rest}?" if is_yes_no else f"How good is {subject}{rest}?"
 
-    def format_query(self, *, skip: Sequence[CaptionToRate] = (), with_skipped: bool = True) -> str:
-        """Return the query string of an address with this state, beginning with `?`. skip: a caption, or the two of a
-        pair, to add to the skipped ones. with_skipped: whether those skipped earlier are kept.
+    @property
+    def page(self) -> str:
+        """The path of the page below that of its dataset."""
+        return "rate/facts" if self.rater.kind == "label" else "rate"
+
+    def format_query(self, *, skip: Question | None = None, with_skipped: bool = True) -> str:
+        """Return the query string of an address with this state, beginning with `?`. skip: a question to add to the
+        skipped ones. with_skipped: whether those skipped earlier are kept.
         """
         rater = self.rater
-        parameters = [("aspect", rater.aspect), ("rater", rater.name), ("seed", str(rater.seed))]
-        parameters.append(("pairs", "1") if self.scale is None else ("scale", self.scale))
+        parameters = [("rater", rater.name), ("seed", str(rater.seed))]
+        if rater.kind != "label":
+            parameters.append(("aspect", rater.aspect))
+            parameters.append(("pairs", "1") if self.scale is None else ("scale", self.scale))
         parameters += [("spans", "1")] if rater.spans else []
         parameters += [] if self.promise is None else [("for-promise", str(self.promise))]
-        skipped = list(self.skipped if with_skipped else ())
-        skipped += [tuple(sorted(item.sample_id for item in skip))] if skip else []
+        skipped = [*(self.skipped if with_skipped else ()), *([] if skip is None else [skip.key])]
         return f"?{urlencode([*parameters, *(('skip', '-'.join(map(str, key))) for key in skipped)])}"
 
-    def format_answer_query(self, items: Sequence[CaptionToRate]) -> str:
-        """Return the query string, beginning with `?`, to which an answer about these captions is sent. It has this
-        state, and the captions' ids and text hashes. items: one caption, or the two of a pair in the order shown. The
-        answer itself is not in it.
+    def format_answer_query(self, question: Question) -> str:
+        """Return the query string, beginning with `?`, to which the answer to a question is sent: this state, the ids
+        of what is shown and the hash of its texts. The answer itself is not in it.
         """
-        parameters = [(name, text) for item in items for name, text in _list_item_fields(item)]
-        return f"{self.format_query()}&{urlencode(parameters)}"
+        parameters = [("sample", str(sample_id)) for sample_id in question.sample_ids]
+        parameters += [("keypoint", str(question.keypoint[0]))] if question.keypoint else []
+        return f"{self.format_query()}&{urlencode([*parameters, ('seen', question.seen)])}"
 
 
-@dataclass(frozen=True, slots=True)
-class RatePages:
-    """The pages where people rate captions or compare two, as methods from a request to a response. They read and write
-    the database of one installation. promises: a cache of the sets of promises. setups: guidelines and
-    attention checks, by aspect.
+def render_question(request: Request) -> Response:
+    """Return the page with what the rater is asked next; it asks nothing at the end. Without a rater's name or an
+    aspect in the address, return the page that asks for them. Raises BadAnswer for an address that is not valid, and
+    SelectionError for a promise that cannot be asked for.
     """
+    state, dataset, parameters = get_state(request), require_asked_dataset(request), request.query_params
+    is_label = _is_label_page(request)
+    if not parameters.get("rater") or not (is_label or parameters.get("aspect")):
+        return render_look_page(
+            "rater.html", dataset=dataset.name, parameters=parameters, scales=SCALES, is_label=is_label
+        )
+    with state.engine.connect() as connection:
+        session = _parse_session(connection, dataset, request)
+    setup = state.setups.get(session.rater.aspect, RatingSetup())
+    promised = _load_promise(state, session)
+    drawn = promised.list_next_ids() if promised else None
+    with state.engine.connect() as connection:
+        question = find_next_question(connection, session.rater, session.skipped, drawn)
+        n, total = count_answers(connection, session.rater)
+        # The number of rated captions does not grow with a check, and would give it away.
+        n_questions = count_questions(connection, session.rater) if setup.check_every else None
+        question = question and (_find_check(connection, state, session) or question)
+        shown = _load_context(connection, dataset, question) if question else {}
+        if question and session.rater.spans:
+            marks = list_marks(connection, session.rater, question)
+            shown["words"] = split_words(question.captions[0].text, marks)
+    shown |= {"guidelines": setup.guidelines, "n": n, "total": total, "n_questions": n_questions}
+    shown["countdown"] = explain_countdown(promised) if promised else None
+    return render_look_page("rate.html", dataset=dataset.name, session=session, question=question, **shown)
 
-    engine: Engine
-    promises: PromiseCache
-    setups: Mapping[str, RatingSetup]
 
-    def list_routes(self, dataset_path: str) -> list[Route]:
-        """Return the routes of the rating pages: the caption, the answer, taking it back, progress, and the raters.
-        dataset_path: the path of a dataset's pages, such as "/look/{dataset}".
-        """
-        return [
-            Route(f"{dataset_path}/rate", catch_page_errors(self.render_item)),
-            Route(f"{dataset_path}/rate", catch_page_errors(self.accept_answer), methods=["POST"]),
-            Route(f"{dataset_path}/rate/undo", catch_page_errors(self.undo_answer), methods=["POST"]),
-            Route(f"{dataset_path}/rate/progress", catch_page_errors(self.render_progress)),
-            Route(f"{dataset_path}/rate/raters", catch_page_errors(self.render_raters)),
-        ]
+def accept_answer(request: Request) -> Response:
+    """Store the answer that the address holds. Return JSON that it is stored; status 409 if it was given already.
+    Raises BadAnswer for an address that is not valid, and TextChanged.
+    """
+    state, dataset, parameters = get_state(request), require_asked_dataset(request), request.query_params
+    with state.engine.begin() as connection:
+        session = _parse_session(connection, dataset, request)
+        rater, value = session.rater, session.parse_answer(parameters.get("answer", ""))
+        if value is None:
+            raise BadAnswer("the answer is not one of the page: open it again")
+        question = _require_seen(connection, state, session, parameters)
+        extra: dict[str, Any] = {"answer": parameters["answer"], "seed": rater.seed}
+        if rater.kind == "preference":
+            extra["a"], value = question.sample_ids[0], question.turn(value)
+        extra |= {} if session.scale is None else {"scale": session.scale}
+        extra |= {"spans": True} if rater.spans else {}
+        if session.promise is not None and question.planted_id is None:
+            extra[CHOSEN_FIELD] = {"question": f"promise {session.promise}"}
+        passed = session.has_passed(value) if rater.kind != "label" else None
+        is_stored = store_answer(connection, rater, question, value, extra, session.skipped, has_passed=passed)
+    why = "your answer was not stored: it was given already, in another window or by another rater"
+    return build_change_response(is_stored, "stored", why)
 
-    def render_item(self, request: Request) -> Response:
-        """Return the page with the next caption, or the next two for pairs, to rate. It has none if none is left.
-        Without a rater's name or an aspect in the address, return the page that asks for them. Raises BadAnswer for an
-        address that is not valid, and SelectionError for a promise that cannot be asked for.
-        """
-        dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
-        if not parameters.get("rater") or not parameters.get("aspect"):
-            return render_look_page("rater.html", dataset=dataset.name, parameters=parameters, scales=SCALES)
-        with self.engine.connect() as connection:
-            session = parse_session(connection, dataset, parameters)
-        setup = self.setups.get(session.rater.aspect, RatingSetup())
-        promised = self._load_promise(session)
-        drawn = promised.list_next_ids() if promised else None
-        with self.engine.connect() as connection:
-            items = list_next_captions(connection, session.rater, session.skipped, drawn)
-            n, total = count_answers(connection, session.rater)
+
+def undo_answer(request: Request) -> Response:
+    """Delete the last answer of the rater whom the address names, about its aspect or keypoints. Return JSON that it is
+    taken back; status 409 if there is none. Raises BadAnswer for an address that is not valid.
+    """
+    dataset = require_asked_dataset(request)
+    with get_state(request).engine.begin() as connection:
+        is_gone = delete_last_answer(connection, _parse_session(connection, dataset, request).rater)
+    return build_change_response(is_gone, "taken back", "there is no answer to take back")
+
+
+def change_mark(request: Request) -> Response:
+    """Mark the words that the address names, or with `remove` take their mark back. Return JSON with what was done, and
+    in "undo" the address that undoes it; status 409 if it is done already, or a part of the words is marked. Raises
+    BadAnswer for an address that is not valid, and TextChanged.
+    """
+    state, dataset, parameters = get_state(request), require_asked_dataset(request), request.query_params
+    span = parse_whole_number(parameters.get("from", "")), parse_whole_number(parameters.get("to", ""))
+    is_removed = "remove" in parameters
+    with state.engine.begin() as connection:
+        session = _parse_session(connection, dataset, request)
+        if session.rater.kind != "rating":
+            raise BadAnswer("words are marked in one caption: open the page again")
+        question = _require_seen(connection, state, session, parameters)
+        text = question.captions[0].text
+        words = text[slice(*span)]
+        if not words.strip() or span[1] > len(text):
+            raise BadAnswer("the address names no words of the caption: open the page again")
+        change = delete_mark if is_removed else store_mark
+        is_done = change(connection, session.rater, question, span)
+    done, why = f"{format_value(words)} is marked as wrong", "a word is marked already: take its mark back first"
+    if is_removed:
+        done, why = f"{format_value(words)} is not marked any more", f"{format_value(words)} is not marked"
+    query = request.url.query.removesuffix(_REMOVE) + ("" if is_removed else _REMOVE)
+    undo = f"/look/{quote(dataset.name, safe='')}/rate/spans?{query}"
+    return build_change_response(is_done, done, why, undo)
+
+
+def render_progress(request: Request) -> Response:
+    """Return a part of a page for a rater and an aspect: how closely the metrics agree with people so far, and how many
+    more ratings are needed. Raises BadAnswer for an address that is not valid.
+    """
+    dataset = require_asked_dataset(request)
+    # One state of the database, in one transaction.
+    with get_state(request).engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+        rater = _parse_session(connection, dataset, request).rater
+        pairs = rater.kind == "preference"
+        progress: Progress = compute_progress(connection, dataset, rater.aspect, rater.name, pairs=pairs)
+    return render_look_page("progress.html", progress=progress, aspect=rater.aspect)
+
+
+def render_raters(request: Request) -> Response:
+    """Return a part of a page with the number of rated captions or compared pairs of every rater of the aspect that the
+    address names; with attention checks the number of all answers. Raises BadAnswer for an address that is not valid.
+    """
+    state, dataset = get_state(request), require_asked_dataset(request)
+    with state.engine.connect() as connection:
+        rater = _parse_session(connection, dataset, request).rater
+        raters = count_answers_by_rater(connection, rater)
+        total: int | None = count_answers(connection, rater)[1]
+        if state.setups.get(rater.aspect, RatingSetup()).check_every:
             # The number of rated captions does not grow with a check, and would give it away.
-            n_questions = count_questions(connection, session.rater) if setup.check_every else None
-            if items and (check := self.find_check(connection, session)):
-                items = list(check.items)
-            shown = load_caption_context(connection, dataset, items[0].video_id) if items else {}
-            if items and session.rater.spans:
-                shown["words"] = split_words(items[0].text, list_spans(connection, session.rater, items[0]))
-        shown |= {"guidelines": setup.guidelines, "n": n, "total": total, "n_questions": n_questions}
-        shown["countdown"] = explain_countdown(promised) if promised else None
-        return render_look_page("rate.html", dataset=dataset.name, session=session, items=items, **shown)
-
-    def render_progress(self, request: Request) -> Response:
-        """Return a part of a page for a rater and an aspect: how closely the metrics agree with people so far, and how
-        many more ratings are needed. Raises BadAnswer for an address that is not valid.
-        """
-        dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
-        # One state of the database, in one transaction.
-        with self.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-            rater = parse_session(connection, dataset, parameters).rater
-            progress: Progress = compute_progress(connection, dataset, rater.aspect, rater.name, pairs=rater.pairs)
-        return render_look_page("progress.html", progress=progress, aspect=rater.aspect)
-
-    def render_raters(self, request: Request) -> Response:
-        """Return a part of a page with the number of rated captions or compared pairs of every rater of the aspect that
-        the address names; with attention checks the number of all answers. Raises BadAnswer for an address that is not
-        valid.
-        """
-        dataset = require_dataset(self.engine, request.path_params["dataset"])
-        with self.engine.connect() as connection:
-            rater = parse_session(connection, dataset, request.query_params).rater
-            raters = count_answers_by_rater(connection, rater)
-            total: int | None = count_answers(connection, rater)[1]
-            if self.setups.get(rater.aspect, RatingSetup()).check_every:
-                # The number of rated captions does not grow with a check, and would give it away.
-                raters = [(name, max(n, count_questions(connection, rater._replace(name=name)))) for name, n in raters]
-                total = None
-        return render_look_page("raters.html", raters=raters, total=total, pairs=rater.pairs)
-
-    def accept_answer(self, request: Request) -> Response:
-        """Store the rating or preference that the address holds, or the answer to an attention check. Return JSON that
-        it is stored; status 409 if the caption was answered in another window, changed or dropped meanwhile. Raises
-        BadAnswer for an address that is not valid.
-        """
-        dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
-        with self.engine.connect() as connection:
-            session = parse_session(connection, dataset, parameters)
-        with self.engine.begin() as connection:
-            value, captions = session.parse_answer(parameters.get("answer", "")), parse_answered_captions(parameters)
-            if value is None or len(captions) != 1 + session.rater.pairs:
-                raise BadAnswer(f"the answer about {session.rater.aspect} is not valid: open the page again")
-            extra: dict[str, Any] = {"answer": parameters["answer"], "seed": session.rater.seed}
-            extra |= {"a": captions[0][0]} if session.scale is None else {"scale": session.scale}
-            extra |= {"spans": True} if session.rater.spans else {}
-            check = self.find_check(connection, session)
-            if check and captions == [(item.sample_id, item.text_sha256) for item in check.items]:
-                # Of two captions, 1 means that the first one shown is better.
-                value = -value if check.place else value
-                has_passed = bool(session.has_passed(value))
-                return _build_answer_response(
-                    store_check(connection, session.rater, check, value, extra, has_passed=has_passed)
-                )
-            if session.scale is None:
-                value = value if captions[0] < captions[1] else -value
-            if session.promise is not None:
-                extra[CHOSEN_FIELD] = {"question": f"promise {session.promise}"}
-            is_stored = store_answer(connection, session.rater, captions, value, extra, session.skipped)
-        return _build_answer_response(is_stored)
-
-    def find_check(self, connection: Connection, session: RatingSession) -> AttentionCheck | None:
-        """Find the attention check that is due; None where another question is, where no answer to one can be judged,
-        or where the page shows neither a video nor references, by which people know a wrong caption.
-        """
-        every = self.setups.get(session.rater.aspect, RatingSetup()).check_every
-        if every is None or session.has_passed(0) is None:
-            return None
-        check = find_due_check(connection, session.rater, every, session.skipped)
-        if check is None:
-            return None
-        shown = load_caption_context(connection, session.rater.dataset, check.items[0].video_id)
-        return None if shown["no_file"] and not shown["references"] else check
-
-    def _load_promise(self, session: RatingSession) -> PromiseState | None:
-        """Return the state of the promise that a session asks for; None for none. Raises SelectionError, and BadAnswer
-        for an aspect that is not the promise's.
-        """
-        if session.promise is None:
-            return None
-        state = self.promises.load(session.rater.dataset, session.promise)
-        if state.terms.aspect != session.rater.aspect:
-            counted = "scores of the judge" if state.terms.aspect is None else f"ratings of {state.terms.aspect}"
-            raise BadAnswer(
-                f"promise {session.promise} counts {counted}, not of {session.rater.aspect}: rate that aspect"
-            )
-        return state
-
-    def undo_answer(self, request: Request) -> Response:
-        """Delete the rater's last answer about the aspect that the address names: a preference for pairs, else a
-        rating, or the answer to an attention check. Return JSON that it is taken back; status 409 if there is none.
-        Raises BadAnswer for an address that is not valid.
-        """
-        dataset = require_dataset(self.engine, request.path_params["dataset"])
-        with self.engine.begin() as connection:
-            rater = parse_session(connection, dataset, request.query_params).rater
-            is_gone = delete_last_check(connection, rater) or delete_last_answer(connection, rater)
-        return build_change_response(is_gone, "taken back", NOTHING_GIVEN)
+            raters = [(name, max(n, count_questions(connection, rater._replace(name=name)))) for name, n in raters]
+            total = None
+    return render_look_page("raters.html", raters=raters, total=total, pairs=rater.kind == "preference")
 
 
-def parse_session(connection: Connection, dataset: Dataset, parameters: QueryParams) -> RatingSession:
+def _is_label_page(request: Request) -> bool:
+    return request.url.path.split("/")[4:5] == ["facts"]
+
+
+def _parse_session(connection: Connection, dataset: Dataset, request: Request) -> RatingSession:
     """Return the state that an address holds. Raises BadAnswer, also if this aspect was rated on another scale."""
-    pairs = parameters.get("pairs") == "1"
-    rater = Rater(
-        dataset,
-        parameters.get("rater", ""),
-        parameters.get("aspect", ""),
-        parse_whole_number(parameters.get("seed", "0")),
-        pairs,
-        parameters.get("spans") == "1",
-    )
-    check_names(rater.name, rater.aspect)
-    skipped = tuple(tuple(map(parse_whole_number, text.split("-"))) for text in parameters.getlist("skip"))
-    if any(len(key) != 1 + pairs for key in skipped):
-        raise BadAnswer("the skipped caption or pair in the address is not valid: open the page again")
+    parameters = request.query_params
+    name, seed = parameters.get("rater", ""), parse_whole_number(parameters.get("seed", "0"))
+    if _is_label_page(request):
+        _check_names(name, "keypoints")
+        return RatingSession(Rater(dataset, name, "", seed, "label"), None, _parse_skipped(parameters, 2))
+    pairs, spans = parameters.get("pairs") == "1", parameters.get("spans") == "1"
+    rater = Rater(dataset, name, parameters.get("aspect", ""), seed, "preference" if pairs else "rating", spans)
+    _check_names(rater.name, rater.aspect)
+    skipped = _parse_skipped(parameters, 1 + pairs)
     if pairs and rater.spans:
         raise BadAnswer("wrong words are marked in one caption at a time: leave pairs or spans out of the address")
     promise = parse_whole_number(parameters["for-promise"]) if "for-promise" in parameters else None
@@ -373,28 +336,59 @@ def parse_session(connection: Connection, dataset: Dataset, parameters: QueryPar
     return RatingSession(rater, scale, skipped, promise, own_scale)
 
 
-def _build_answer_response(is_stored: bool) -> Response:
-    """Return the JSON response to an answer."""
-    why = "your answer was not stored: the caption was answered in another window, changed or dropped meanwhile"
-    return build_change_response(is_stored, "stored", why)
+def _parse_skipped(parameters: QueryParams, n: int) -> tuple[Key, ...]:
+    """Return what an address skips, as questions of n ids each. Raises BadAnswer."""
+    skipped = tuple(tuple(map(parse_whole_number, text.split("-"))) for text in parameters.getlist("skip"))
+    if any(len(key) != n for key in skipped):
+        raise BadAnswer("what the address skips is not valid: open the page again")
+    return skipped
 
 
-def _list_item_fields(item: CaptionToRate) -> list[tuple[str, str]]:
-    return [("sample", str(item.sample_id)), ("text", item.text_sha256.hex())]
+def _require_seen(
+    connection: Connection, state: LookState, session: RatingSession, parameters: QueryParams
+) -> Question:
+    """Return the question that an address answers, as `require_seen` does. Raises BadAnswer too."""
+    sample_ids = [parse_whole_number(text) for text in parameters.getlist("sample")]
+    kind, seen = session.rater.kind, parameters.get("seen", "")
+    if len(sample_ids) != 1 + (kind == "preference") or not _DIGEST.fullmatch(seen):
+        raise BadAnswer("the address does not say what is answered: open the page again")
+    keypoint_id = parse_whole_number(parameters.get("keypoint", "")) if kind == "label" else None
+    check = _find_check(connection, state, session)
+    return require_seen(connection, session.rater, seen, sample_ids, keypoint_id, check)
 
 
-def parse_answered_captions(parameters: QueryParams) -> list[tuple[int, bytes]]:
-    """Return (sample id, hash of its text) for every caption that an answer is about. Raises BadAnswer."""
-    ids, digests = [parse_whole_number(text) for text in parameters.getlist("sample")], parameters.getlist("text")
-    if len(ids) != len(digests) or not all(map(_DIGEST.fullmatch, digests)):
-        raise BadAnswer("the answer names no caption: open the page again")
-    return list(zip(ids, map(bytes.fromhex, digests), strict=True))
-
-
-def load_caption_context(connection: Connection, dataset: Dataset, video_id: int) -> dict[str, Any]:
-    """Return a template's values about the video of a caption. "video": its columns. "no_file": the reason why it has
-    no file to show, or None. "references": their texts if there is no file, else []. video_id: a video of the dataset.
+def _find_check(connection: Connection, state: LookState, session: RatingSession) -> Question | None:
+    """Find the attention check that is due; None where another question is, where no answer to one can be judged, or
+    where the page shows neither a video nor references, by which people know a wrong caption.
     """
+    every = state.setups.get(session.rater.aspect, RatingSetup()).check_every
+    if every is None or session.rater.kind == "label" or session.has_passed(0) is None:
+        return None
+    check = find_due_check(connection, session.rater, every, session.skipped)
+    if check is None:
+        return None
+    shown = _load_context(connection, session.rater.dataset, check)
+    return None if shown["no_file"] and not shown["references"] else check
+
+
+def _load_promise(state: LookState, session: RatingSession) -> PromiseState | None:
+    """Return the state of the promise that a session asks for; None for none. Raises SelectionError, and BadAnswer for
+    an aspect that is not the promise's.
+    """
+    if session.promise is None:
+        return None
+    promised = state.promises.load(session.rater.dataset, session.promise)
+    if promised.terms.aspect != session.rater.aspect:
+        counted = "scores of the judge" if promised.terms.aspect is None else f"ratings of {promised.terms.aspect}"
+        raise BadAnswer(f"promise {session.promise} counts {counted}, not of {session.rater.aspect}: rate that aspect")
+    return promised
+
+
+def _load_context(connection: Connection, dataset: Dataset, question: Question) -> dict[str, Any]:
+    """Return a template's values about the video of a question. "video": its columns. "no_file": the reason why it has
+    no file to show, or None. "references": their texts if there is no file, else [].
+    """
+    video_id = question.captions[0].video_id
     video = find_video(connection, dataset.dataset_id, video_id)
     assert video is not None, "a foreign key says that every sample has one"
     reason = explain_missing_file(video)
@@ -402,7 +396,7 @@ def load_caption_context(connection: Connection, dataset: Dataset, video_id: int
     return {"video": video, "no_file": reason, "references": references}
 
 
-def check_names(rater: str, aspect: str) -> None:
+def _check_names(rater: str, aspect: str) -> None:
     """Raise BadAnswer for the name of a rater or an aspect that a manifest would not allow, such as an empty one, and
     for an aspect that agreement computes from labels or wrong words.
     """
@@ -416,12 +410,3 @@ def check_names(rater: str, aspect: str) -> None:
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         raise BadAnswer(f"the {problem['loc'][0]} {problem['msg']}") from error
-
-
-def parse_whole_number(text: str) -> int:
-    """Return the decimal digits of an address as a whole number from 0 to below 2^63. Raises BadAnswer for any other
-    text, and for more than 30 digits.
-    """
-    if not text.isdecimal() or not text.isascii() or len(text) > _MOST_DIGITS or int(text) >= _MOST:
-        raise BadAnswer(f"{text[:40]!r} in the address is not a whole number: open the page again")
-    return int(text)

@@ -5,16 +5,12 @@ that comes back keeps its author, and has the present time.
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from sqlalchemy.engine import Engine
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.responses import Response
 
-from assets.datasets.lookup import require_dataset
 from assets.ingest.hygiene import find_fault, format_value, is_blank_text
 from assets.words.text import format_count
 from db.manifest.datasets import Dataset
@@ -27,110 +23,86 @@ from db.manifest.remarks import (
     save_view,
     store_remarks,
 )
-from orchestration.look.answering import catch_page_errors, render_look_page
-from orchestration.look.rating import BadAnswer, parse_whole_number
+from orchestration.look.answering import BadAnswer, build_change_response, parse_whole_number, render_look_page
+from orchestration.look.state import get_state, require_asked_dataset
 from orchestration.look.view import PageView
 
 # An index of Postgres holds a text of so many characters, whatever its letters are.
 MOST_CHARACTERS = {"tag": 60, "note": 600, "name": 200, "view": 60}
 
 
-@dataclass(frozen=True, slots=True)
-class RemarkPages:
-    """The requests that store and delete tags, notes and saved views, as methods from a request to a response. They
-    read and write the database of one installation. The answer to a change has in "undo" the address that undoes it.
+def render_remarks(request: Request) -> Response:
+    """Return a part of a page with the tags and notes of the sample that the address names, and buttons that remove
+    them. Raises BadAnswer for an address that is not valid.
     """
-
-    engine: Engine
-
-    def list_routes(self, dataset_path: str) -> list[Route]:
-        """Return the routes for tags, notes and saved views. dataset_path: the path of a dataset's pages, such as
-        "/look/{dataset}".
-        """
-        changes = {
-            f"{dataset_path}/remarks": self.add_remarks,
-            f"{dataset_path}/remarks/remove": self.delete_remarks,
-            f"{dataset_path}/views": self.add_view,
-            f"{dataset_path}/views/remove": self.delete_view,
-        }
-        routes = [Route(path, catch_page_errors(answer), methods=["POST"]) for path, answer in changes.items()]
-        return [Route(f"{dataset_path}/remarks", catch_page_errors(self.render_remarks)), *routes]
-
-    def render_remarks(self, request: Request) -> Response:
-        """Return a part of a page with the tags and notes of the sample that the address names, and buttons that remove
-        them. Raises BadAnswer for an address that is not valid.
-        """
-        dataset = require_dataset(self.engine, request.path_params["dataset"])
-        sample_id = parse_whole_number(request.query_params.get("sample", ""))
-        with self.engine.connect() as connection:
-            remarks = load_remarks(connection, dataset, sample_id)
-        return render_look_page("remarks.html", dataset=dataset.name, remarks=remarks)
-
-    def add_remarks(self, request: Request) -> Response:
-        """Store the tag or note that the address holds on its samples. Return JSON with how many samples got it; status
-        409 if none did. Raises BadAnswer for an address that is not valid.
-        """
-        dataset = require_dataset(self.engine, request.path_params["dataset"])
-        remarks = _parse_remarks(request.query_params)
-        with self.engine.begin() as connection:
-            stored = store_remarks(connection, dataset, remarks)
-        kind, text = remarks[0].kind, remarks[0].text
-        others = "" if len(stored) == len(remarks) else "; the others had it already or were dropped"
-        done = f"{format_count(len(stored), 'sample')} got the {kind} {format_value(text)}{others}"
-        undo: list[tuple[str, str]] = [
-            ("kind", kind),
-            ("text", text),
-            *(("sample", str(sample_id)) for sample_id in stored),
-        ]
-        why = f"no sample got the {kind} {format_value(text)}: all chosen ones have it already, or were dropped"
-        return build_undo_response(bool(stored), done, why, format_change_address(dataset, "remarks/remove", undo))
-
-    def delete_remarks(self, request: Request) -> Response:
-        """Delete the tag or note that the address holds from its samples. Return JSON with how many samples had it;
-        status 409 if none did. Raises BadAnswer for an address that is not valid.
-        """
-        dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
-        kind, text, sample_ids = _parse_text(parameters)
-        with self.engine.begin() as connection:
-            removed = delete_remarks(connection, dataset, kind, text, sample_ids)
-        undo: list[tuple[str, str]] = [("kind", kind), ("text", text)]
-        for old in removed:
-            undo += [("sample", str(old.sample_id)), ("by", old.made_by)]
-        done = f"{format_count(len(removed), 'sample')} lost the {kind} {format_value(text)}"
-        why = f"no chosen sample has the {kind} {format_value(text)}"
-        return build_undo_response(bool(removed), done, why, format_change_address(dataset, "remarks", undo))
-
-    def add_view(self, request: Request) -> Response:
-        """Save the view that the address describes under its `name`. Return JSON that it is saved; status 409 if the
-        name is taken. Raises BadAnswer for a name that cannot be stored, and SelectionError for a view with an area of
-        a map.
-        """
-        dataset, parameters = require_dataset(self.engine, request.path_params["dataset"]), request.query_params
-        name, view = require_text("view", parameters.get("name", "")), PageView.parse(parameters, (), "")
-        view.require_no_area()
-        with self.engine.begin() as connection:
-            is_saved = save_view(connection, dataset, name, view.format_query(compared=""))
-        why = f"there is a view {name!r} already: choose another name, or remove that one first"
-        undo = format_change_address(dataset, "views/remove", [("name", name)])
-        return build_undo_response(is_saved, f"view {name!r} is saved", why, undo)
-
-    def delete_view(self, request: Request) -> Response:
-        """Delete the saved view that the address names. Return JSON that it is removed; status 409 if there is none.
-        Raises BadAnswer for a name that cannot be stored.
-        """
-        dataset = require_dataset(self.engine, request.path_params["dataset"])
-        name = require_text("view", request.query_params.get("name", ""))
-        with self.engine.begin() as connection:
-            query = delete_view(connection, dataset, name)
-        undo = f"{format_change_address(dataset, 'views', [('name', name)])}&{(query or '?')[1:]}"
-        return build_undo_response(query is not None, f"view {name!r} is removed", f"there is no view {name!r}", undo)
+    dataset = require_asked_dataset(request)
+    sample_id = parse_whole_number(request.query_params.get("sample", ""))
+    with get_state(request).engine.connect() as connection:
+        remarks = load_remarks(connection, dataset, sample_id)
+    return render_look_page("remarks.html", dataset=dataset.name, remarks=remarks)
 
 
-def build_undo_response(is_done: bool, done: str, why: str, undo: str) -> JSONResponse:
-    """Return the JSON response to a change: {"message": done, "undo": undo}; if nothing was changed {"message": why}
-    with status 409.
+def add_remarks(request: Request) -> Response:
+    """Store the tag or note that the address holds on its samples. Return JSON with how many samples got it; status
+    409 if none did. Raises BadAnswer for an address that is not valid.
     """
-    return JSONResponse({"message": done, "undo": undo}) if is_done else JSONResponse({"message": why}, 409)
+    dataset = require_asked_dataset(request)
+    remarks = _parse_remarks(request.query_params)
+    with get_state(request).engine.begin() as connection:
+        stored = store_remarks(connection, dataset, remarks)
+    kind, text = remarks[0].kind, remarks[0].text
+    others = "" if len(stored) == len(remarks) else "; the others had it already or were dropped"
+    done = f"{format_count(len(stored), 'sample')} got the {kind} {format_value(text)}{others}"
+    undo: list[tuple[str, str]] = [
+        ("kind", kind),
+        ("text", text),
+        *(("sample", str(sample_id)) for sample_id in stored),
+    ]
+    why = f"no sample got the {kind} {format_value(text)}: all chosen ones have it already, or were dropped"
+    return build_change_response(bool(stored), done, why, format_change_address(dataset, "remarks/remove", undo))
+
+
+def delete_chosen_remarks(request: Request) -> Response:
+    """Delete the tag or note that the address holds from its samples. Return JSON with how many samples had it;
+    status 409 if none did. Raises BadAnswer for an address that is not valid.
+    """
+    dataset, parameters = require_asked_dataset(request), request.query_params
+    kind, text, sample_ids = _parse_text(parameters)
+    with get_state(request).engine.begin() as connection:
+        removed = delete_remarks(connection, dataset, kind, text, sample_ids)
+    undo: list[tuple[str, str]] = [("kind", kind), ("text", text)]
+    for old in removed:
+        undo += [("sample", str(old.sample_id)), ("by", old.made_by)]
+    done = f"{format_count(len(removed), 'sample')} lost the {kind} {format_value(text)}"
+    why = f"no chosen sample has the {kind} {format_value(text)}"
+    return build_change_response(bool(removed), done, why, format_change_address(dataset, "remarks", undo))
+
+
+def add_view(request: Request) -> Response:
+    """Save the view that the address describes under its `name`. Return JSON that it is saved; status 409 if the
+    name is taken. Raises BadAnswer for a name that cannot be stored, and SelectionError for a view with an area of
+    a map.
+    """
+    dataset, parameters = require_asked_dataset(request), request.query_params
+    name, view = require_text("view", parameters.get("name", "")), PageView.parse(parameters, (), "")
+    view.require_no_area()
+    with get_state(request).engine.begin() as connection:
+        is_saved = save_view(connection, dataset, name, view.format_query(compared=""))
+    why = f"there is a view {name!r} already: choose another name, or remove that one first"
+    undo = format_change_address(dataset, "views/remove", [("name", name)])
+    return build_change_response(is_saved, f"view {name!r} is saved", why, undo)
+
+
+def delete_saved_view(request: Request) -> Response:
+    """Delete the saved view that the address names. Return JSON that it is removed; status 409 if there is none.
+    Raises BadAnswer for a name that cannot be stored.
+    """
+    dataset = require_asked_dataset(request)
+    name = require_text("view", request.query_params.get("name", ""))
+    with get_state(request).engine.begin() as connection:
+        query = delete_view(connection, dataset, name)
+    undo = f"{format_change_address(dataset, 'views', [('name', name)])}&{(query or '?')[1:]}"
+    return build_change_response(query is not None, f"view {name!r} is removed", f"there is no view {name!r}", undo)
 
 
 def format_change_address(dataset: Dataset, path: str, values: list[tuple[str, str]]) -> str:

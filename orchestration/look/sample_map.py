@@ -3,139 +3,116 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import numpy as np
-from sqlalchemy.engine import Engine
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
-from assets.datasets.lookup import require_dataset
 from assets.ingest.hygiene import format_value
-from assets.sample_map import MapCache, SampleMap, list_map_vectors
-from assets.scores.base import Scorer
+from assets.sample_map import SampleMap, list_map_vectors
 from assets.words.text import format_compact, format_count, format_percent
 from db.manifest.remarks import Remark, delete_added_tags, load_stored_time, store_remarks
 from db.reports.histograms import UNIQUE_COLUMNS, has_number_values, load_column_values
-from db.reports.sample_query import QueryContext, list_telling_columns
+from db.reports.sample_query import list_telling_columns
 from db.selection.columns import TAG_PREFIX
-from orchestration.look.answering import build_change_response, catch_page_errors, render_look_page
-from orchestration.look.rating import BadAnswer
-from orchestration.look.remarks import MOST_CHARACTERS, build_undo_response, format_change_address, require_text
-from orchestration.look.view import PageView, quote_column
+from orchestration.look.answering import BadAnswer, build_change_response, render_look_page
+from orchestration.look.remarks import MOST_CHARACTERS, format_change_address, require_text
+from orchestration.look.state import get_state, require_asked_dataset
+from orchestration.look.view import open_view, quote_column
 
 # More colours are hard to distinguish.
 _MOST_CLASSES = 7
 
 
-@dataclass(frozen=True, slots=True)
-class MapPages:
-    """The page of a dataset's map, as methods from a request to a response. They read and write the database of one
-    installation. open_view: opens the view that the address of a request describes.
+def render_map(request: Request) -> Response:
+    """Return the page of the map, which asks for its points afterwards. The address names the vectors, by default
+    the first of `list_map_vectors`, and the column that colours points, by default the first that the view shows.
     """
+    scorers = get_state(request).scorers
+    with open_view(request) as (view, prepared):
+        choices = list(list_map_vectors(prepared.connection, prepared.query.dataset, scorers))
+        columns = dict.fromkeys(["system", *list_telling_columns(prepared), *view.show])
+    return render_look_page(
+        "map.html",
+        dataset=prepared.query.dataset.name,
+        view=view,
+        choices=choices,
+        vectors=request.query_params.get("vectors") or next(iter(choices), ""),
+        columns=[name for name in columns if name not in UNIQUE_COLUMNS],
+        colour=request.query_params.get("colour") or next(iter(view.show), "system"),
+        characters=MOST_CHARACTERS,
+    )
 
-    engine: Engine
-    maps: MapCache
-    find_scorers: Callable[[], Mapping[str, Scorer]]
-    open_view: Callable[[Request], AbstractContextManager[tuple[PageView, QueryContext]]]
 
-    def list_routes(self, dataset_path: str) -> list[Route]:
-        """Return the routes of the map. dataset_path: the path of a dataset's pages, such as "/look/{dataset}"."""
-        return [
-            Route(f"{dataset_path}/map", catch_page_errors(self.render_map)),
-            Route(f"{dataset_path}/map/points", catch_page_errors(self.send_points)),
-            Route(f"{dataset_path}/map/tag", catch_page_errors(self.tag_area), methods=["POST"]),
-            Route(f"{dataset_path}/map/untag", catch_page_errors(self.undo_tag), methods=["POST"]),
-        ]
+def send_points(request: Request) -> Response:
+    """Return the points of a map as JSON: ids of samples, coordinates x and y, and for a sample that meets the
+    conditions of the view the number of its class in the legend, else null. Raises MapUnknown, NothingToProject,
+    and FilterError for an unknown column.
+    """
+    dataset = require_asked_dataset(request)
+    made = get_state(request).maps.load(dataset, request.query_params.get("vectors", ""))
+    column = request.query_params.get("colour", "")
+    with open_view(request) as (_, prepared):
+        is_number = has_number_values(prepared, column)
+        rows = load_column_values(prepared, column, made.sample_ids.tolist())
+    values = {sample_id: value for sample_id, value, is_kept in rows if is_kept}
+    classes, legend = build_classes([*values.values()], is_number)
+    class_by_id = dict(zip(values, classes, strict=True))
+    # A sample that was dropped meanwhile has no row.
+    present = np.isin(made.sample_ids, [row[0] for row in rows])
+    ids, coordinates = made.sample_ids[present].tolist(), made.coordinates[present]
+    return JSONResponse(
+        {
+            "stamp": made.stamp,
+            "note": _describe_map(made),
+            "ids": ids,
+            "x": coordinates[:, 0].tolist(),
+            "y": coordinates[:, 1].tolist(),
+            "classes": [class_by_id.get(sample_id) for sample_id in ids],
+            "legend": legend,
+            "isOrdered": is_number,
+        }
+    )
 
-    def render_map(self, request: Request) -> Response:
-        """Return the page of the map, which asks for its points afterwards. The address names the vectors, by default
-        the first of `list_map_vectors`, and the column that colours points, by default the first that the view shows.
-        """
-        scorers = self.find_scorers()
-        with self.open_view(request) as (view, prepared):
-            choices = list(list_map_vectors(prepared.connection, prepared.query.dataset, scorers))
-            columns = dict.fromkeys(["system", *list_telling_columns(prepared), *view.show])
-        return render_look_page(
-            "map.html",
-            dataset=prepared.query.dataset.name,
-            view=view,
-            choices=choices,
-            vectors=request.query_params.get("vectors") or next(iter(choices), ""),
-            columns=[name for name in columns if name not in UNIQUE_COLUMNS],
-            colour=request.query_params.get("colour") or next(iter(view.show), "system"),
-            characters=MOST_CHARACTERS,
-        )
 
-    def send_points(self, request: Request) -> Response:
-        """Return the points of a map as JSON: ids of samples, coordinates x and y, and for a sample that meets the
-        conditions of the view the number of its class in the legend, else null. Raises MapUnknown, NothingToProject,
-        and FilterError for an unknown column.
-        """
-        dataset = require_dataset(self.engine, request.path_params["dataset"])
-        made = self.maps.load(dataset, request.query_params.get("vectors", ""))
-        column = request.query_params.get("colour", "")
-        with self.open_view(request) as (_, prepared):
-            is_number = has_number_values(prepared, column)
-            rows = load_column_values(prepared, column, made.sample_ids.tolist())
-        values = {sample_id: value for sample_id, value, is_kept in rows if is_kept}
-        classes, legend = build_classes([*values.values()], is_number)
-        class_by_id = dict(zip(values, classes, strict=True))
-        # A sample that was dropped meanwhile has no row.
-        present = np.isin(made.sample_ids, [row[0] for row in rows])
-        ids, coordinates = made.sample_ids[present].tolist(), made.coordinates[present]
-        return JSONResponse(
-            {
-                "stamp": made.stamp,
-                "note": _describe_map(made),
-                "ids": ids,
-                "x": coordinates[:, 0].tolist(),
-                "y": coordinates[:, 1].tolist(),
-                "classes": [class_by_id.get(sample_id) for sample_id in ids],
-                "legend": legend,
-                "isOrdered": is_number,
-            }
-        )
+def tag_area(request: Request) -> Response:
+    """Store the tag that the address holds on all samples of its area that meet the conditions of its view. Return
+    JSON with how many samples got it; status 409 if none did. Raises BadAnswer for an address that is not valid.
+    """
+    parameters = request.query_params
+    text = require_text("tag", parameters.get("text", "").lower())
+    by = require_text("name", parameters.get("by", ""))
+    with open_view(request) as (_, prepared):
+        dataset, chosen = prepared.query.dataset, prepared.query.sample_ids
+        if chosen is None:
+            raise BadAnswer("no area is chosen: draw one on the map first")
+        kept = [sample_id for sample_id, _, is_kept in load_column_values(prepared, "system", chosen) if is_kept]
+        tags = [Remark(sample_id, "tag", text, by) for sample_id in kept]
+        stored = len(store_remarks(prepared.connection, dataset, tags))
+        made_at = load_stored_time(prepared.connection)
+    others = "" if stored == len(kept) else "; the others had it already"
+    keep = f"the condition {quote_column(TAG_PREFIX + text)} keeps them"
+    done = f"{format_count(stored, 'sample')} got the tag {format_value(text)}: {keep}{others}"
+    why = f"no sample got the tag {format_value(text)}: the area has no sample without it"
+    undo = format_change_address(dataset, "map/untag", [("text", text), ("by", by), ("at", str(made_at))])
+    return build_change_response(bool(stored), done, why, undo)
 
-    def tag_area(self, request: Request) -> Response:
-        """Store the tag that the address holds on all samples of its area that meet the conditions of its view. Return
-        JSON with how many samples got it; status 409 if none did. Raises BadAnswer for an address that is not valid.
-        """
-        parameters = request.query_params
-        text = require_text("tag", parameters.get("text", "").lower())
-        by = require_text("name", parameters.get("by", ""))
-        with self.open_view(request) as (_, prepared):
-            dataset, chosen = prepared.query.dataset, prepared.query.sample_ids
-            if chosen is None:
-                raise BadAnswer("no area is chosen: draw one on the map first")
-            kept = [sample_id for sample_id, _, is_kept in load_column_values(prepared, "system", chosen) if is_kept]
-            tags = [Remark(sample_id, "tag", text, by) for sample_id in kept]
-            stored = len(store_remarks(prepared.connection, dataset, tags))
-            made_at = load_stored_time(prepared.connection)
-        others = "" if stored == len(kept) else "; the others had it already"
-        keep = f"the condition {quote_column(TAG_PREFIX + text)} keeps them"
-        done = f"{format_count(stored, 'sample')} got the tag {format_value(text)}: {keep}{others}"
-        why = f"no sample got the tag {format_value(text)}: the area has no sample without it"
-        undo = format_change_address(dataset, "map/untag", [("text", text), ("by", by), ("at", str(made_at))])
-        return build_undo_response(bool(stored), done, why, undo)
 
-    def undo_tag(self, request: Request) -> Response:
-        """Delete the tag that a person stored on an area at the time that the address names. Return JSON with how many
-        samples had it; status 409 if none did. Raises BadAnswer for an address that is not valid.
-        """
-        parameters = request.query_params
-        dataset = require_dataset(self.engine, request.path_params["dataset"])
-        text, by = require_text("tag", parameters.get("text", "")), require_text("name", parameters.get("by", ""))
-        made_at = _parse_time(parameters.get("at", ""))
-        with self.engine.begin() as connection:
-            n = delete_added_tags(connection, dataset, text, by, made_at)
-        done = f"{format_count(n, 'sample')} lost the tag {format_value(text)}"
-        return build_change_response(bool(n), done, f"no sample has the tag {format_value(text)} of then any more")
+def undo_tag(request: Request) -> Response:
+    """Delete the tag that a person stored on an area at the time that the address names. Return JSON with how many
+    samples had it; status 409 if none did. Raises BadAnswer for an address that is not valid.
+    """
+    parameters = request.query_params
+    dataset = require_asked_dataset(request)
+    text, by = require_text("tag", parameters.get("text", "")), require_text("name", parameters.get("by", ""))
+    made_at = _parse_time(parameters.get("at", ""))
+    with get_state(request).engine.begin() as connection:
+        n = delete_added_tags(connection, dataset, text, by, made_at)
+    done = f"{format_count(n, 'sample')} lost the tag {format_value(text)}"
+    return build_change_response(bool(n), done, f"no sample has the tag {format_value(text)} of then any more")
 
 
 def build_classes(values: Sequence[Any], is_number: bool) -> tuple[list[int], list[dict[str, Any]]]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import uvicorn
 
 from orchestration.installation import Installation
-from orchestration.look.app import LookPages
-from orchestration.look.rating import RatingSetup
+from orchestration.look.app import make_look_app
+from orchestration.look.state import RatingSetup
 from orchestration.web.access import AccessGuard, open_page_keys
 from orchestration.web.guard import RequestGuard
 
@@ -16,26 +16,13 @@ from orchestration.web.guard import RequestGuard
 PATIENCE_S = 1
 
 
-def make_look_pages(
-    installation: Installation,
-    *,
-    has_lineage: bool,
-    setups: Mapping[str, RatingSetup] | None = None,
-) -> LookPages:
-    """Return the look pages of an installation. Opens its database; scorers are made when a page needs them.
-    has_lineage: whether Dagster's pages are served too. setups: guidelines and attention
-    checks, by aspect.
-    """
-    return LookPages(installation.engine, lambda: installation.curation.scorers, has_lineage, setups or {})
-
-
 def serve_look_pages(installation: Installation, port: int, setups: Mapping[str, RatingSetup] | None) -> None:
     """Serve the look pages, without Dagster, on 127.0.0.1 at this port. Runs until a signal comes, which leaves here as
     KeyboardInterrupt. setups: guidelines and attention checks, by aspect.
     """
-    look = make_look_pages(installation, has_lineage=False, setups=setups)
+    app = make_look_app(installation.engine, lambda: installation.curation.scorers, has_lineage=False, setups=setups)
     config = uvicorn.Config(
-        RequestGuard(AccessGuard(look.make_app(), open_page_keys(installation.home)), port),
+        RequestGuard(AccessGuard(app, open_page_keys(installation.home)), port),
         host="127.0.0.1",
         port=port,
         log_level="warning",

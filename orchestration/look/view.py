@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
+from sqlalchemy.engine import Connection
 from starlette.datastructures import QueryParams
+from starlette.requests import Request
 
 from assets.ingest.hygiene import is_storable
 from assets.sample_map import MapArea
@@ -17,11 +20,16 @@ from assets.words.text import format_number
 from db.manifest.datasets import Dataset
 from db.reports.histograms import Histogram
 from db.reports.pages import NO_PLACE, PageEnd
-from db.reports.sample_query import SampleQuery
+from db.reports.sample_query import QueryContext, SampleQuery, list_telling_columns, prepare_query
+from db.scores.sample_scores import FACT_COLUMNS, SIMPLE_SCORES
+from db.selection.columns import RATING_PREFIX
 from db.selection.conditions import FilterError
 from db.selection.filters import list_column_names
 from db.selection.recipes import SelectionError
+from orchestration.look.state import get_state, require_asked_dataset
 
+# Columns that cards show first of a dataset that no metric has scored.
+_MOST_UNSCORED = 4
 _NO_AREA = "the page's address names no valid area of a map (area=): choose it on the map again"
 
 
@@ -131,7 +139,36 @@ class PageView:
         return parts[0] if len(parts) == 1 else " and ".join(f"({part})" for part in parts)
 
 
-def parse_area(text: str) -> MapArea:
+@contextmanager
+def open_view(request: Request) -> Iterator[tuple[PageView, QueryContext]]:
+    """Yield the view that the address of a request describes, and the context of its SQL statements, in one
+    transaction. Raises UnknownDataset, and FilterError for an area that is none.
+    """
+    # Looked up before: a request that held a connection and waited for a second one could wait for ever.
+    dataset, area, state = require_asked_dataset(request), request.query_params.get("area"), get_state(request)
+    sample_ids = state.maps.list_area(dataset, _parse_area(area)) if area else None
+    with state.engine.connect() as connection, connection.begin():
+        yield _load_view(connection, request.query_params, dataset, sample_ids)
+
+
+def _load_view(
+    connection: Connection, parameters: QueryParams, dataset: Dataset, sample_ids: Sequence[int] | None
+) -> tuple[PageView, QueryContext]:
+    bare = prepare_query(connection, PageView().build_sample_query(dataset))
+    shown = [metric for metric in bare.metrics if metric not in SIMPLE_SCORES]
+    scored = [metric for metric in shown if metric in bare.scorers and bare.scorers[metric].n_defined]
+    columns = scored
+    if not scored and "show" not in parameters:
+        # Where nothing is scored, ratings, simple scores and facts are what the dataset has.
+        told = {*SIMPLE_SCORES, *FACT_COLUMNS}
+        telling = list_telling_columns(bare)
+        columns = [name for name in telling if name in told or name.startswith(RATING_PREFIX)][:_MOST_UNSCORED]
+    view = PageView.parse(parameters, columns, next(iter(scored), ""))
+    query = view.build_sample_query(dataset, sample_ids)
+    return view, QueryContext(connection, query, bare.metrics, bare.scorers)
+
+
+def _parse_area(text: str) -> MapArea:
     """Return the area of a map that an address holds as JSON text. Raises FilterError if it is none."""
     try:
         vectors, stamp, *limits = json.loads(text)

@@ -21,7 +21,7 @@ from dagster_webserver.app import create_app_from_workspace_process_context
 
 from assets.home.files import create_home_folder, keep_files_private
 from orchestration.installation import PROJECT_FOLDER, Installation
-from orchestration.look.serving import make_look_pages
+from orchestration.look.app import make_look_app
 from orchestration.stopping import clean_up_after_kill
 from orchestration.web.access import TOKEN, AccessGuard, open_page_keys
 from orchestration.web.guard import RequestGuard
@@ -104,7 +104,8 @@ def _host_behind_guard(
     context: Dagster's context of the code server.
     """
     dagsters = create_app_from_workspace_process_context(context, live_data_poll_rate=POLL_RATE_MS)
-    app = LandingRouter(dagsters, make_look_pages(installation, has_lineage=True).make_app())
+    look = make_look_app(installation.engine, lambda: installation.curation.scorers, has_lineage=True)
+    app = LandingRouter(dagsters, look)
     keys = open_page_keys(installation.home)
     config = uvicorn.Config(
         RequestGuard(AccessGuard(app, keys), port),

@@ -13,11 +13,13 @@ from sqlalchemy.engine import Engine
 from assets.agreement.compare import compare_scorers
 from assets.agreement.progress import CEILING_NAME, compute_progress
 from assets.definitions.agreement import format_agreement
+from db.manifest.answers import store_answer
 from db.manifest.datasets import Dataset
-from db.manifest.rating import Rater, store_answer
+from db.manifest.questions import Rater
 from db.reports.samples import load_judgements
 from db.schema import rating, sample
 from tests.assets.reporting import add_captions, agree, rate, report_on
+from tests.db.answering import ask_about
 from tests.db.builders import change_text, make_dataset, set_scores
 
 N_VIDEOS = 12
@@ -33,18 +35,15 @@ def judged(module_engine: Engine) -> tuple[Dataset, list[int]]:
     set_scores(module_engine, {i: 0.1 + 0.5 * (place % 2) for place, i in enumerate(ids)}, "evqa")
     for rater in ("ann", "bob"):
         for one, other in zip(ids[::2], ids[1::2], strict=True):
-            prefer(module_engine, Rater(dataset, rater, "coverage", pairs=True), one, other, 1)
-    prefer(module_engine, Rater(dataset, "cid", "coverage", pairs=True), ids[0], ids[1], 0)
+            prefer(module_engine, Rater(dataset, rater, "coverage", kind="preference"), one, other, 1)
+    prefer(module_engine, Rater(dataset, "cid", "coverage", kind="preference"), ids[0], ids[1], 0)
     return dataset, ids
 
 
 def prefer(engine: Engine, rater: Rater, one: int, other: int, value: int) -> None:
     with engine.begin() as connection:
-        texts = connection.execute(
-            sa.select(sample.c.sample_id, sample.c.text_sha256).where(sample.c.sample_id.in_([one, other]))
-        )
-        about = [(row[0], bytes(row[1])) for row in texts]
-        assert store_answer(connection, rater, about, value, {"answer": "a", "seed": 0})
+        question = ask_about(connection, rater, [one, other])
+        assert store_answer(connection, rater, question, value, {"answer": "a", "seed": 0})
 
 
 def test_the_agreement_table_has_a_row_for_each_metric_baseline_and_rater(
@@ -120,7 +119,7 @@ def test_a_preference_about_another_text_counts_nowhere(module_engine: Engine) -
     dataset = make_dataset(module_engine, "changed")
     one, other = add_captions(module_engine, dataset, 1, ("a", "b"))
     set_scores(module_engine, {one: 0.5, other: 0.4})
-    prefer(module_engine, Rater(dataset, "ann", "fun", pairs=True), one, other, 1)
+    prefer(module_engine, Rater(dataset, "ann", "fun", kind="preference"), one, other, 1)
     change_text(module_engine, other, "it says something else")
     assert agree(module_engine, dataset, METRICS) == []
     with module_engine.connect() as connection:

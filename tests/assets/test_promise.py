@@ -22,7 +22,7 @@ from assets.selection.select import make_selection
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
 from db.manifest.draws import build_draw_order
-from db.manifest.rating import Rater, store_rating
+from db.manifest.questions import Rater
 from db.schema import promise, rating, sample, score
 from db.selection.eligible import find_eligible_samples
 from db.selection.exports import find_frozen_selection
@@ -30,6 +30,7 @@ from db.selection.promises import Attempt
 from db.selection.recipes import Recipe, SelectionError
 from metrics_core.protocols import TextEncoder
 from tests.conftest import filled_template
+from tests.db.answering import give_answer, seen_caption
 from tests.db.builders import activate, add_sample, add_video, make_dataset, ok, register, set_scores, write_fresh
 
 N = 240
@@ -80,7 +81,7 @@ def rate(engine: Engine, dataset: Dataset, values: Mapping[int, float], rater: s
     with engine.begin() as connection:
         for sample_id, value in values.items():
             who = Rater(dataset, rater, "overall")
-            assert store_rating(connection, who, sample_id, text_sha256(text), value, {"seed": 0})
+            assert give_answer(connection, who, seen_caption(sample_id, text), value, {"seed": 0})
 
 
 def test_an_aspect_that_nobody_has_rated_is_suggested(engine: Engine, clips: Dataset) -> None:

@@ -14,14 +14,15 @@ from assets.agreement.judged import load_judged_samples
 from assets.agreement.progress import compute_progress
 from assets.agreement.raters import explain_patterns
 from assets.agreement.table import compute_agreement
+from db.manifest.answers import store_answer, store_mark
 from db.manifest.datasets import Dataset
-from db.manifest.rating import Rater, find_caption, list_next_captions, store_answer, store_rating
-from db.manifest.wrong_spans import store_span
+from db.manifest.questions import Rater, find_next_question
 from db.reports.judgements import SPANS_ASPECT, RaterAnswer, list_answers
 from db.schema import attention_check
 from metrics_core.agreement.rater_checks import compute_human_ceiling
 from metrics_core.agreement.row import ONE_RATER
 from tests.assets.reporting import add_captions, rate, report_on
+from tests.db.answering import ask_about
 from tests.db.builders import make_dataset, set_scores
 
 N_VIDEOS = 40
@@ -46,20 +47,19 @@ def answer_in_turn(engine: Engine, rater: Rater, n: int) -> None:
     """Answer as the page of a rater does, repeats included."""
     for number in range(n):
         with engine.begin() as connection:
-            items = list_next_captions(connection, rater)
-            about = [(item.sample_id, item.text_sha256) for item in items]
-            value = 1.0 + number % 5
-            assert store_answer(connection, rater, about, value, {"answer": f"{value:g}", "seed": 0})
+            question, value = find_next_question(connection, rater), 1.0 + number % 5
+            assert question is not None
+            assert store_answer(connection, rater, question, value, {"answer": f"{value:g}", "seed": 0})
 
 
 def click_left(engine: Engine, rater: Rater, n: int) -> None:
     """Prefer whichever of two captions stands on the left."""
     for _ in range(n):
         with engine.begin() as connection:
-            left, right = list_next_captions(connection, rater)
-            value = 1 if left.sample_id < right.sample_id else -1
-            about = [(item.sample_id, item.text_sha256) for item in (left, right)]
-            assert store_answer(connection, rater, about, value, {"answer": "a", "seed": 0, "a": left.sample_id})
+            question = find_next_question(connection, rater)
+            assert question is not None
+            extra = {"answer": "a", "seed": 0, "a": question.sample_ids[0]}
+            assert store_answer(connection, rater, question, question.turn(1), extra)
 
 
 def test_who_rates_reads_who_answers_in_a_pattern_and_who_is_left_out(module_engine: Engine, rated: Dataset) -> None:
@@ -139,7 +139,7 @@ def test_the_order_of_answers_holds_repeats_and_is_of_time(module_engine: Engine
 
 
 def test_always_the_left_one_is_a_pattern_whichever_caption_stands_there(module_engine: Engine, rated: Dataset) -> None:
-    click_left(module_engine, Rater(rated, "lea", "fun", pairs=True), 24)
+    click_left(module_engine, Rater(rated, "lea", "fun", kind="preference"), 24)
     with module_engine.connect() as connection:
         found = compute_progress(connection, rated, "fun", "lea", pairs=True)
         elsewhere = compute_progress(connection, rated, ASPECT, "lea", pairs=False)
@@ -213,12 +213,11 @@ def test_a_caption_without_a_wrong_span_is_an_aspect_of_agreement(engine: Engine
         rater = Rater(dataset, name, ASPECT, spans=True)
         for place, sample_id in enumerate(ids[: 16 if name == "ann" else 8]):
             with engine.begin() as connection:
-                caption = find_caption(connection, rater, sample_id)
-                assert caption is not None
+                question = ask_about(connection, rater, [sample_id])
                 if place % 4 < 2:
-                    assert store_span(connection, rater, caption, (0, 1), is_planted=False)
+                    assert store_mark(connection, rater, question, (0, 1))
                 extra = {"seed": 0, "spans": True}
-                assert store_rating(connection, rater, sample_id, caption.text_sha256, 1.0 + place % 3, extra)
+                assert store_answer(connection, rater, question, 1.0 + place % 3, extra)
     made = report_on(engine, dataset, tmp_path)
     spans, _ = made.numbers["trust"]["aspects"]
     assert (spans["aspect"], spans["n_samples"], spans["n_ratings"], spans["n_raters"]) == (SPANS_ASPECT, 16, 24, 2)

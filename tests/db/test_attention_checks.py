@@ -8,24 +8,13 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from db.manifest.attention_checks import (
-    AttentionCheck,
-    count_questions,
-    delete_last_check,
-    find_due_check,
-    store_check,
-)
+from db.manifest.answers import delete_last_answer
 from db.manifest.datasets import Dataset
-from db.manifest.rating import (
-    Rater,
-    count_answers,
-    delete_last_answer,
-    list_next_captions,
-    store_answer,
-)
+from db.manifest.questions import Question, Rater, count_answers, count_questions, find_due_check, find_next_question
 from db.manifest.removal import count_contents, delete_dataset
 from db.reports.judgements import CheckCount, count_passed_checks
 from db.schema import attention_check, preference, rating, sample
+from tests.db.answering import give_answer
 from tests.db.builders import add_reference, add_sample, add_video, make_dataset, remove
 
 N_VIDEOS, EVERY = 20, 4
@@ -59,23 +48,20 @@ def clips(engine: Engine) -> tuple[Dataset, dict[int, Text]]:
     return dataset, texts
 
 
-def find_due(engine: Engine, rater: Rater, skipped: tuple[tuple[int, ...], ...] = ()) -> AttentionCheck | None:
+def find_due(engine: Engine, rater: Rater, skipped: tuple[tuple[int, ...], ...] = ()) -> Question | None:
     with engine.connect() as connection:
         check = find_due_check(connection, rater, EVERY, skipped)
         assert find_due_check(connection, rater, EVERY, skipped) == check, "it stays while it is not answered"
         return check
 
 
-def answer_next(engine: Engine, rater: Rater) -> AttentionCheck | None:
+def answer_next(engine: Engine, rater: Rater) -> Question | None:
     """Answer what is due: the check, which is returned, or the next caption or pair."""
     check = find_due(engine, rater)
     with engine.begin() as connection:
-        if check is not None:
-            assert store_check(connection, rater, check, 1.0, EXTRA, has_passed=not rater.pairs)
-        else:
-            items = list_next_captions(connection, rater)
-            about = [(item.sample_id, item.text_sha256) for item in items]
-            assert store_answer(connection, rater, about, 1.0, EXTRA)
+        question = check or find_next_question(connection, rater)
+        assert question is not None
+        assert give_answer(connection, rater, question, 1.0, EXTRA, has_passed=rater.kind == "rating")
     return check
 
 
@@ -85,20 +71,20 @@ def test_one_in_so_many_questions_is_a_check_and_none_is_right(
 ) -> None:
     dataset, texts = clips
     n = 16
-    rater = Rater(dataset, "ann", "fun", pairs=pairs)
+    rater = Rater(dataset, "ann", "fun", kind="preference" if pairs else "rating")
     checks = [answer_next(engine, rater) for _ in range(n)]
     for block in range(0, n, EVERY):
         assert sum(check is not None for check in checks[block : block + EVERY]) == 1
     for check in filter(None, checks):
-        assert len(check.items) == 1 + pairs
-        shown, planted = check.items[check.place], texts[check.planted_id]
+        assert len(check.captions) == 1 + pairs
+        shown, planted = check.captions[check.place], texts[check.planted_id or 0]
         of_video = [text for text in texts.values() if text.video_id == shown.video_id]
         assert shown.sample_id in [text.sample_id for text in of_video]
         assert shown.text.strip().lower() == planted.text
         assert planted.text not in [text.text for text in of_video]
         assert planted.text != of_video[0].reference
         assert planted.content != of_video[0].content
-        others = [item for place, item in enumerate(check.items) if place != check.place]
+        others = [item for place, item in enumerate(check.captions) if place != check.place]
         assert [item.text for item in others] == [load_text(engine, item.sample_id) for item in others]
     table = preference if pairs else rating
     n_checks = n // EVERY
@@ -118,7 +104,7 @@ def load_text(engine: Engine, sample_id: int) -> str:
         return connection.execute(sa.select(sample.c.text).where(sample.c.sample_id == sample_id)).scalar_one()
 
 
-def advance_to_check(engine: Engine, rater: Rater) -> AttentionCheck:
+def advance_to_check(engine: Engine, rater: Rater) -> Question:
     """Answer until a check is due."""
     while (check := find_due(engine, rater)) is None:
         answer_next(engine, rater)
@@ -139,17 +125,17 @@ def test_an_answer_to_a_check_is_stored_once_and_never_as_a_rating(
 ) -> None:
     rater = Rater(clips[0], "ann", "fun")
     check = advance_to_check(engine, rater)
-    about = [(item.sample_id, item.text_sha256) for item in check.items]
+    (shown,), as_rating = check.captions, check._replace(planted_id=None)
     with engine.begin() as connection:
         before = count_answers(connection, rater)
-        assert not store_answer(connection, rater, about, 5.0, EXTRA)
-        assert store_check(connection, rater, check, 5.0, EXTRA, has_passed=False)
-        assert not store_check(connection, rater, check, 1.0, EXTRA, has_passed=True)
-        assert not store_answer(connection, rater, about, 5.0, EXTRA), "from a second window"
+        assert not give_answer(connection, rater, as_rating, 5.0, EXTRA)
+        assert give_answer(connection, rater, check, 5.0, EXTRA, has_passed=False)
+        assert not give_answer(connection, rater, check, 1.0, EXTRA, has_passed=True)
+        assert not give_answer(connection, rater, as_rating, 5.0, EXTRA), "from a second window"
         assert count_answers(connection, rater) == before
         row = connection.execute(sa.select(attention_check)).one()
-    assert (row.sample_id, row.planted_id, row.value, row.has_passed) == (about[0][0], check.planted_id, 5.0, False)
-    assert (bytes(row.planted_sha256), row.extra["answer"]) == (about[0][1], "1")
+    assert (row.sample_id, row.planted_id, row.value, row.has_passed) == (shown.sample_id, check.planted_id, 5.0, False)
+    assert (bytes(row.planted_sha256), row.extra["answer"]) == (shown.text_sha256, "1")
 
 
 def test_answers_and_checks_are_taken_back_in_turn(engine: Engine, clips: tuple[Dataset, dict[int, Text]]) -> None:
@@ -158,20 +144,18 @@ def test_answers_and_checks_are_taken_back_in_turn(engine: Engine, clips: tuple[
     assert any(order[:EVERY])
     for check in reversed(order):
         with engine.begin() as connection:
-            assert delete_last_check(connection, rater) == (check is not None)
-            if check is None:
-                assert delete_last_answer(connection, rater)
+            assert delete_last_answer(connection, rater)
         assert find_due(engine, rater) == check, "it is due again"
     with engine.begin() as connection:
-        assert not delete_last_check(connection, rater)
+        assert not delete_last_answer(connection, rater)
         assert count_questions(connection, rater) == 0
 
 
 def test_a_skipped_check_is_not_asked_again(engine: Engine, clips: tuple[Dataset, dict[int, Text]]) -> None:
     rater = Rater(clips[0], "ann", "fun")
     check = advance_to_check(engine, rater)
-    assert find_due(engine, rater, ((check.items[0].sample_id,),)) is None
-    assert find_due(engine, rater, ((check.planted_id,),)) == check
+    assert find_due(engine, rater, (check.key,)) is None
+    assert find_due(engine, rater, ((check.planted_id or 0,),)) == check
 
 
 def test_captions_of_one_text_or_one_file_have_no_check(engine: Engine) -> None:
@@ -193,11 +177,11 @@ def test_a_check_goes_with_its_captions(engine: Engine, clips: tuple[Dataset, di
         rater = Rater(dataset, name, "fun")
         check = advance_to_check(engine, rater)
         with engine.begin() as connection:
-            assert store_check(connection, rater, check, 1.0, EXTRA, has_passed=True)
+            assert give_answer(connection, rater, check, 1.0, EXTRA, has_passed=True)
     remove(engine, sample, check.planted_id)
     with engine.begin() as connection:
         assert [count.rater for count in count_passed_checks(connection, dataset.dataset_id)] == ["ann"]
-        assert not store_check(connection, rater, check, 1.0, EXTRA, has_passed=True), "dropped meanwhile"
+        assert not give_answer(connection, rater, check, 1.0, EXTRA, has_passed=True), "dropped meanwhile"
         assert count_contents(connection, dataset)["answers to attention checks"] == 1
         delete_dataset(connection, dataset)
         assert connection.scalar(sa.select(sa.func.count()).select_from(attention_check)) == 0

@@ -10,20 +10,15 @@ from sqlalchemy.engine import Connection, Engine
 
 from db.evidence.embeddings import text_sha256
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
+from db.manifest.answers import delete_last_answer
 from db.manifest.datasets import Dataset
-from db.manifest.labelling import (
-    KeypointQuestion,
-    LabelRater,
-    count_labels,
-    delete_last_label,
-    find_next_keypoint,
-    store_label,
-)
+from db.manifest.questions import Key, Question, Rater, count_answers, find_next_question
 from db.manifest.rows import store_rows
 from db.reports.judgements import LABELS_ASPECT
 from db.reports.summary import count_labelled_samples
 from db.schema import keypoint, keypoint_label, sample
 from db.server.engine import open_psycopg_transaction
+from tests.db.answering import give_answer
 from tests.db.builders import (
     add_keypoint,
     add_sample,
@@ -51,27 +46,42 @@ def clips(engine: Engine) -> Dataset:
     return dataset
 
 
-def following(engine: Engine, rater: LabelRater, skipped: tuple[tuple[int, int], ...] = ()) -> KeypointQuestion | None:
+def labeller(dataset: Dataset, name: str) -> Rater:
+    return Rater(dataset, name, kind="label")
+
+
+def following(engine: Engine, rater: Rater, skipped: tuple[Key, ...] = ()) -> Question | None:
     with engine.connect() as connection:
-        return find_next_keypoint(connection, rater, skipped)
+        return find_next_question(connection, rater, skipped)
 
 
-def answer(engine: Engine, rater: LabelRater, fact: KeypointQuestion, *, covered: bool = True) -> bool:
+def answer(engine: Engine, rater: Rater, fact: Question, *, covered: bool = True) -> bool:
     with engine.begin() as connection:
-        return store_label(connection, rater, fact[:2], fact.digest, covered=covered)
+        return give_label(connection, rater, fact, covered=covered)
+
+
+def give_label(connection: Connection, rater: Rater, fact: Question, *, covered: bool) -> bool:
+    extra = {"answer": "yes" if covered else "no", "seed": rater.seed}
+    return give_answer(connection, rater, fact, float(covered), extra)
+
+
+def count_labels(connection: Connection, rater: Rater) -> int:
+    return count_answers(connection, rater)[0]
 
 
 def test_each_fact_of_each_caption_comes_once_and_a_caption_stays_until_it_is_done(
     engine: Engine, clips: Dataset
 ) -> None:
-    ann, bob = LabelRater(clips, "ann"), LabelRater(clips, "bob")
+    ann, bob = labeller(clips, "ann"), labeller(clips, "bob")
     seen = []
     while (fact := following(engine, bob if len(seen) % 3 else ann)) is not None:
         assert answer(engine, bob if len(seen) % 3 else ann, fact, covered=len(seen) % 2 == 0)
         seen.append(fact)
-    assert len({fact[:2] for fact in seen}) == len(seen) == 12
-    assert all(fact.keypoint[-1] == fact.text[-1] != "x" for fact in seen), "of one video of the dataset"
-    assert [one.sample_id for one in seen[::2]] == [other.sample_id for other in seen[1::2]]
+    assert len({fact.key for fact in seen}) == len(seen) == 12
+    assert all((fact.keypoint or (0, ""))[1][-1] == fact.captions[0].text[-1] != "x" for fact in seen), (
+        "of one video of the dataset"
+    )
+    assert [one.sample_ids for one in seen[::2]] == [other.sample_ids for other in seen[1::2]]
     with engine.connect() as connection:
         assert (count_labels(connection, ann), count_labels(connection, bob)) == (4, 8)
         assert _list_shares(connection, clips) == [0.5] * 6
@@ -80,59 +90,59 @@ def test_each_fact_of_each_caption_comes_once_and_a_caption_stays_until_it_is_do
     assert {row.extra["rater"] for row in rows} == {"ann", "bob"}
     assert all(row.extra["answer"] == ("yes" if row.covered else "no") for row in rows)
     with engine.begin() as connection:
-        assert delete_last_label(connection, ann)
+        assert delete_last_answer(connection, ann)
     assert following(engine, bob) == seen[9], "the last one that ann labelled"
 
 
 def test_a_second_label_and_one_about_another_text_are_not_stored(engine: Engine, clips: Dataset) -> None:
-    ann, bob = LabelRater(clips, "ann"), LabelRater(clips, "bob")
+    ann, bob = labeller(clips, "ann"), labeller(clips, "bob")
     fact = following(engine, ann)
     assert fact is not None
     assert answer(engine, ann, fact)
     assert not answer(engine, bob, fact, covered=False)
     second = following(engine, bob)
     assert second is not None
-    assert second.sample_id == fact.sample_id
-    change_text(engine, second.sample_id, "it says something else")
+    assert second.sample_ids == fact.sample_ids
+    change_text(engine, second.sample_ids[0], "it says something else")
     assert not answer(engine, bob, second)
-    third = following(engine, bob, (fact[:2], second[:2]))
+    third = following(engine, bob, (fact.key, second.key))
     assert third is not None
-    assert third[:2] not in (fact[:2], second[:2])
+    assert third.key not in (fact.key, second.key)
     with engine.begin() as connection:
         connection.execute(
-            sa.update(keypoint).where(keypoint.c.keypoint_id == third.keypoint_id).values(text="another fact")
+            sa.update(keypoint).where(keypoint.c.keypoint_id == third.key[0]).values(text="another fact")
         )
     assert not answer(engine, bob, third)
-    remove(engine, keypoint, third.keypoint_id)
+    remove(engine, keypoint, third.key[0])
     assert not answer(engine, bob, third)
     with engine.connect() as connection:
         assert [row.covered for row in connection.execute(sa.select(keypoint_label))] == [True]
 
 
 def test_only_own_labels_of_a_browser_are_taken_back(engine: Engine, clips: Dataset) -> None:
-    ann = LabelRater(clips, "ann")
+    ann = labeller(clips, "ann")
     fact = following(engine, ann)
     assert fact is not None
     row = {
-        "keypoint_id": fact.keypoint_id,
-        "sample_id": fact.sample_id,
+        "keypoint_id": fact.key[0],
+        "sample_id": fact.key[1],
         "source": MANIFEST_LABEL_SOURCE,
         "covered": True,
     }
     with engine.begin() as connection:
         connection.execute(sa.insert(keypoint_label), [{**row, "row_sha256": b""}])
-        assert not delete_last_label(connection, ann)
+        assert not delete_last_answer(connection, ann)
     second = following(engine, ann)
     assert second is not None
     assert answer(engine, ann, second)
     with engine.begin() as connection:
-        assert not delete_last_label(connection, LabelRater(clips, "bob"))
-        assert delete_last_label(connection, ann)
-        assert not delete_last_label(connection, ann)
+        assert not delete_last_answer(connection, labeller(clips, "bob"))
+        assert delete_last_answer(connection, ann)
+        assert not delete_last_answer(connection, ann)
 
 
 def test_a_label_of_older_texts_counts_nowhere_and_its_fact_is_asked_again(engine: Engine, clips: Dataset) -> None:
-    ann, bob = LabelRater(clips, "ann"), LabelRater(clips, "bob")
+    ann, bob = labeller(clips, "ann"), labeller(clips, "bob")
     fact = following(engine, ann)
     assert fact is not None
 
@@ -143,16 +153,16 @@ def test_a_label_of_older_texts_counts_nowhere_and_its_fact_is_asked_again(engin
 
     assert answer(engine, ann, fact)
     assert labelled() == ([1.0], 1, 1)
-    for table, key in ((sample, fact.sample_id), (keypoint, fact.keypoint_id)):
+    for table, key in ((sample, fact.key[1]), (keypoint, fact.key[0])):
         (text,) = texts(engine, table, key)
         set_text(engine, table, key, "something else")
         assert labelled() == ([], 0, 0)
         again = following(engine, bob)
         assert again is not None
-        assert again[:2] == fact[:2], "it is asked again"
+        assert again.key == fact.key, "it is asked again"
         set_text(engine, table, key, text)
         assert labelled() == ([1.0], 1, 1), "as soon as the text is the old one, the label counts"
-    set_text(engine, sample, fact.sample_id, "something else")
+    set_text(engine, sample, fact.key[1], "something else")
     again = following(engine, bob)
     assert again is not None
     assert answer(engine, bob, again, covered=False)
@@ -161,9 +171,9 @@ def test_a_label_of_older_texts_counts_nowhere_and_its_fact_is_asked_again(engin
 
 
 def test_a_row_of_a_manifest_counts_for_the_texts_beside_which_it_was_given(engine: Engine, clips: Dataset) -> None:
-    fact = following(engine, LabelRater(clips, "ann"))
+    fact = following(engine, labeller(clips, "ann"))
     assert fact is not None
-    key = {"keypoint_id": fact.keypoint_id, "sample_id": fact.sample_id, "source": MANIFEST_LABEL_SOURCE}
+    key = {"keypoint_id": fact.key[0], "sample_id": fact.key[1], "source": MANIFEST_LABEL_SOURCE}
 
     def ingest(row: bytes) -> int:
         with open_psycopg_transaction(engine) as driver:
@@ -173,7 +183,7 @@ def test_a_row_of_a_manifest_counts_for_the_texts_beside_which_it_was_given(engi
             return count_labelled_samples(connection, clips.dataset_id)
 
     assert ingest(b"first") == 1
-    set_text(engine, sample, fact.sample_id, "something else")
+    set_text(engine, sample, fact.key[1], "something else")
     assert ingest(b"first") == 0, "an unchanged row is about the text of before"
     assert ingest(b"second") == 1, "a changed row is about the text of now"
 
@@ -190,21 +200,21 @@ def set_text(engine: Engine, table: sa.Table, row_id: int, text: str) -> None:
 
 
 def test_nobody_takes_back_a_label_that_somebody_else_gives_meanwhile(engine: Engine, clips: Dataset) -> None:
-    ann, bob = LabelRater(clips, "ann"), LabelRater(clips, "bob")
+    ann, bob = labeller(clips, "ann"), labeller(clips, "bob")
     fact = following(engine, ann)
     assert fact is not None
     assert answer(engine, ann, fact)
-    change_text(engine, fact.sample_id, "another text")
+    change_text(engine, fact.key[1], "another text")
     changed = following(engine, bob)
     assert changed is not None
 
     def take_back() -> bool:
         with engine.begin() as connection:
-            return delete_last_label(connection, ann)
+            return delete_last_answer(connection, ann)
 
     with ThreadPoolExecutor(1) as pool:
         with engine.begin() as connection:
-            assert store_label(connection, bob, changed[:2], changed.digest, covered=False)
+            assert give_label(connection, bob, changed, covered=False)
             taken = pool.submit(take_back)
             wait_for_lock(engine, taken)
         assert not taken.result()

@@ -8,24 +8,19 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from db.evidence.embeddings import text_sha256
+from db.manifest.answers import CHOSEN_FIELD, delete_last_answer
 from db.manifest.datasets import Dataset
-from db.manifest.rating import (
-    CHOSEN_FIELD,
+from db.manifest.questions import (
     MIN_REPEAT_DISTANCE,
     REPEAT_EVERY,
-    CaptionIds,
-    CaptionToRate,
+    Key,
+    Question,
     Rater,
     count_answers,
     count_answers_by_rater,
-    delete_last_answer,
     find_due_repeat,
-    find_next_caption,
+    find_next_question,
     find_scale,
-    list_next_captions,
-    store_answer,
-    store_rating,
 )
 from db.manifest.rows import store_rows
 from db.reports.judgements import count_ratings, list_answers
@@ -38,11 +33,12 @@ from db.schema import rating
 from db.schema.views import create_views
 from db.server.engine import open_psycopg_transaction
 from tests.assets.reporting import rate
+from tests.db.answering import give_answer, seen_caption
 from tests.db.builders import TWO_METRICS, add_sample, add_video, change_text, make_dataset, remove
 from tests.db.judging import list_judged, list_ratings, load
 
 N = 12
-TEXT = text_sha256("a dog runs")
+TEXT = "a dog runs"
 EXTRA: dict[str, Any] = {"scale": "1-5", "answer": "4", "seed": 0}
 
 
@@ -57,15 +53,17 @@ def clips(engine: Engine) -> tuple[Dataset, list[int]]:
     return dataset, ids
 
 
-def answer(engine: Engine, rater: Rater, sample_id: int, value: float = 4.0, text: bytes = TEXT) -> bool:
+def answer(engine: Engine, rater: Rater, sample_id: int, value: float = 4.0, text: str = TEXT) -> bool:
     with engine.begin() as connection:
-        return store_rating(connection, rater, sample_id, text, value, EXTRA)
+        return give_answer(connection, rater, seen_caption(sample_id, text), value, EXTRA)
 
 
 def following(engine: Engine, rater: Rater, skipped: tuple[int, ...] = ()) -> int | None:
+    """The next caption, without repeats."""
+    rater, keys = rater._replace(spans=True), [(sample_id,) for sample_id in skipped]
     with engine.connect() as connection:
-        item = find_next_caption(connection, rater, skipped)
-        return None if item is None else item.sample_id
+        question = find_next_question(connection, rater, keys)
+        return None if question is None else question.sample_ids[0]
 
 
 def rate_all(engine: Engine, rater: Rater) -> list[int]:
@@ -140,7 +138,8 @@ def test_ratings_of_chosen_captions_are_no_random_sample(engine: Engine, clips: 
     marks: list[Any] = [{"question": "promise 7"}, earlier, "next week"]
     for sample_id, mark in zip(ids, marks, strict=False):
         with engine.begin() as connection:
-            assert store_rating(connection, rater, sample_id, TEXT, 2.0, {"seed": 0, CHOSEN_FIELD: mark})
+            extra = {"seed": 0, CHOSEN_FIELD: mark}
+            assert give_answer(connection, rater, seen_caption(sample_id, TEXT), 2.0, extra)
     with engine.connect() as connection:
         assert [row[0] for row in list_ratings(connection, dataset)] == [ids[2]]
         assert list_judged(connection, dataset) == [ids[2]]
@@ -187,15 +186,15 @@ def test_a_rating_of_an_older_text_counts_nowhere_and_its_caption_is_asked_again
     assert counted() == nothing | {"counts": (0, 1), "old": 1}
     with engine.connect() as connection:
         assert [(row["value"], row["is_old"]) for row in ratings_on_page(connection, first)] == [(2.0, True)]
-        item = find_next_caption(connection, rater, drawn=[first])
-        assert item is not None
-        assert item.sample_id == first
+        question = find_next_question(connection, rater, drawn=[first])
+        assert question is not None
+        assert question.sample_ids == (first,)
     assert following(engine, rater, tuple(clips[1][1:])) == first
     change_text(engine, first, "a dog runs")
     assert counted() == now, "as soon as the text is the old one, the rating counts"
     change_text(engine, first, "a cat sleeps")
     assert not answer(engine, rater, first, 5.0), "an answer about the text of before"
-    assert answer(engine, rater, first, 5.0, text_sha256("a cat sleeps"))
+    assert answer(engine, rater, first, 5.0, "a cat sleeps")
     assert counted() == {
         **now,
         "mean": "5",
@@ -287,27 +286,28 @@ def pairs(engine: Engine) -> tuple[Dataset, dict[str, int]]:
     return dataset, ids
 
 
-def ask(engine: Engine, rater: Rater, skipped: tuple[CaptionIds, ...] = ()) -> list[CaptionToRate]:
+def ask(engine: Engine, rater: Rater, skipped: tuple[Key, ...] = ()) -> Question:
     with engine.connect() as connection:
-        return list_next_captions(connection, rater, skipped)
+        question = find_next_question(connection, rater, skipped)
+    assert question is not None
+    return question
 
 
-def reply(engine: Engine, rater: Rater, items: list[CaptionToRate], value: float) -> bool:
-    about = [(item.sample_id, item.text_sha256) for item in items]
+def reply(engine: Engine, rater: Rater, question: Question, value: float) -> bool:
     with engine.begin() as connection:
-        return store_answer(connection, rater, about, value, {"answer": str(value), "seed": rater.seed})
+        return give_answer(connection, rater, question, value, {"answer": str(value), "seed": rater.seed})
 
 
 def test_pairs_are_of_one_video_by_two_systems_with_two_texts(
     engine: Engine, pairs: tuple[Dataset, dict[str, int]]
 ) -> None:
     dataset, ids = pairs
-    ann, seen = Rater(dataset, "ann", "fun", pairs=True), []
-    while items := ask(engine, ann, tuple(seen)):
-        seen.append(tuple(sorted(item.sample_id for item in items)))
+    ann = Rater(dataset, "ann", "fun", kind="preference")
+    seen = [question.key for question in _all(engine, ann)]
     names = {number: key for key, number in ids.items()}
     assert sorted("".join(names[i] for i in key) for key in seen) == ["vavb", "vavc", "vbvc", "wawc", "wbwc"]
-    left = [ask(engine, Rater(dataset, f"ann{number}", "fun", pairs=True))[0].sample_id for number in range(24)]
+    raters = [Rater(dataset, f"ann{number}", "fun", kind="preference") for number in range(24)]
+    left = [ask(engine, rater).sample_ids[0] for rater in raters]
     assert set(left) == set(seen[0])
     assert 4 < left.count(left[0]) < 20, "which one stands on the left is drawn for each rater"
 
@@ -316,12 +316,12 @@ def test_a_preference_counts_while_both_texts_are_those_that_were_compared(
     engine: Engine, pairs: tuple[Dataset, dict[str, int]]
 ) -> None:
     dataset, _ = pairs
-    ann = Rater(dataset, "ann", "fun", pairs=True)
-    items = ask(engine, ann)
-    assert not reply(engine, ann, [items[0], items[0]], 1)
-    assert reply(engine, ann, items, 1)
-    assert not reply(engine, ann, items, -1)
-    key = tuple(sorted(item.sample_id for item in items))
+    ann = Rater(dataset, "ann", "fun", kind="preference")
+    question = ask(engine, ann)
+    assert not reply(engine, ann, question._replace(captions=question.captions[:1] * 2), 1)
+    assert reply(engine, ann, question, 1)
+    assert not reply(engine, ann, question, -1)
+    key = question.key
 
     def told() -> list[tuple[int, int, int]]:
         with engine.connect() as connection:
@@ -333,23 +333,24 @@ def test_a_preference_counts_while_both_texts_are_those_that_were_compared(
         ]
 
     assert told() == [(*key, 1)]
-    assert ask(engine, ann) != items
+    assert ask(engine, ann) != question
     change_text(engine, key[1], "another text")
     assert told() == []
-    assert not reply(engine, ann, items, -1), "it is about a text that is no more"
-    (changed,) = (each for each in _all(engine, ann) if sorted(i.sample_id for i in each) == list(key))
+    assert not reply(engine, ann, question, -1), "it is about a text that is no more"
+    (changed,) = (each for each in _all(engine, ann) if each.key == key)
     assert reply(engine, ann, changed, -1)
     assert told() == [(*key, -1)]
     remove(engine, rating.metadata.tables["sample"], key[0])
     assert told() == []
-    assert not reply(engine, ann, items, 1)
+    assert not reply(engine, ann, question, 1)
 
 
-def _all(engine: Engine, rater: Rater) -> list[list[CaptionToRate]]:
+def _all(engine: Engine, rater: Rater) -> list[Question]:
     """All that a rater could be asked now."""
-    found: list[list[CaptionToRate]] = []
-    while items := ask(engine, rater, tuple(tuple(sorted(i.sample_id for i in each)) for each in found)):
-        found.append(items)
+    found: list[Question] = []
+    with engine.connect() as connection:
+        while question := find_next_question(connection, rater, [each.key for each in found]):
+            found.append(question)
     return found
 
 
@@ -363,9 +364,9 @@ def test_some_captions_come_twice_and_keep_both_answers(
         add_sample(engine, dataset, video, f"more{number}")
     rater, order = Rater(dataset, name, "fun", seed=2**63 - 1), []
     for place in range(40):
-        (item,) = ask(engine, rater)
-        assert reply(engine, rater, [item], float(1 + place % 5))
-        order.append(item.sample_id)
+        question = ask(engine, rater)
+        assert reply(engine, rater, question, float(1 + place % 5))
+        order += question.sample_ids
     repeated = [place for place, i in enumerate(order) if i in order[:place]]
     assert [place // REPEAT_EVERY for place in repeated] == [0, 1, 2, 3], "one of ten"
     assert all(place - order.index(order[place]) > MIN_REPEAT_DISTANCE for place in repeated)
@@ -383,7 +384,7 @@ def test_some_captions_come_twice_and_keep_both_answers(
     for place in reversed(range(40)):
         with engine.begin() as connection:
             assert delete_last_answer(connection, rater)
-        assert ask(engine, rater)[0].sample_id == order[place], "undo goes back through repeats"
+        assert ask(engine, rater).sample_ids == (order[place],), "undo goes back through repeats"
     with engine.begin() as connection:
         assert not delete_last_answer(connection, rater)
 
@@ -394,25 +395,25 @@ def test_a_repeat_is_stored_once_and_never_of_a_text_that_changed(
     dataset, _ = clips
     rater = Rater(dataset, "ann", "fun")
 
-    def repeat() -> CaptionIds | None:
+    def repeat() -> Key | None:
         with engine.connect() as connection:
             return find_due_repeat(connection, rater)
 
     order = []
     while repeat() is None:
-        (item,) = ask(engine, rater)
-        assert reply(engine, rater, [item], 3.0)
-        order.append(item.sample_id)
+        question = ask(engine, rater)
+        assert reply(engine, rater, question, 3.0)
+        order += question.sample_ids
     (due,) = repeat() or ()
     assert due in order[:-MIN_REPEAT_DISTANCE]
     change_text(engine, due, "another text")
     assert repeat() != (due,)
     change_text(engine, due, "a dog runs")
-    (item,) = ask(engine, rater)
-    assert item.sample_id == due
-    assert not reply(engine, rater, [item._replace(text_sha256=b"another")], 1.0), "an answer about another text"
-    assert reply(engine, rater, [item], 5.0)
-    assert not reply(engine, rater, [item], 1.0), "the other window comes too late"
+    question = ask(engine, rater)
+    assert question.key == (due,)
+    assert not reply(engine, rater, seen_caption(due, "another"), 1.0), "an answer about another text"
+    assert reply(engine, rater, question, 5.0)
+    assert not reply(engine, rater, question, 1.0), "the other window comes too late"
     with engine.connect() as connection:
         row = connection.execute(sa.select(rating).where(rating.c.sample_id == due)).one()
     assert (row.value, row.extra["again"]["value"]) == (3.0, 5.0)
@@ -423,13 +424,12 @@ def test_a_repeated_pair_stands_the_other_way_round(engine: Engine, pairs: tuple
     video = add_video(engine, dataset, "x")
     for system in "abcde":
         add_sample(engine, dataset, video, f"x{system}", f"{system} says", system=system)
-    ann, seen = Rater(dataset, "ann", "fun", pairs=True), {}
+    ann, seen = Rater(dataset, "ann", "fun", kind="preference"), {}
     for _ in range(REPEAT_EVERY):
-        items = ask(engine, ann)
-        key = tuple(sorted(item.sample_id for item in items))
-        if key in seen:
-            assert [item.sample_id for item in items] == [item.sample_id for item in reversed(seen[key])]
+        question = ask(engine, ann)
+        if question.key in seen:
+            assert question.captions == seen[question.key].captions[::-1]
             return
-        seen[key] = items
-        assert reply(engine, ann, items, 0)
+        seen[question.key] = question
+        assert reply(engine, ann, question, 0)
     pytest.fail("no pair came twice")

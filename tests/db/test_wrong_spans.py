@@ -9,13 +9,13 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from db.evidence.embeddings import text_sha256
+from db.manifest.answers import Span, TextChanged, delete_mark, list_marks, store_mark
 from db.manifest.datasets import Dataset
-from db.manifest.rating import REPEAT_EVERY, CaptionToRate, Rater, find_caption, find_due_repeat, store_rating
-from db.manifest.wrong_spans import Span, delete_span, list_spans, store_span
+from db.manifest.questions import REPEAT_EVERY, Question, Rater, find_due_repeat
 from db.reports.judgements import SPANS_ASPECT
 from db.schema import rating, sample, wrong_span
 from db.schema.views import create_views
+from tests.db.answering import ask_about, give_answer, require, seen_caption
 from tests.db.builders import TWO_METRICS, add_sample, add_video, change_text, make_dataset, remove, wait_for_lock
 from tests.db.judging import list_ratings
 
@@ -30,16 +30,14 @@ def clips(engine: Engine) -> tuple[Dataset, list[int]]:
     return dataset, [add_sample(engine, dataset, video, f"c{number}", TEXT) for number in range(14)]
 
 
-def caption_of(engine: Engine, rater: Rater, sample_id: int) -> CaptionToRate:
+def caption_of(engine: Engine, rater: Rater, sample_id: int) -> Question:
     with engine.connect() as connection:
-        caption = find_caption(connection, rater, sample_id)
-    assert caption is not None
-    return caption
+        return ask_about(connection, rater, [sample_id])
 
 
-def mark(engine: Engine, rater: Rater, caption: CaptionToRate, span: Span, *, is_planted: bool = False) -> bool:
+def mark(engine: Engine, rater: Rater, seen: Question, span: Span) -> bool:
     with engine.begin() as connection:
-        return store_span(connection, rater, caption, span, is_planted=is_planted)
+        return store_mark(connection, rater, require(connection, rater, seen), span)
 
 
 def rows(engine: Engine, query: str) -> list[tuple[Any, ...]]:
@@ -57,13 +55,13 @@ def test_marks_do_not_overlap_and_are_taken_back_one_by_one(engine: Engine, clip
     assert mark(engine, ann, caption, RED)
     assert mark(engine, bob, caption, RED_DOG), "of another rater"
     with engine.begin() as connection:
-        assert list_spans(connection, ann, caption) == [RED, DOG]
-        assert list_spans(connection, ann._replace(aspect="truth"), caption) == [RED, DOG], "of every aspect"
-        assert not delete_span(connection, ann, caption, RED_DOG)
-        assert delete_span(connection, ann, caption, DOG)
-        assert not delete_span(connection, ann, caption, DOG)
-        assert list_spans(connection, ann, caption) == [RED]
-        assert list_spans(connection, bob, caption) == [RED_DOG]
+        assert list_marks(connection, ann, caption) == [RED, DOG]
+        assert list_marks(connection, ann._replace(aspect="truth"), caption) == [RED, DOG], "of every aspect"
+        assert not delete_mark(connection, ann, caption, RED_DOG)
+        assert delete_mark(connection, ann, caption, DOG)
+        assert not delete_mark(connection, ann, caption, DOG)
+        assert list_marks(connection, ann, caption) == [RED]
+        assert list_marks(connection, bob, caption) == [RED_DOG]
     assert rows(engine, "SELECT rater, words FROM wrong_span ORDER BY rater") == [("ann", "red"), ("bob", "red\r\ndog")]
 
 
@@ -72,7 +70,7 @@ def test_marks_from_two_windows_at_once_do_not_overlap(engine: Engine, clips: tu
     caption = caption_of(engine, rater, clips[1][0])
     with ThreadPoolExecutor(1) as pool:
         with engine.begin() as connection:
-            assert store_span(connection, rater, caption, RED_DOG, is_planted=False)
+            assert store_mark(connection, rater, require(connection, rater, caption), RED_DOG)
             second = pool.submit(mark, engine, rater, caption, DOG)
             wait_for_lock(engine, second)
         assert not second.result()
@@ -85,9 +83,9 @@ def test_marks_of_an_older_text_are_kept_and_not_counted(engine: Engine, clips: 
     ann = Rater(dataset, "ann", "fun", spans=True)
     caption = caption_of(engine, ann, ids[0])
     assert mark(engine, ann, caption, RED)
-    assert mark(engine, ann, caption._replace(text="a cat", text_sha256=text_sha256("a cat")), (2, 5), is_planted=True)
-    moved = caption._replace(text="a dog", text_sha256=text_sha256("a dog"))
-    assert mark(engine, ann, moved, (2, 5), is_planted=True)
+    planted, moved = (seen_caption(ids[0], text)._replace(planted_id=ids[1]) for text in ("a cat", "a dog"))
+    assert mark(engine, ann, planted, (2, 5))
+    assert mark(engine, ann, moved, (2, 5))
     exported = "SELECT dataset, sample, system, rater, start_at, end_at, words, is_stale FROM wrong_spans"
     row = ("clips", "c0", "brief", "ann", *RED, "red")
     assert rows(engine, exported) == [(*row, False)], "what is marked in a planted caption is not of this one"
@@ -96,8 +94,9 @@ def test_marks_of_an_older_text_are_kept_and_not_counted(engine: Engine, clips: 
     change_text(engine, ids[0], "a dog")
     assert sorted(rows(engine, exported)) == [("clips", "c0", "brief", "ann", 2, 5, "dog", False), (*row, True)]
     with engine.connect() as connection:
-        assert list_spans(connection, ann, moved) == [(2, 5)], "the page shows what counts"
-    assert not mark(engine, ann, caption._replace(sample_id=0), RED), "of no sample"
+        assert list_marks(connection, ann, moved) == [(2, 5)], "the page shows what counts"
+    with pytest.raises(TextChanged):
+        mark(engine, ann, seen_caption(0, TEXT), RED)
     remove(engine, sample, ids[0])
     assert rows(engine, exported) == []
 
@@ -119,7 +118,7 @@ def test_agreement_takes_captions_that_were_rated_where_words_are_marked(
         rater = Rater(dataset, "ann", aspect, spans=True)
         for sample_id, extra in zip(ids, extras, strict=False):
             with engine.begin() as connection:
-                assert store_rating(connection, rater, sample_id, text_sha256(TEXT), 2.0, extra)
+                assert give_answer(connection, rater, seen_caption(sample_id, TEXT), 2.0, extra)
     for sample_id in (*ids[:1], *ids[2:4], ids[6]):
         assert mark(engine, rater, caption_of(engine, rater, sample_id), RED)
     assert mark(engine, rater._replace(name="bob"), caption_of(engine, rater, ids[1]), RED), "not rated by bob"
@@ -133,7 +132,7 @@ def test_agreement_takes_captions_that_were_rated_where_words_are_marked(
     change_text(engine, ids[0], "a red cat")
     assert spans() == [(ids[1], "ann", 1.0), (ids[4], "ann", 1.0)]
     with engine.begin() as connection:
-        assert store_rating(connection, rater, ids[0], text_sha256("a red cat"), 4.0, asked)
+        assert give_answer(connection, rater, seen_caption(ids[0], "a red cat"), 4.0, asked)
     assert spans()[0] == (ids[0], "ann", 1.0), "nothing is marked in the text as it is"
     with engine.begin() as connection:
         connection.execute(sa.delete(rating).where(rating.c.sample_id == ids[0]))
@@ -147,7 +146,7 @@ def test_nothing_is_repeated_where_words_are_marked(engine: Engine, clips: tuple
     due = []
     for sample_id in ids[:REPEAT_EVERY]:
         with engine.begin() as connection:
-            assert store_rating(connection, rater, sample_id, text_sha256(TEXT), 2.0, {"seed": 0})
+            assert give_answer(connection, rater, seen_caption(sample_id, TEXT), 2.0, {"seed": 0})
             due.append(find_due_repeat(connection, rater) is not None)
             assert find_due_repeat(connection, rater._replace(spans=True)) is None
     assert any(due)

@@ -33,8 +33,8 @@ from db.evidence.models import register_model
 from db.manifest.datasets import Dataset
 from db.server.engine import open_engine
 from metrics_core.protocols import ModelIdentity
-from orchestration.look.app import LookPages
-from orchestration.look.rating import RatingSetup
+from orchestration.look.app import make_look_app
+from orchestration.look.state import RatingSetup
 from orchestration.web.guard import RequestGuard
 from tests.assets.reporting import ToldScorer, rate
 from tests.browser import barriers, lent, only_page
@@ -217,13 +217,11 @@ def served(engine: Engine, dataset: Dataset, ids: list[int], text_ids: list[int]
     scorers["vcs_short"] = cast(Any, scorer_of_vectors())
     guidelines = Markup("<h1>Style</h1><p>Mark down what is <b>too long</b>.</p>")
     setups = {"style": RatingSetup(guidelines), "watched": RatingSetup(check_every=3)}
-    look = LookPages(engine, lambda: scorers, has_lineage=True, setups=setups)
+    look = make_look_app(engine, lambda: scorers, has_lineage=True, setups=setups)
     # A connection waits in the queue of the socket until the server is there to take it.
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        server = uvicorn.Server(
-            uvicorn.Config(RequestGuard(look.make_app(), port), lifespan="off", log_level="warning")
-        )
+        server = uvicorn.Server(uvicorn.Config(RequestGuard(look, port), lifespan="off", log_level="warning"))
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:

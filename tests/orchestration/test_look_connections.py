@@ -13,9 +13,10 @@ from sqlalchemy.engine import Engine
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from db.manifest.labelling import KeypointQuestion
+from db.manifest.questions import Rater
 from db.schema import keypoint
-from orchestration.look.app import LookPages
+from orchestration.look.app import make_look_app
+from tests.db.answering import ask_about
 from tests.orchestration.looking import PLAYING, Shown, shown
 
 __all__ = ["shown"]  # a fixture
@@ -51,20 +52,17 @@ def ask(shown: Shown, method: str, path: str) -> tuple[int, str]:
 
 def about(shown: Shown, place: int) -> dict[str, str]:
     """What an answer says of the caption at a place."""
-    query = "SELECT encode(text_sha256, 'hex') FROM sample WHERE sample_id = :id"
     with shown.engine.connect() as connection:
-        digest = connection.scalar(sa.text(query), {"id": shown.ids[place]})
-    return {"sample": str(shown.ids[place]), "text": str(digest)}
+        question = ask_about(connection, Rater(shown.dataset, "ann"), [shown.ids[place]])
+    return {"sample": str(shown.ids[place]), "seen": question.seen}
 
 
 def fact(shown: Shown) -> dict[str, str]:
     """What a label says of the first fact and the first caption."""
-    query = sa.text("SELECT text FROM sample WHERE sample_id = :id")
     with shown.engine.connect() as connection:
-        keypoint_id, text = connection.execute(sa.select(keypoint.c.keypoint_id, keypoint.c.text).limit(1)).one()
-        caption = connection.scalar(query, {"id": shown.ids[0]})
-    one = KeypointQuestion(keypoint_id, shown.ids[0], text, str(caption), 0)
-    return {"keypoint": str(keypoint_id), "sample": str(shown.ids[0]), "digest": one.digest}
+        keypoint_id = connection.execute(sa.select(keypoint.c.keypoint_id).limit(1)).scalar_one()
+        question = ask_about(connection, Rater(shown.dataset, "ann"), [shown.ids[0]], keypoint_id)
+    return {"keypoint": str(keypoint_id), "sample": str(shown.ids[0]), "seen": question.seen}
 
 
 def requests(shown: Shown) -> dict[tuple[str, str], str]:
@@ -115,7 +113,7 @@ def requests(shown: Shown) -> dict[tuple[str, str], str]:
 
 def test_no_page_holds_two_connections(shown: Shown) -> None:
     asked = requests(shown)
-    app = LookPages(shown.engine, dict, has_lineage=True).make_app()
+    app = make_look_app(shown.engine, dict, has_lineage=True)
     assert isinstance(app, Starlette)
     routes = [route for route in app.routes if isinstance(route, Route)]
     known = {(method, route.path) for route in routes for method in route.methods or () if method != "HEAD"}

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the extra `ui` is not installed")
 from starlette.routing import Route  # with the extra
 
-from orchestration.look.app import LookPages
+from orchestration.look.app import make_look_app
 from orchestration.web.access import SECRET_FILE, AccessGuard, PageKeys, open_page_keys
 
 KEYS = PageKeys(b"of the test")
@@ -59,7 +59,7 @@ def ask(path: str, query: str = "", method: str = "GET", kind: str = "http", **h
 
 def list_routes() -> list[tuple[str, str]]:
     """The method and path of every route of the pages, with the files of the pages and Dagster's."""
-    app: Any = LookPages(None, dict, has_lineage=True).make_app()  # type: ignore[arg-type]  # it is asked nothing
+    app: Any = make_look_app(None, dict, has_lineage=True)  # type: ignore[arg-type]  # it is asked nothing
     found = [
         (
             method,

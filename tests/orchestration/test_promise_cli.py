@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from assets.datasets.lookup import require_dataset
-from db.evidence.embeddings import text_sha256
-from db.manifest.rating import Rater, find_next_caption, store_rating
+from db.manifest.answers import store_answer
+from db.manifest.questions import Rater, find_next_question
 from orchestration.installation import get_installation
 from tests.command_line import run_command, run_successfully
 from tests.orchestration.conftest import Installation
@@ -57,9 +57,9 @@ def test_from_a_refusal_to_a_passport(tmp_path: Path) -> None:
     installation = get_installation()
     dataset = require_dataset(installation.engine, "clips")
     with installation.engine.begin() as connection:
-        ann = Rater(dataset, "ann", "overall")
-        while item := find_next_caption(connection, ann):
-            assert store_rating(connection, ann, item.sample_id, text_sha256(item.text), 5.0, {"seed": 0})
+        ann = Rater(dataset, "ann", "overall", spans=True)  # nothing is repeated
+        while question := find_next_question(connection, ann):
+            assert store_answer(connection, ann, question, 5.0, {"seed": 0})
     path = tmp_path / "best.jsonl"
     chosen = run_successfully(*PROMISE, *options)
     number = chosen.stdout.split("reelsieve export ")[1].split()[0]

@@ -16,7 +16,7 @@ from assets.promise.select import PromiseUnconfirmed, make_promised_selection
 from assets.promise.state import PromiseState
 from assets.promise.terms import PromiseTerms
 from db.manifest.datasets import find_dataset
-from db.manifest.rating import Rater
+from db.manifest.questions import Rater
 from db.reports.judgements import SPANS_ASPECT, count_ratings
 from db.schema import attention_check, keypoint_label, preference, rating, rating_scale, sample, wrong_span
 from db.selection.recipes import Recipe
@@ -24,6 +24,7 @@ from metrics_core.protocols import TextEncoder
 from orchestration.look.rating import RatingSession
 from tests.assets.reporting import rate
 from tests.browser import barriers
+from tests.db.answering import ask_about
 from tests.db.builders import add_reference, add_sample, add_video, change_text, make_dataset
 from tests.db.judging import list_ratings
 from tests.orchestration.looking import (
@@ -219,12 +220,12 @@ def test_an_own_field_of_the_manifest_is_no_scale_of_the_page(shown: Shown) -> N
     "said", ["answer=6&sample=1", "answer=4&sample=x", "sample=1", "answer=4&sample=99999999999999999999", "answer=4"]
 )
 def test_what_is_no_answer_is_refused(shown: Shown, said: str) -> None:
-    answer = shown.ask(f"/look/clips/rate?rater=z&aspect=coverage&text={'0' * 64}&{said}", "POST", {})
+    answer = shown.ask(f"/look/clips/rate?rater=z&aspect=coverage&seen={'0' * 64}&{said}", "POST", {})
     assert (answer.status, stored(shown, "z")) == (400, [])
 
 
 def test_another_site_stores_nothing(shown: Shown) -> None:
-    one, other = (f"&sample={i}&text={digest(shown, i)}" for i in shown.ids[:2])
+    one, other = (f"&sample={i}&seen={hash_text(shown, i)}" for i in shown.ids[:2])
     for said in (
         f"?rater=z&aspect=coverage&answer=4{one}",
         f"?rater=z&aspect=coverage&pairs=1&answer=a{one}{other}",
@@ -434,7 +435,7 @@ def test_answers_of_pages_pass_on_their_own_scales(shown: Shown) -> None:
             sorted(answers) == sorted(text for text, value in session.answers.items() if session.has_passed(value))
         )
     assert RatingSession(Rater(shown.dataset, "ann", "any"), "real", declared=parse_scale("real")).has_passed(0) is None
-    pair = RatingSession(Rater(shown.dataset, "ann", "any", pairs=True), None)
+    pair = RatingSession(Rater(shown.dataset, "ann", "any", kind="preference"), None)
     assert [pair.has_passed(value) for value in (1, 0, -1)] == [False, True, True]
 
 
@@ -554,16 +555,16 @@ def test_marks_in_a_planted_caption_are_taken_and_count_for_no_caption(page: Pag
         ("from=2", 400, "is not a whole number"),
         ("from=2&to=5&pairs=1&spans=0", 400, "words are marked in one caption"),
         ("from=2&to=5&pairs=1", 400, "wrong words are marked in one caption at a time"),
-        (f"from=2&to=5&text={'0' * 64}", 409, "the caption was changed or dropped: open the page again"),
+        (f"from=2&to=5&seen={'0' * 64}", 409, "a text was changed or dropped after it was shown; open the page again"),
     ],
 )
 def test_a_mark_is_stored_or_refused_in_a_sentence(
     shown: Shown, rater: str, query: str, status: int, sentence: str
 ) -> None:
-    own = f"&text={digest(shown, shown.ids[0])}"
+    own = f"&seen={hash_text(shown, shown.ids[0])}"
     address = f"/look/clips/rate/spans?rater={quote(rater)}&aspect=any&sample={shown.ids[0]}"
     assert shown.ask(f"{address}{own}&from=0&to=1", "POST", {}).status == 200
-    answer = shown.ask(f"{address}{'' if 'text=' in query else own}&spans=1&{query}", "POST", {})
+    answer = shown.ask(f"{address}{'' if 'seen=' in query else own}&spans=1&{query}", "POST", {})
     assert (answer.status, sentence in (told := answer.read().decode())) == (status, True), told
     left = {"from=2&to=5": ["A", "dog"], "from=0&to=1&remove=1": []}.get(query, ["A"])
     assert [row[0] for row in marked(shown, rater)] == left
@@ -573,7 +574,9 @@ def test_all_raters_are_counted(page: Page, shown: Shown, rater: str) -> None:
     aspect = f"counted {rater}"
     for name, n in ((rater, 2), (HOSTILE, 3)):
         for i in shown.ids[:n]:
-            address = f"/look/clips/rate?aspect={quote(aspect)}&rater={quote(name)}&sample={i}&text={digest(shown, i)}"
+            address = (
+                f"/look/clips/rate?aspect={quote(aspect)}&rater={quote(name)}&sample={i}&seen={hash_text(shown, i)}"
+            )
             assert shown.ask(f"{address}&answer=4", "POST", {}).status == 200
     page.goto(f"/look/clips/rate?aspect={quote(aspect)}&rater={quote(rater)}")
     page.get_by_text("All raters").press("Enter")
@@ -617,7 +620,7 @@ def test_a_repeat_looks_like_any_caption_and_ends_as_consistency(page: Page, sho
 def test_agreement_so_far_is_folded_and_says_when_it_is_enough(page: Page, shown: Shown, rater: str) -> None:
     aspect = f"so far {rater}"
     for place, i in enumerate(shown.ids):
-        address = f"/look/clips/rate?aspect={quote(aspect)}&rater={quote(rater)}&sample={i}&text={digest(shown, i)}"
+        address = f"/look/clips/rate?aspect={quote(aspect)}&rater={quote(rater)}&sample={i}&seen={hash_text(shown, i)}"
         assert shown.ask(f"{address}&answer={1 + place % 5}", "POST", {}).status == 200
     page.goto(f"/look/clips/rate?aspect={quote(aspect)}&rater={quote(f'{HOSTILE} of another name')}")
     assert not page.get_by_text("Kendall").count(), "who rates is not told before asking"
@@ -630,11 +633,10 @@ def test_agreement_so_far_is_folded_and_says_when_it_is_enough(page: Page, shown
     assert page.get_by_text("A forecast assumes that the difference stays as it is now").is_visible()
 
 
-def digest(shown: Shown, sample_id: int) -> str:
-    """The hash of the text of a caption."""
+def hash_text(shown: Shown, sample_id: int) -> str:
+    """The hash of what is seen where a caption is shown."""
     with shown.engine.connect() as connection:
-        found = connection.scalar(sa.select(sample.c.text_sha256).where(sample.c.sample_id == sample_id))
-    return bytes(found or b"").hex()
+        return ask_about(connection, Rater(shown.dataset, "ann"), [sample_id]).seen
 
 
 def labels(shown: Shown, rater: str) -> list[tuple[int, bool]]:
@@ -690,10 +692,10 @@ def test_a_dataset_that_changes_meanwhile_is_asked_anew(page: Page, shown: Shown
 
 @pytest.mark.parametrize(
     "said",
-    ["sample=1&sample=2", "sample=1&text=zz", "skip=1-2&sample=1", "pairs=1&skip=1&sample=1", "pairs=1&sample=1"],
+    ["sample=1&sample=2", "sample=1&seen=zz", "skip=1-2&sample=1", "pairs=1&skip=1&sample=1", "pairs=1&sample=1"],
 )
 def test_what_is_about_no_caption_or_pair_is_refused(shown: Shown, said: str) -> None:
-    answer = shown.ask(f"/look/clips/rate?rater=z&aspect=coverage&text={'0' * 64}&answer=4&{said}", "POST", {})
+    answer = shown.ask(f"/look/clips/rate?rater=z&aspect=coverage&seen={'0' * 64}&answer=4&{said}", "POST", {})
     assert (answer.status, stored(shown, "z"), preferred(shown, "z")) == (400, [], [])
 
 
