@@ -163,7 +163,7 @@ class _TableReader:
                 self.source.findings.add_guess(f"{table} is not UTF-8, and is read as {file.encoding}")
             if not columns.has_video_and_text and self._is_row(file.names):
                 raise NoManifest(
-                    f"{table}: the first line is a row and no header: write a line with the names of the columns "
+                    f"{table}: the first line is a row, not a header: write a line with the names of the columns "
                     "above it, such as video,caption"
                 )
             check_columns(table, file.names, columns)

@@ -104,7 +104,7 @@ def test_lines_keep_their_numbers_below_a_comment(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("row", ["a.mp4,A dog.", "A dog.,a", "https://example.org/a.mp4,A dog."])
 def test_a_table_without_a_header_is_refused(tmp_path: Path, row: str) -> None:
-    with pytest.raises(NoManifest, match=r"^t\.csv: the first line is a row and no header"):
+    with pytest.raises(NoManifest, match=r"^t\.csv: the first line is a row, not a header"):
         create_manifest(put(tmp_path, {"t.csv": f"{row}\n", "a.mp4": "x"}))
 
 
