@@ -54,7 +54,9 @@ Limit = Annotated[int, typer.Option(min=1, max=1_000_000, help="Number of rows i
 @pass_installation
 def show_datasets(
     installation: Installation,
-    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Name of a dataset to show, with its plan.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", "-d", help="Name of a dataset to show, with its plan.")
+    ] = None,
     wide: Wide = False,
     as_json: AsJson = False,
 ) -> None:
