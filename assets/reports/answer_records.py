@@ -58,7 +58,7 @@ class ReportAnswers:
             ReportAnswer(**{**given[name], "sentences": tuple(given[name]["sentences"])}) for name in ("trust", "best")
         )
         steps = tuple(NextStep(**step) for step in given["steps"])
-        return cls(trust, best, given.get("caveat"), tuple(given["notable"]), steps)
+        return cls(trust, best, given["caveat"], tuple(given["notable"]), steps)
 
     def format_lines(self) -> Iterator[tuple[str, str]]:
         """Yield the first screen as plain text, a (name, text) pair for every item. The names are "trust", "best

@@ -178,6 +178,8 @@ def _print_people(comparison: Comparison) -> None:
         print_sentence(f"\n{choices.aspect}, side by side: {choices.n} answers, {raters}", style="bold")
         print_rows([_build_people_row(choices, PREFERENCE_ACCURACY, "same preference")], empty="")
     if comparison.people or comparison.choices:
+        print_sentence("in brackets: 95 % intervals over videos", style="dim")
+    if comparison.people or comparison.choices:
         print_sentence("A, B: agreement of each scorer with people; B - A: their difference", style="dim")
 
 
