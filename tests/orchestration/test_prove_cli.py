@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,15 @@ def describe(video: int, opening: str = "A") -> str:
     """A sentence that belongs to one video."""
     who, does, what = WHO[video % 12], DOES[video % 10], WHAT[video % 7]
     return f"{opening} {who} {does} {what} near place {video % 83} of town {video % 61}."
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _brief_training() -> Iterator[None]:
+    """Students end after 128 steps, when all are about as good as they get; those of one arm train for a minute else."""
+    with pytest.MonkeyPatch.context() as patched:
+        brief = partial(StudentSettings, max_steps=128)
+        patched.setattr("assets.trial.student_trainer.StudentSettings", brief)
+        yield
 
 
 @pytest.fixture(scope="module")
