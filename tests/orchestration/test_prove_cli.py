@@ -36,7 +36,7 @@ def describe(video: int, opening: str = "A") -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def _brief_training() -> Iterator[None]:
-    """Students end after 128 steps, when all are about as good as they get; those of one arm train for a minute else."""
+    """Students end after 128 steps, when all are about as good as they get; those of one arm would take a minute."""
     with pytest.MonkeyPatch.context() as patched:
         brief = partial(StudentSettings, max_steps=128)
         patched.setattr("assets.trial.student_trainer.StudentSettings", brief)
