@@ -14,6 +14,7 @@ from db.manifest.questions import Question, Rater, count_answers, count_question
 from db.manifest.removal import count_contents, delete_dataset
 from db.reports.judgements import CheckCount, count_passed_checks
 from db.schema import attention_check, preference, rating, sample
+from tests.conftest import filled_template
 from tests.db.answering import give_answer
 from tests.db.builders import add_reference, add_sample, add_video, make_dataset, remove
 
@@ -31,8 +32,7 @@ class Text(NamedTuple):
     reference: str
 
 
-@pytest.fixture
-def clips(engine: Engine) -> tuple[Dataset, dict[int, Text]]:
+def fill(engine: Engine) -> tuple[Dataset, dict[int, Text]]:
     """Two captions of each of 20 videos, by sample. Video and the next one are copies of one file, and half of all
     first captions are of one text but for case and space; that of a reference is the second caption of the video
     after the next.
@@ -46,6 +46,9 @@ def clips(engine: Engine) -> tuple[Dataset, dict[int, Text]]:
             sample_id = add_sample(engine, dataset, video, f"c{number}{system}", text, system=system)
             texts[sample_id] = Text(sample_id, video, number // 2, text.strip().lower(), f"scene {number + 2} ends.")
     return dataset, texts
+
+
+template = filled_template(fill)
 
 
 def find_due(engine: Engine, rater: Rater, skipped: tuple[tuple[int, ...], ...] = ()) -> Question | None:

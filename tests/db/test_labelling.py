@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
@@ -18,6 +17,7 @@ from db.reports.judgements import LABELS_ASPECT
 from db.reports.summary import count_labelled_samples
 from db.schema import keypoint, keypoint_label, sample
 from db.server.engine import open_psycopg_transaction
+from tests.conftest import filled_template
 from tests.db.answering import give_answer
 from tests.db.builders import (
     add_keypoint,
@@ -32,8 +32,7 @@ from tests.db.builders import (
 from tests.db.judging import list_ratings
 
 
-@pytest.fixture
-def clips(engine: Engine) -> Dataset:
+def fill(engine: Engine) -> Dataset:
     """Three videos with two captions and two keypoints each, a question, and another dataset."""
     dataset, other = make_dataset(engine), make_dataset(engine, "other")
     for of, keys in ((dataset, "uvw"), (other, "x")):
@@ -44,6 +43,9 @@ def clips(engine: Engine) -> Dataset:
                 add_keypoint(engine, of, video, f"{key}k{number}", text=f"fact {number} of {key}")
             add_sample(engine, of, video, f"{key}q", kind="qa", question="What?", answer="That.")
     return dataset
+
+
+template = filled_template(fill)
 
 
 def labeller(dataset: Dataset, name: str) -> Rater:
