@@ -28,10 +28,9 @@ from assets.promise.select import PromisedSelection, PromiseUnconfirmed, make_pr
 from assets.promise.terms import PromiseTerms
 from benchmarks.installation import temporary_engine
 from benchmarks.measure import RESULTS, save
-from db.manifest.answers import store_answer
+from db.manifest.answers import Rater, load_question, store_answer
 from db.manifest.datasets import Dataset, find_dataset
 from db.manifest.draws import build_draw_order
-from db.manifest.questions import Rater, load_question
 from db.manifest.remarks import Remark, store_remarks
 from db.schema import sample
 from db.scores.pending import load_samples

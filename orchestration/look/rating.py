@@ -26,25 +26,23 @@ from assets.promise.state import PromiseState
 from assets.words.marked_text import split_words
 from db.manifest.answers import (
     CHOSEN_FIELD,
-    delete_last_answer,
-    delete_mark,
-    list_marks,
-    require_seen,
-    store_answer,
-    store_mark,
-)
-from db.manifest.datasets import Dataset
-from db.manifest.questions import (
     Key,
     Question,
     Rater,
     count_answers,
     count_answers_by_rater,
     count_questions,
+    delete_last_answer,
+    delete_mark,
     find_due_check,
     find_next_question,
     find_scale,
+    list_marks,
+    require_seen,
+    store_answer,
+    store_mark,
 )
+from db.manifest.datasets import Dataset
 from db.manifest.rating_scales import find_scale_name
 from db.reports.judgements import LABELS_ASPECT, SPANS_ASPECT
 from db.reports.samples import find_video, load_references

@@ -13,9 +13,8 @@ from sqlalchemy.engine import Engine
 from assets.agreement.compare import compare_scorers
 from assets.agreement.progress import CEILING_NAME, compute_progress
 from assets.definitions.agreement import format_agreement
-from db.manifest.answers import store_answer
+from db.manifest.answers import Rater, store_answer
 from db.manifest.datasets import Dataset
-from db.manifest.questions import Rater
 from db.reports.samples import load_judgements
 from db.schema import rating, sample
 from tests.assets.reporting import add_captions, agree, rate, report_on

@@ -20,9 +20,9 @@ from assets.promise.watch import watch_promise
 from assets.selection.passport import make_passport
 from assets.selection.select import make_selection
 from db.evidence.embeddings import text_sha256
+from db.manifest.answers import Rater
 from db.manifest.datasets import Dataset
 from db.manifest.draws import build_draw_order
-from db.manifest.questions import Rater
 from db.schema import promise, rating, sample, score
 from db.selection.eligible import find_eligible_samples
 from db.selection.exports import find_frozen_selection

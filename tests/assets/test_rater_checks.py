@@ -14,9 +14,8 @@ from assets.agreement.judged import load_judged_samples
 from assets.agreement.progress import compute_progress
 from assets.agreement.raters import explain_patterns
 from assets.agreement.table import compute_agreement
-from db.manifest.answers import store_answer, store_mark
+from db.manifest.answers import Rater, find_next_question, store_answer, store_mark
 from db.manifest.datasets import Dataset
-from db.manifest.questions import Rater, find_next_question
 from db.reports.judgements import SPANS_ASPECT, RaterAnswer, list_answers
 from db.schema import attention_check
 from metrics_core.agreement.rater_checks import compute_human_ceiling

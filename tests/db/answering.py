@@ -8,8 +8,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from db.evidence.embeddings import text_sha256
-from db.manifest.answers import TextChanged, require_seen, store_answer
-from db.manifest.questions import Question, Rater, ShownCaption, load_question
+from db.manifest.answers import Question, Rater, ShownCaption, TextChanged, load_question, require_seen, store_answer
 
 
 def seen_caption(sample_id: int, text: str) -> Question:

@@ -10,16 +10,19 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from db.manifest.answers import (
+    Question,
+    Rater,
     TextChanged,
     delete_last_answer,
     delete_mark,
+    find_due_check,
+    find_next_question,
     list_marks,
     require_seen,
     store_answer,
     store_mark,
 )
 from db.manifest.datasets import Dataset
-from db.manifest.questions import Question, Rater, find_due_check, find_next_question
 from db.schema import attention_check, keypoint, keypoint_label, preference, rating, sample, wrong_span
 from tests.db.answering import require
 from tests.db.builders import (

@@ -8,9 +8,16 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from db.manifest.answers import delete_last_answer
+from db.manifest.answers import (
+    Question,
+    Rater,
+    count_answers,
+    count_questions,
+    delete_last_answer,
+    find_due_check,
+    find_next_question,
+)
 from db.manifest.datasets import Dataset
-from db.manifest.questions import Question, Rater, count_answers, count_questions, find_due_check, find_next_question
 from db.manifest.removal import count_contents, delete_dataset
 from db.reports.judgements import CheckCount, count_passed_checks
 from db.schema import attention_check, preference, rating, sample

@@ -9,9 +9,8 @@ from sqlalchemy.engine import Connection, Engine
 
 from db.evidence.embeddings import text_sha256
 from db.evidence.verdicts import MANIFEST_LABEL_SOURCE
-from db.manifest.answers import delete_last_answer
+from db.manifest.answers import Key, Question, Rater, count_answers, delete_last_answer, find_next_question
 from db.manifest.datasets import Dataset
-from db.manifest.questions import Key, Question, Rater, count_answers, find_next_question
 from db.manifest.rows import store_rows
 from db.reports.judgements import LABELS_ASPECT
 from db.reports.summary import count_labelled_samples

@@ -8,9 +8,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from db.manifest.answers import CHOSEN_FIELD, delete_last_answer
-from db.manifest.datasets import Dataset
-from db.manifest.questions import (
+from db.manifest.answers import (
+    CHOSEN_FIELD,
     MIN_REPEAT_DISTANCE,
     REPEAT_EVERY,
     Key,
@@ -18,10 +17,12 @@ from db.manifest.questions import (
     Rater,
     count_answers,
     count_answers_by_rater,
+    delete_last_answer,
     find_due_repeat,
     find_next_question,
     find_scale,
 )
+from db.manifest.datasets import Dataset
 from db.manifest.rows import store_rows
 from db.reports.judgements import count_ratings, list_answers
 from db.reports.samples import load_judgements as ratings_on_page

@@ -9,9 +9,18 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from db.manifest.answers import Span, TextChanged, delete_mark, list_marks, store_mark
+from db.manifest.answers import (
+    REPEAT_EVERY,
+    Question,
+    Rater,
+    Span,
+    TextChanged,
+    delete_mark,
+    find_due_repeat,
+    list_marks,
+    store_mark,
+)
 from db.manifest.datasets import Dataset
-from db.manifest.questions import REPEAT_EVERY, Question, Rater, find_due_repeat
 from db.reports.judgements import SPANS_ASPECT
 from db.schema import rating, sample, wrong_span
 from db.schema.views import create_views

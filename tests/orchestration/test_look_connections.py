@@ -13,7 +13,7 @@ from sqlalchemy.engine import Engine
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from db.manifest.questions import Rater
+from db.manifest.answers import Rater
 from db.schema import keypoint
 from orchestration.look.app import make_look_app
 from tests.db.answering import ask_about

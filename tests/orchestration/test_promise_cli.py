@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from assets.datasets.lookup import require_dataset
-from db.manifest.answers import store_answer
-from db.manifest.questions import Rater, find_next_question
+from db.manifest.answers import Rater, find_next_question, store_answer
 from orchestration.installation import get_installation
 from tests.command_line import run_command, run_successfully
 from tests.orchestration.conftest import Installation

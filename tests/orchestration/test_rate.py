@@ -15,8 +15,8 @@ from assets.ingest.scales import parse_scale
 from assets.promise.select import PromiseUnconfirmed, make_promised_selection
 from assets.promise.state import PromiseState
 from assets.promise.terms import PromiseTerms
+from db.manifest.answers import Rater
 from db.manifest.datasets import find_dataset
-from db.manifest.questions import Rater
 from db.reports.judgements import SPANS_ASPECT, count_ratings
 from db.schema import attention_check, keypoint_label, preference, rating, rating_scale, sample, wrong_span
 from db.selection.recipes import Recipe
