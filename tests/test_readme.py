@@ -291,7 +291,7 @@ def lay_out_clips(newcomer: Path) -> None:
         shutil.copy(home / "demo" / "videos" / f"{video}.mp4", clips / f"{name}.mp4")
         for system, writer in (("model_a", "sys_faithful"), ("model_b", "sys_hallucinating")):
             table.append([f"{name}.mp4", system, texts[video, writer], texts[video, "annotator_a"]])
-    with (clips / "captions.csv").open("w", encoding="utf-8", newline="") as file:
+    with (clips / "table.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(table)
 
 
