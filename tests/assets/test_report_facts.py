@@ -106,8 +106,8 @@ def test_damaged_videos_come_first_by_the_names_of_their_files(engine: Engine) -
         found = load_dataset_facts(connection, dataset)
     assert found is not None
     first, *_ = found.notable
-    assert first.sentence == "2 of 4 videos are damaged: v1.mp4, v3.mp4."
-    recipe = parse_recipe({"by": "words", "keep": 1.0, "where": first.condition, "choose": "random", "seed": 1})
+    assert first["sentence"] == "2 of 4 videos are damaged: v1.mp4, v3.mp4."
+    recipe = parse_recipe({"by": "words", "keep": 1.0, "where": first["condition"], "choose": "random", "seed": 1})
     set_scores(engine, {})
     assert make_selection(engine, dataset, recipe, lambda: pytest.fail("needs no encoder"), lambda _: None).n == 3
 
