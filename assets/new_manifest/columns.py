@@ -173,7 +173,7 @@ def parse_ratings(texts: Sequence[str], names: Collection[str] = ()) -> tuple[Ra
     "overall=r1,r2". Several columns of an aspect are by several raters. Without an aspect it is the column's name, and
     "overall" for one such as rating or score_1. names: of columns, which may have commas.
 
-    Raises NoManifest for a rule that is none, and for an aspect with two.
+    Raises NoManifest for an invalid rule, and for an aspect with two.
 
     >>> [column[:3] for column in parse_ratings(["Rating 1", "Rating 2", "fluency"])]
     [('Rating 1', 'overall', 'rater_1'), ('Rating 2', 'overall', 'rater_2'), ('fluency', 'fluency', None)]

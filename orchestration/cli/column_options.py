@@ -55,8 +55,8 @@ def parse_columns(options: Sequence[str] | None, fields: Collection[str]) -> dic
 
 def parse_column_names(options: Sequence[str] | None, ratings: Sequence[str] | None) -> ColumnNames:
     """Return the names of columns that the options --column and --rating give; `--column rating=NAME` is
-    `--rating NAME`. Raises UsageError, also for a column of raters without one of ratings, and NoManifest for a scale
-    that is none.
+    `--rating NAME`. Raises UsageError, also for a column of raters without one of ratings, and NoManifest for an
+    invalid scale.
     """
     from assets.new_manifest.columns import FIELDS, ColumnNames, parse_ratings
 

@@ -142,7 +142,7 @@ class PageView:
 @contextmanager
 def open_view(request: Request) -> Iterator[tuple[PageView, QueryContext]]:
     """Yield the view that the address of a request describes, and the context of its SQL statements, in one
-    transaction. Raises UnknownDataset, and FilterError for an area that is none.
+    transaction. Raises UnknownDataset, and FilterError for an invalid area.
     """
     # Looked up before: a request that held a connection and waited for a second one could wait for ever.
     dataset, area, state = require_asked_dataset(request), request.query_params.get("area"), get_state(request)
