@@ -34,17 +34,18 @@ def load_metric_label(connection: Connection, metric: str) -> str:
     return format_metric_label(metric, filter_stand_ins(list_active_models(connection, metric)))
 
 
-def format_metric_name(label: str) -> str:
-    """Return a metric's name, or its label, as people write it: the letters and digits before the first other character
-    in capitals.
+# Metrics that texts call otherwise than commands do; another one has the name that commands use.
+_NAMES = {"vcs": "VCS", "vcs_short": "VCS_short", "ecs": "ECS", "evqa": "EVQAScore", "qeva": "QEVA"}
 
-    >>> format_metric_name("vcs_short"), format_metric_name("evqa (demo encoder)")
-    ('VCS_short', 'EVQA (demo encoder)')
+
+def format_metric_name(label: str) -> str:
+    """Return a metric's name, or its label, as texts write it: published metrics as their papers do.
+
+    >>> format_metric_name("vcs_short"), format_metric_name("evqa (demo encoder)"), format_metric_name("judge")
+    ('VCS_short', 'EVQAScore (demo encoder)', 'judge')
     """
-    for end, character in enumerate(label):
-        if not character.isalnum():
-            return label[:end].upper() + label[end:]
-    return label.upper()
+    metric, space, stand_ins = label.partition(" ")
+    return f"{_NAMES.get(metric, metric)}{space}{stand_ins}"
 
 
 def format_metric_label(metric: str, names: Iterable[str]) -> str:

@@ -115,7 +115,7 @@ def test_the_page_says_how_many_pairs_a_metric_ties_and_counts_ties_where_they_a
     shares, many = aspect["ties"]
     n = int(coarse.sum())
     tied = 100 * (n * (n - 1) + (40 - n) * (39 - n)) / (40 * 39)
-    assert shares == f"Pairs of captions with equal values, which τ-b cannot order: VCS {tied:.0f} %, EVQA 0 %."
+    assert shares == f"Pairs of captions with equal values, which τ-b cannot order: VCS {tied:.0f} %, EVQAScore 0 %."
     rows = {row["metric"]: row for row in made.numbers["agreement"]
             if (row["over"], row["statistic"]) == ("captions", "pairwise_accuracy_calibrated")}  # fmt: skip
     assert many.startswith(

@@ -98,11 +98,11 @@ def test_each_metric_is_judged_by_each_aspect(full: tuple[MadeReport, list[int],
     assert aspect["coefficients"]["vcs"]["value"] == pytest.approx(stats.kendalltau(values, people).statistic)
     assert aspect["verdicts"]["evqa"] == {
         "level": "against",
-        "sentence": "EVQA goes against coverage: better captions score lower.",
+        "sentence": "EVQAScore goes against coverage: better captions score lower.",
         "short": "against people",
     }
     assert '<span class="light bad">against people</span>' in made.html
-    assert "EVQA is only compared on the 48 of 60 rated samples that it has a value for" in made.text
+    assert "EVQAScore is only compared on the 48 of 60 rated samples that it has a value for" in made.text
     for verdict in aspect["verdicts"].values():
         assert verdict["sentence"] in made.text
     # ECS has never looked at this dataset.
@@ -161,7 +161,7 @@ def test_the_best_the_worst_and_the_disputed_are_shown(full: tuple[MadeReport, l
     assert shown["vcs"] == max(value_of(place) for place in range(60))
     assert [sample["system"] for sample in groups["worst"][:2]] == ["epsilon", "epsilon"]
     why = [why for sample in groups["metrics"] + groups["best"] + groups["worst"] for why in sample["why"]]
-    assert "VCS ranks it high, EVQA low" in why
+    assert "VCS ranks it high, EVQAScore low" in why
     for group in groups.values():
         assert len({sample["key"] for sample in group}) == len(group)
 
