@@ -124,7 +124,8 @@ def test_the_page_of_the_demo_answers_first_and_is_short(demo: Done, newcomer: P
     assert cut == []
     answers = json.loads((folder / "report.json").read_text(encoding="utf-8"))["answers"]
     assert answers["caveat"] == (
-        "Ratings are by a program, not people. In place of a model EVQAScore uses the demo encoder and QEVA uses the notes."
+        "Ratings are by a program, not people. "
+        "In place of a model EVQAScore uses the demo encoder and QEVA uses the notes."
     )
     (selection,) = [step["command"] for step in answers["steps"] if "select" in (step["command"] or "")]
     preview = run_command(*shlex.split(selection)[1:], "--preview")
