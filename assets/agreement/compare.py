@@ -42,8 +42,8 @@ class NothingToCompare(ValueError):
 def compare_scorers(engine: Engine, dataset: Dataset, first: str, second: str, n_movers: int) -> Comparison:
     """Compare two scorers on the samples of a dataset that have values of both: how their values differ, which samples
     move most in rank, and which scorer agrees better with people. first, second: names such as `vcs` or `vcs@3`.
-    n_movers: samples listed that rise, and that fall. Reads one state of the database. Raises UnknownScorer or
-    NothingToCompare.
+    n_movers: how many rising, and how many falling samples are listed. Reads one state of the database. Raises
+    UnknownScorer or NothingToCompare.
     """
     # One snapshot, so that a run that scores at the same time changes neither scorer's values.
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:

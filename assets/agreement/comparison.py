@@ -96,9 +96,9 @@ def format_missing_scores(missing: Mapping[str, int]) -> str:
 
 
 def explain_comparison(comparison: Comparison) -> list[str]:
-    """Return the conclusions of a comparison as sentences without full stops. First come scorers that give all samples
-    one value, too few samples or videos, and missing judgements. Then follows for every aspect which scorer is closer
-    to people, or why that is open.
+    """Return the conclusions of a comparison as sentences without full stops. First come warnings of scorers without
+    different values, too few samples or videos, and missing judgements, then for every aspect which scorer is closer to
+    people, or why that is open.
     """
     sentences = []
     for scorer, value in zip((comparison.first, comparison.second), comparison.constant, strict=True):

@@ -87,8 +87,8 @@ class JudgedSamples(Judgements):
         }
 
     def select_baselines(self, *metrics: str) -> dict[str, FloatArray]:
-        """Return the baselines that order captions, as values (n,) by name: all but the majority, which gives every
-        caption the same value, and but a simple score that is itself one of `metrics`.
+        """Return the baselines that can order captions, as values (n,) by name: not the majority, which gives every
+        caption the same value, nor a simple score that is among `metrics`.
         """
         left_out = {MAJORITY, *(name for name, column in STORED_COLUMNS.items() if column in metrics)}
         return {name: values for name, values in self.baselines.items() if name not in left_out}

@@ -61,9 +61,9 @@ def _format_names(names: Sequence[str]) -> str:
 
 
 def explain_patterns(answers: Iterable[RaterAnswer]) -> dict[tuple[str, bool, str], str]:
-    """Return a sentence for every rater whose answers repeat a pattern that chance hardly gives, by aspect, whether
-    captions were compared, and rater. answers: of all raters, those given in a browser in the order given. Answers in
-    an unknown order only count where they are all the same; repeated answers without a time are left out.
+    """Return a sentence for every rater whose answers repeat a pattern that chance hardly gives, by (aspect, whether
+    captions were compared, rater). answers: of all raters, those given in a browser in the order given. Answers in an
+    unknown order only count where they are all the same; repeated answers without a time are left out.
     """
     grouped: dict[tuple[str, bool], dict[str, list[RaterAnswer]]] = {}
     for answer in answers:
@@ -114,8 +114,8 @@ def explain_checks(count: CheckCount) -> str:
 
 
 def explain_failed_checks(counts: Iterable[CheckCount]) -> dict[tuple[str, bool, str], str]:
-    """Return a sentence for every rater with fewer than half of the attention checks passed, by aspect, whether
-    captions were compared, and rater.
+    """Return a sentence for every rater who passed fewer than half of the attention checks, by (aspect, whether
+    captions were compared, rater).
 
     >>> list(explain_failed_checks([CheckCount("ann", "fun", False, 1, 2), CheckCount("bob", "fun", False, 0, 1)]))
     [('fun', False, 'bob')]

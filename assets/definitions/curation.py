@@ -22,8 +22,8 @@ from assets.scores.base import Scorer, find_missing_setting
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One asset to compute on these shards: a source with all metrics that need it, or the scores of one metric.
-    `run_id` is the run that the results are stored under, and `options` are the values of a source's options, by name.
+    """One asset to compute on these shards: evidence for all `metrics` that need it, or the scores of one metric.
+    `run_id` is the run that results are stored under, and `options` the values of the evidence's options, by name.
     """
 
     asset: str

@@ -22,7 +22,7 @@ RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_p
 
 def list_tagged_partitions(tags: Mapping[str, str], known: Mapping[str, int]) -> list[str]:
     """List the partition keys that a run's tags name, one or a range. The list is empty where the tags name none, or
-    one that is not known. known: the place of every partition in Dagster's order, by key.
+    one that is not known. known: the position of every partition in Dagster's order, by key.
 
     >>> list_tagged_partitions({RANGE_START: "d:0001", RANGE_END: "d:0002"}, {"d:0000": 0, "d:0001": 1, "d:0002": 2})
     ['d:0001', 'd:0002']

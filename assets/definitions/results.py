@@ -94,7 +94,7 @@ class RunResults:
 
     def build_error(self) -> RuntimeError | None:
         """Return the error to end the run with: None where no shard failed, the shard's own error where one failed. For
-        several, build a CheckFailed that names all failed shards and quotes the first error.
+        several, return a CheckFailed that names all failed shards and quotes the first error.
         """
         failed = self.collect_errors()
         first = next(iter(failed.values()), None)

@@ -60,8 +60,8 @@ def make_training_subset(
     curation: Curation, dataset: Dataset, recipe: Recipe, tell: LineWriter
 ) -> dg.MaterializeResult:
     """Freeze the subset that a recipe selects from a dataset, write it as Parquet to folder `selections` of the home,
-    and return it as an asset's metadata. Nothing to select by a recipe without a condition gives 0 rows and a reason,
-    and writes nothing; else this raises what `make_selection` raises. tell: takes lines of progress.
+    and return it as an asset's metadata. Where a recipe without a condition finds nothing, return 0 rows and a reason,
+    and write nothing. Else this raises what `make_selection` raises. tell: takes lines of progress.
 
     A file of the same dataset and selection number is replaced.
     """

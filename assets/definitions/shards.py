@@ -52,7 +52,7 @@ def build_shard_checks(
 ) -> dg.AssetChecksDefinition:
     """Build the Dagster checks of an asset with a partition for every shard, in one step with one result for every
     check and shard of its run. An error is added to `curation.results` for every shard with a failed check that is not
-    among `warnings`. stops: whether one such shard fails the step; else all must fail it.
+    among `warnings`. stops: whether one such shard fails the step; else only all of them do.
 
     examine: yields every shard of the run that is checked, with a finding for every check by its name.
     """

@@ -112,7 +112,7 @@ def nest_settings(group: type[BaseModel], values: Mapping[str, Any]) -> dict[str
 
 def format_variable_name(setting: str) -> str:
     """Return the name of the environment variable of a setting: REELSIEVE_ and the setting in capitals, except for
-    CURATION_DB_URL. The variable of a model is ROLE_MODEL, or the role where that says already what the model is.
+    CURATION_DB_URL. The variable of a model is ROLE_MODEL, or only ROLE for an encoder, splitter or verifier.
 
     >>> [format_variable_name(name) for name in ("frames_cap", "curation_db_url", "models.judge.model")]
     ['REELSIEVE_FRAMES_CAP', 'CURATION_DB_URL', 'REELSIEVE_JUDGE_MODEL']

@@ -116,7 +116,7 @@ def open_file(path: Path) -> Iterator[OpenFile]:
 @contextmanager
 def open_text_file(path: Path) -> Iterator[OpenFile]:
     """Open a regular file of text as `open_file` does; `read` returns UTF-8. A CSV or TSV file may be in UTF-16 or
-    cp1252, any other one in UTF-16 with its mark.
+    cp1252, any other one in UTF-16 with a byte order mark.
     """
     with open_file(path) as file:
         file.read_as_text(may_be_cp1252=path.suffix.lower() in _SPREADSHEETS)

@@ -127,7 +127,7 @@ def is_blank_text(text: str) -> bool:
 
 def format_value(value: object) -> str:
     """Quote a value for a message as Python writes it, with unprintable characters escaped. At most 60 characters of a
-    text are shown, and at most 80 characters come back; the closing quote may be missing.
+    text are shown, and at most 80 characters are returned; the closing quote may be missing.
     """
     return repr(value[:60] if isinstance(value, str) else value)[:80]
 

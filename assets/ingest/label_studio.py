@@ -25,8 +25,8 @@ _REMEDY = "export the project from Label Studio as JSON"
 
 
 def read_rating_rows(path: Path) -> Iterator[RawRow]:
-    """Yield a RawRow for each rating of each annotation in an export of Label Studio; its line is the place of its task
-    in the file, from 1. Cancelled annotations and results of other controls are skipped. What cannot be read is a
+    """Yield a RawRow for each rating of each annotation in an export of Label Studio; its line is the number of its
+    task in the file, from 1. Cancelled annotations and results of other controls are skipped. What cannot be read is a
     RawRow with a Reject.
 
     Raises ManifestError if the file cannot be read, or is no list of tasks.

@@ -100,9 +100,9 @@ def read_arrow_rows(file: OpenFile, path: Path) -> Iterator[tuple[int, dict[str,
 
 
 def read_arrow_cells(file: OpenFile, path: Path, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield for every row of a Parquet or Arrow file the cells of the columns of these names, after a first row with an
-    empty MediaBytes for each column that holds files. Of those only the names in them are read. Raises ManifestError as
-    `read_arrow_rows`.
+    """Yield for every readable row of a Parquet or Arrow file the cells of the columns of these names, after a first
+    row with an empty MediaBytes for each column that holds files. Of these cells only the files' names are read. Raises
+    ManifestError as `read_arrow_rows`.
     """
     with _convert_read_errors(path):
         types = {field.name: field.type for field in _read_schema(file, path)}

@@ -74,9 +74,8 @@ def resolve_videos(store: IngestStore, folder: Path, rows: Sequence[VideoRow]) -
 
 
 def resolve_captions(store: IngestStore, _folder: Path, rows: Sequence[CaptionRow]) -> Iterator[ResolvedRow]:
-    """Yield for every caption, in order, a row of table `reference` or `sample` by its role, or a Reject. A Reject
-    comes where the video is not stored, a caption of the other role has the id, or a segment ends over a second after
-    the video.
+    """Yield for every caption, in order, a row of table `reference` or `sample` by its role, or a Reject where the
+    video is not stored, a caption of the other role has the id, or a segment ends more than a second after the video.
     """
     videos = store.load_videos([row.video_id for row in rows])
     ids_of_other_role = {
@@ -212,8 +211,8 @@ def resolve_ratings(store: IngestStore, _folder: Path, rows: Sequence[RatingRow]
 
 def resolve_vectors(store: IngestStore, _folder: Path, rows: Sequence[VectorRow]) -> Iterator[ResolvedRow]:
     """Yield for every vector, in order, a row of table `video_embedding`, or a Reject. Its video must be stored, and
-    it must be as long as the stored vectors of its encoder; without any, as most of these rows. A vector that was
-    stored for an earlier file of its video is refused too.
+    its length that of the encoder's stored vectors, or without any that of most of these rows. A vector that was stored
+    for an earlier file of its video is refused too.
     """
     videos = store.load_videos([row.video_id for row in rows])
     encoders = {name: store.register_encoder(name) for name in sorted({row.encoder for row in rows})}

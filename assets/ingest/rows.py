@@ -84,7 +84,7 @@ Id = Annotated[str, AfterValidator(_require_usable_id)]
 
 class RawRow(NamedTuple):
     """One row as a reader gives it: its `fields`, or the `reject` that says why they cannot be read. `source` is the
-    name of its file, `kind` that of its row, and `raw` the beginning of the row as text for table ingest_reject. `line`
+    name of its file, `kind` the kind of row, and `raw` the beginning of the row as text for table ingest_reject. `line`
     counts lines or rows from 1.
 
     `line` is the line of a JSON Lines file, the line where a record of a CSV file starts, the row of a Parquet file, or
@@ -280,7 +280,7 @@ class ScaledRatingRow(_ManifestRow):
         return {**fields, "rater": f"mean of {fields['mean_of']}"} if is_unnamed else fields
 
     def build_rating(self, number: float) -> RatingRow:
-        """Return the valid rating with this number as its value; `mean_of` is one of its own fields."""
+        """Return the valid rating with this number as its value; it keeps `mean_of` as an extra field."""
         return RatingRow.model_construct(**{**self.content, "value": number})
 
 

@@ -35,7 +35,7 @@ class Scale(NamedTuple):
 
     def parse_rating(self, value: object, *, is_mean: bool) -> int | float | Reject:
         """Return the number of a rating: a whole number of the scale, or on "real" any number; a mean may lie between
-        whole numbers. On "yes-no", yes and true are 1, no and false 0. Any other value gives a Reject.
+        whole numbers. On "yes-no", yes and true are 1, no and false 0. Return a Reject for any other value.
 
         >>> parse_scale("1-7").parse_rating(6, is_mean=False), parse_scale("1-7").parse_rating(4.5, is_mean=True)
         (6, 4.5)

@@ -29,8 +29,8 @@ class _Refused(Exception):
 
 
 def parse_json_object(data: bytes) -> dict[str, Any] | Reject:
-    """Parse the bytes of a line and return its JSON object as a dict. A Reject comes back where it is no valid UTF-8,
-    JSON or object, and for faults that `parse_json` refuses.
+    """Parse the bytes of a line and return its JSON object as a dict. Return a Reject where it is no valid UTF-8, JSON
+    or object, and for faults that `parse_json` refuses.
 
     >>> parse_json_object(b'{"value": 5}')
     {'value': 5}
@@ -47,8 +47,8 @@ def parse_json_object(data: bytes) -> dict[str, Any] | Reject:
 
 
 def read_json(file: ByteReader, most_bytes: int = sys.maxsize) -> Any:
-    """Read a file that holds one JSON value, in UTF-8 or UTF-16 with its mark, and return the value. A Reject comes
-    back where it has more than `most_bytes`, is not valid in its encoding, and for faults that `parse_json` refuses.
+    """Read a file that holds one JSON value in UTF-8, or UTF-16 with a byte order mark; return the value. Return a
+    Reject where it has more than `most_bytes`, is not valid in its encoding, or has a fault that `parse_json` refuses.
 
     >>> from io import BytesIO
     >>> read_json(BytesIO(b'{"value": [5]}')), read_json(BytesIO(b"[1, 2]"), most_bytes=3).reason
@@ -71,9 +71,8 @@ def _explain_bytes(error: UnicodeDecodeError) -> Reject:
 
 
 def parse_json(text: str) -> Any:
-    """Parse a JSON text and return its value. A Reject comes back for invalid JSON, NaN, repeated keys, nesting deeper
-    than 32, and whole numbers of more than 300 digits. A float that overflows becomes infinite, which hygiene.py
-    refuses.
+    """Parse a JSON text and return its value. Return a Reject for invalid JSON, NaN, repeated keys, nesting deeper than
+    32, and whole numbers of more than 300 digits. A float that overflows becomes infinite, which hygiene.py refuses.
     """
     text = text.strip(" \t\r\n")
     if text.count("[") + text.count("{") > MAX_DEPTH and _is_too_deep(text):

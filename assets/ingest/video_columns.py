@@ -48,8 +48,8 @@ _CODES: Mapping[UnavailableKind, Code] = {
 
 
 class MediaAccess:
-    """The settings of media, and the states with an etag of the tar files, Lance tables and objects that were asked
-    for. A place is asked for once: whatever is read afterwards must have its etag or version.
+    """The settings of media, and a cache of the states with an etag of tar files, Lance tables and objects. Every state
+    is asked for once: all that is read afterwards must have its etag or version.
     """
 
     def __init__(self) -> None:

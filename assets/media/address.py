@@ -148,9 +148,9 @@ def parse_member_address(text: str) -> MemberAddress:
 
 
 def can_name_members(scheme: str, container: str) -> bool:
-    """Return whether the address of a file in the tar file or Lance table (scheme tar or lance) with this path or
-    address names the two again. Otherwise the name does not end in .tar or .lance, or has the same with a # or a
-    control character in it.
+    """Return whether files in a tar file or Lance table (scheme tar or lance) with this path or address can have
+    addresses. They cannot where its name does not end in .tar or .lance, or has a control character or a # after such
+    an ending.
 
     >>> [can_name_members("tar", tar) for tar in ("/data/0.tar", "/data/blob", "/data/0.tar#1/0.tar")]
     [True, False, False]
@@ -164,7 +164,7 @@ def can_name_members(scheme: str, container: str) -> bool:
 
 def hide_address_credentials(address: str) -> str:
     """Return an address with `***` in place of user and password, and in place of the whole query. A text that is no
-    address comes back unchanged.
+    address is returned unchanged.
 
     >>> hide_address_credentials("https://ann:secret@clips.example/a.mp4?sig=1")
     'https://***@clips.example/a.mp4?***'

@@ -17,7 +17,7 @@ _INODE_BITS = (1 << 63) - 1
 class FileState:
     """The size, times and inode of a file at one moment, as in the columns of table `video`. `mtime_ns` is the time of
     the last writing, `ctime_ns` that of any change, both in nanoseconds. An object of a store only has `etag`, the
-    store's mark of its content, and a size, if given; a Lance table its version.
+    store's name for its content, and a size, if given; a Lance table its version.
 
     Anyone can set the size and the modification time of a file, but not its time of change or its number (`inode`). A
     copy or a move to another disk or host changes these two as well, so the content decides where they differ.

@@ -86,8 +86,8 @@ def fetch_state(place: MediaPlace, settings: MediaSettings) -> FileState:
 def hold_file(
     place: MediaPlace, settings: MediaSettings, now: FileState | None = None, video: Any | None = None
 ) -> Iterator[HeldFile]:
-    """Yield a video as a file of this machine, which others may be removing after the block. An object is fetched where
-    the media cache has no copy, and a member is read into memory.
+    """Yield a video as a file of this machine, which may be removed after the block. An object is fetched where the
+    media cache has no copy, and a member is read into memory.
 
     now: the present state of the place, which the bytes must have; None where their hash decides. video: a row of table
     `video` that the place is for, so that bytes known by their state are not read again. Raises MediaUnavailable, and
@@ -142,9 +142,9 @@ def hold_ingested_file(video: Any) -> Iterator[Path]:
 
 
 def read_ingested_part(video: Any, start: int, size_bytes: int) -> bytes | None:
-    """Return `size_bytes` bytes of a video inside a tar file from its byte `start` on, without reading the others.
-    video: a row of table `video`. None for other videos, and where times, inode or etag do not show that the tar file
-    is the ingested one: `hold_ingested_file` compares the content then, and gives the reason for an error.
+    """Return `size_bytes` bytes of a video inside a tar file, from byte `start` of the video on, without reading the
+    others. video: a row of table `video`. None for other videos, and where the tar file cannot be read or its times,
+    inode or etag are not those at ingest: then `hold_ingested_file` compares contents, and raises any error.
     """
     if video.member_offset is None:
         return None

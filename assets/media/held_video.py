@@ -14,9 +14,9 @@ from metrics_core.file_hash import compute_file_sha256
 
 
 def find_held_video(name: str, settings: MediaSettings) -> HeldVideo:
-    """Return what the database may know a video by that a user calls `name`: the name itself, the addresses of a path
-    on this machine with links followed, also below a media root, and the content of an existing file. Reads that file;
-    raises OSError where it cannot be read.
+    """Return all by which the database may know the video that a user calls `name`: the name itself, the addresses of a
+    path on this machine with links followed, also below a media root, and the content of an existing file. Reads that
+    file; raises OSError where it cannot be read.
     """
     container, member = name, None
     if is_member_address(name):

@@ -107,7 +107,7 @@ def _is_blob(field: pa.Field) -> bool:
 
 
 def check_size(size_bytes: int) -> None:
-    """Raise MediaUnavailable for a file of so many bytes that it is not held in memory."""
+    """Raise MediaUnavailable for a file of more bytes than may be held in memory."""
     if size_bytes > MAX_MEMBER_BYTES:
         raise MediaUnavailable("unusable", _TOO_LARGE)
 

@@ -62,8 +62,8 @@ def read_range(
     etag: str | None = None,
 ) -> None:
     """Read the bytes at the place of a member of a tar file, or of a part of it, and pass them to `write` in order, in
-    blocks. etag: that of the object that is meant; None for the present one. Raises MediaUnavailable where there are
-    fewer or others, and OSError for a file of this machine.
+    blocks. etag: that of the object that is meant; None for the present one. Raises MediaUnavailable for another etag
+    and where bytes are missing, and OSError for a file of this machine.
     """
     if isinstance(tar, Address):
         ObjectStore(settings).fetch(tar, write, FileState(None, etag=etag), member)

@@ -40,15 +40,15 @@ def calibrate_thresholds(
     part: LabelPart,
     source: str = MANIFEST_LABEL_SOURCE,
 ) -> tuple[dict[str, Threshold], dict[str, Confusion], int]:
-    """Choose the threshold of ECS for every dimension that is best for the objective on a dataset's labels, store them
-    in place of earlier ones, so that scores may become stale, and return them by dimension, with their agreement with
-    the labels of the other videos, as from `compute_confusions`.
+    """Choose for every dimension the threshold of ECS that is best for the objective on a dataset's labels, and store
+    them in place of earlier ones, so that scores may become stale. Return (thresholds by dimension, their agreement
+    with labels of the other videos as `compute_confusions` counts it, number of thresholds of shards).
 
     part: "calibration" for the labels of a fifth of the videos, "all" for all. source: only labels of this source
     count. Raises NoLabels, and then stores nothing.
 
-    A shard with enough labels also gets its own thresholds, which show whether shards differ; no score uses them, and
-    their number is returned last. The scorer is stored if it is new.
+    A shard with enough labels also gets its own thresholds, which show whether shards differ; no score uses them. The
+    scorer is stored if it is new.
     """
     scorer_id = store_scorer(engine, scorer)
     with engine.connect() as connection:
