@@ -27,7 +27,7 @@ _MOST_MAPS = 4
 
 
 class MapUnknown(ValueError):
-    """Raised when an address names vectors that a dataset has not, or an area of a map that is another one now."""
+    """Raised for vectors that a dataset does not have, or an area of a map that is another one now."""
 
     plain = True
 
@@ -100,7 +100,7 @@ class MapCache:
 
     def load(self, dataset: Dataset, vectors: str) -> SampleMap:
         """Return the map of a dataset by these vectors, computed from the database unless samples and vectors are the
-        same as at the last call. Raises MapUnknown for vectors that the dataset has not, and NothingToProject.
+        same as at the last call. Raises MapUnknown for vectors that it does not have, and NothingToProject.
         """
         scorers, name = self._find_scorers(), (dataset, vectors)
         with self._engine.connect() as connection:

@@ -68,8 +68,8 @@ class Installation:
         return find_or_start_server(home, self.settings.database_url)
 
     def find_database_url(self) -> URL | None:
-        """Return the URL of the curation database if this process has asked for `database_url` before, else None.
-        Starts nothing.
+        """Return the URL of the curation database if this process has used `database_url` before, else None. Starts
+        nothing.
         """
         return self.__dict__.get("database_url")
 

@@ -67,7 +67,7 @@ def run_scoring(
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """Score the pending samples of a dataset by Dagster runs in this process. Yield (shard key, {metric: number of
     results written}) for every shard completed here; a result is a score, or a status. options: values of sources'
-    options by name. facts: also measure missing facts of decoded videos. shards: their numbers; None for all.
+    options by name; `facts` also measures missing facts of decoded videos. shards: their numbers; None for all.
 
     Raises UnknownDataset, UnknownShard, and at the end one error for all shards that failed.
 

@@ -35,10 +35,16 @@ from orchestration.dead_runs import (
 )
 from orchestration.definitions import defs
 from orchestration.installation import Installation
-from orchestration.terminal import LOGGER_NAME, OutageFilterStream, print_line
+from orchestration.terminal import LOGGER_NAME, print_line
 
 # The tag of a run with the partition keys of the shards that failed; all other shards were computed.
 FAILED_SHARDS_TAG = "failed_shards"
+# How Dagster's sentences begin about an event that it cannot store.
+_OUTAGES = (
+    "Exception while writing logger call",
+    "Exception while storing event batch",
+    "Falling back to storing multiple single-event storage requests",
+)
 
 
 class RunFailed(RuntimeError):
@@ -79,6 +85,22 @@ def _keep_ctrl_c_from_children() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+class _DagsterNoiseFilter:
+    """A text stream that drops Dagster's lines on an event that it cannot store, and passes all else to `stream`. The
+    error itself is raised, and the command prints it.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write the text to the stream, or drop it; return the number of characters taken."""
+        return len(text) if text.startswith(_OUTAGES) else self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 def run_partitions(
     installation: Installation,
     job: str,
@@ -102,7 +124,7 @@ def run_partitions(
             errors.append(context.op_exception)
 
     installation.curation.results = results
-    quiet = redirect_stderr(cast(TextIO, OutageFilterStream(sys.stderr)))
+    quiet = redirect_stderr(cast(TextIO, _DagsterNoiseFilter(sys.stderr)))
     # The lease is taken before others can see the run, so that it never looks dead.
     with (
         hold_lease(lease_database_url(installation.database_url), run_lease_name(run_id)) as held,

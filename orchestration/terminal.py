@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any, TextIO
 
 import dagster as dg
 
@@ -13,12 +12,6 @@ from orchestration.cli.output import SafeConsole, make_plain_text
 
 LOGGER_NAME = "terminal"
 console = SafeConsole(stderr=True)
-# How Dagster's sentences begin about an event that it cannot store.
-_OUTAGES = (
-    "Exception while writing logger call",
-    "Exception while storing event batch",
-    "Falling back to storing multiple single-event storage requests",
-)
 
 
 def print_line(speaker: str, message: str) -> None:
@@ -37,24 +30,6 @@ def warn_of_broken_metrics(metrics: Iterable[BrokenMetric]) -> None:
     """Print on standard error that these metrics of installed packages are left out, with a remedy for every metric."""
     these = "; ".join(f"metric {metric.name} is left out, since {metric.remedy}" for metric in metrics)
     print_warning(f"{these}; all other metrics work (reelsieve doctor lists what is broken)")
-
-
-class OutageFilterStream:
-    """A text stream that drops the lines in which Dagster reports an event that it cannot store, and passes everything
-    else on to `stream`. The error itself is raised, and the command prints it in one sentence at the end.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        """Write the text to the stream, or drop it if it reports an event that Dagster cannot store; return the number
-        of characters taken.
-        """
-        return len(text) if text.startswith(_OUTAGES) else self._stream.write(text)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 class _LineHandler(logging.Handler):

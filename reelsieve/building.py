@@ -56,8 +56,8 @@ class InOnePackage(build_py):
 
 def qualify_room_names(source: str, inside: Path) -> str:
     """Return a module's source in which the names of the repository's packages begin with `reelsieve.rooms.`. Changes
-    import statements, and strings that are as a whole the name of a module in the folder `inside`. source: the text of
-    the module.
+    import statements, and strings that are exactly the name of a module in the folder `inside`. source: the text of the
+    module.
 
     >>> print(qualify_room_names("from db.sql import read_sql\\nimport demo\\nfrom databases import x", Path("rooms")))
     from reelsieve.rooms.db.sql import read_sql

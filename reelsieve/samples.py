@@ -99,7 +99,7 @@ def score_samples(scorer: Scorer, samples: Sequence[PendingSample], files: LoadV
 
 
 def name_keywords(text: str) -> str:
-    """Return a sentence in which the variables of the metrics' settings have the names of their keywords.
+    """Return a text in which keywords of Python replace the variables of the metrics' settings.
 
     >>> name_keywords("set REELSIEVE_VCS_SHORT_TEXT=true, or REELSIEVE_HOME")
     'set vcs_short_text=True, or REELSIEVE_HOME'
@@ -156,8 +156,8 @@ def _validate(name: str, kind: str, fields: dict[str, Any]) -> Any:
 
 
 def read_video(given: str | os.PathLike[str] | None, number: int = 1) -> tuple[VideoState, list[StoredVideo]]:
-    """Return (state of a video, list with its file). The list is empty if the file does not decode; None for `given` is
-    "text_only" with an empty list. given: a path or an address, which is fetched. number: the video's id. Raises
+    """Return (state of a video, list with its file). The list is empty if the file does not decode, and for `given`
+    None, where the state is "text_only". given: a path or an address, which is fetched. number: the video's id. Raises
     ReelsieveError if there is no such file.
     """
     from pathlib import Path

@@ -97,7 +97,7 @@ class ChatSettings(BaseModel):
 
     def add_cache(self, chat: ChatModel, engine: Engine, run_id: str) -> ChatModel:
         """Return a copy of the chat model with its cache in table chat_reply and its record in table chat_call. A model
-        that can have no cache comes back as it is. run_id: the run that requests are recorded under.
+        that can have no cache is returned itself. run_id: the run that requests are recorded under.
         """
         if isinstance(chat, CachingChatModel):
             return chat.add_cache(PostgresReplies(engine), self.chat_mode, PostgresLedger(engine, run_id))
@@ -106,7 +106,7 @@ class ChatSettings(BaseModel):
 
 def make_recording_encoder(encoder: TextEncoder, engine: Engine, run_id: str) -> TextEncoder:
     """Return a copy of a server's text encoder that records every request in table chat_call. An encoder that asks no
-    server comes back as it is. run_id: the run that requests are recorded under.
+    server is returned itself. run_id: the run that requests are recorded under.
     """
     if not isinstance(encoder, ServedTextEncoder):
         return encoder
@@ -126,7 +126,7 @@ class ChatTally:
 
     def count(self, chat: ChatModel, add_cache: Callable[[ChatModel], ChatModel]) -> CountingChatModel:
         """Return a copy of a chat model made by `add_cache`, whose replies are counted here. Every call for this model
-        returns the same copy, which keeps what it has learned of its server: its request format, and that it is dead.
+        returns the same copy, which remembers its server's request format, and whether it is down.
         """
         if id(chat) not in self._counted:
             self._counted[id(chat)] = CountingChatModel(add_cache(chat), self)

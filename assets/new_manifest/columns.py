@@ -113,7 +113,7 @@ _HEADER_WORDS: Mapping[str, str] = {
 @lru_cache(maxsize=4096)
 def normalise_header(name: str) -> str:
     """Return a column's name as names are compared: without capital letters, accents, spaces and punctuation. A name of
-    nothing else comes back unchanged.
+    nothing else is returned unchanged.
 
     >>> normalise_header(" Vidéo_File "), normalise_header("动画"), normalise_header("--")
     ('videofile', '动画', '--')

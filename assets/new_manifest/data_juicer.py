@@ -32,7 +32,7 @@ _COLUMNS = ColumnMap({"caption": MappedColumn("text", "name")})
 
 def read_data_juicer(tool: str, videos: VideoRegistry, findings: Findings) -> Iterator[CaptionedVideo]:
     """Yield the videos with captions in a folder's tables. Rows without one video and a text are left out with the
-    reason in `findings`. If any table comes with numbers, tables without are skipped. tool: its name.
+    reason in `findings`. If some tables have numbers, the others are skipped. tool: its name.
 
     Raises NoManifest where no table has numbers or `videos`, or a table's numbers have another number of rows.
     """

@@ -299,12 +299,12 @@ class Findings:
         self.left_out.setdefault((reason, tuple(sorted(details.items()))), LeftOut(excerpt)).n += n
 
     def leave_out_table(self, error: Exception | str, where: str, *, is_whole: bool) -> None:
-        """Count a table that cannot be read as left out, or the rest of one. where: how people find the place."""
+        """Count as left out a table that cannot be read, or the rest of one. where: how people find the place."""
         self.leave_out(Reason.UNREADABLE_TABLE if is_whole else Reason.REST_OF_TABLE, where, error=str(error))
 
     def add_possible_ratings(self, column: str, numbers: Sequence[float] | None, raters: str | None) -> None:
-        """Note the numbers of a cell that may hold ratings: lowest, highest, and whether all are whole. No numbers
-        change nothing, and with None the column holds no ratings. raters: the column that may name who gave them.
+        """Note the numbers of a cell that may hold ratings: lowest, highest, and whether all are whole. No number
+        changes nothing; None means that the column holds no ratings. raters: the column that may name who gave them.
         """
         before = self.possible_ratings.get(column, ())
         if numbers is None or before is None:
@@ -319,7 +319,7 @@ class Findings:
         self, kind: str, row: Mapping[str, Any], where: str, scales: Mapping[str, Scale] = NO_SCALES
     ) -> bool:
         """Return whether a row of a manifest's table is valid for ingest by itself; if not, count it as left out, with
-        the reason of ingest. kind: of the row. where: how people find it. scales: of ratings, by aspect.
+        ingest's reason. kind: of the row. where: how people find it. scales: of ratings, by aspect.
         """
         checked = validate_row(RawRow("", 0, kind, dict(row), None, ""), scales=scales)
         if isinstance(checked, Reject):
@@ -327,13 +327,13 @@ class Findings:
         return not isinstance(checked, Reject)
 
     def leave_out_refused(self, kind: str, code: Code, where: str) -> None:
-        """Count something that ingest would refuse as left out, with the sentence of this reject code. kind: a word for
+        """Count as left out something that ingest would refuse, with the sentence of this reject code. kind: a word for
         it. where: how people find it.
         """
         self.leave_out(Reason.REFUSED, where, kind=kind, code=code)
 
     def leave_out_unreadable(self, kind: str, code: Code, where: str) -> None:
-        """Count something that cannot be read as left out, with the sentence of this reject code. kind: a word for it.
+        """Count as left out something that cannot be read, with the sentence of this reject code. kind: a word for it.
         where: how people find it.
         """
         self.leave_out(Reason.UNREADABLE, where, kind=kind, code=code)

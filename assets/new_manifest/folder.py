@@ -54,7 +54,7 @@ def is_picture_name(path: str) -> bool:
 
 
 def strip_suffix(path: str) -> str:
-    """Return the path without its last suffix; a path without one comes back unchanged."""
+    """Return the path without its last suffix; a path without one is returned unchanged."""
     return path.removesuffix(PurePosixPath(path).suffix)
 
 
@@ -161,7 +161,7 @@ class SourceFolder:
         return None
 
     def leave_out_unread(self, reasons: Mapping[FileKind, Reason]) -> None:
-        """Count the files that were not read as left out in the findings, with the reason for their kind. Kinds without
+        """Count as left out in the findings the files that were not read, with the reason for their kind. Kinds without
         a reason are skipped.
         """
         for file, kind in self._unread.items():

@@ -162,7 +162,7 @@ def _merge(video: Row, row: Row, own: str, key: str) -> Row:
 
 def tidy_row(fields: Row) -> Row:
     """Return a row whose captions with times are `caption` and `segments`, and those of VATEX `candidates`. Where it
-    names no video or caption, the objects in it are flattened. A row without any of these comes back as it is.
+    names no video or caption, the objects in it are flattened. A row without any of these is returned as it is.
 
     >>> tidy_row({"timestamps": [[0, 1.5], ["0:00:01.5", "0:00:04"]], "sentences": ["One.", "Two."]})["segments"]
     [{'start_s': 0.0, 'end_s': 1.5, 'text': 'One.'}, {'start_s': 1.5, 'end_s': 4.0, 'text': 'Two.'}]
@@ -204,7 +204,7 @@ def tidy_captions(fields: Row) -> Row:
 
 def parse_list_cells(fields: Mapping[str, Any], columns: ColumnMap, place: Place) -> dict[str, Any]:
     """Return the fields of a row, with the JSON lists in columns of texts and segments parsed. A cell that looks like a
-    list and is not valid JSON is dropped, and left out at the place of the row.
+    list and is not valid JSON is dropped, and counted as left out at `place`.
     """
     parsed = dict(fields)
     for column in filter(None, map(columns.__getitem__, _WITH_LISTS)):

@@ -162,8 +162,8 @@ def parse_row_captions(
 
 
 def parse_id(value: Any) -> str | None:
-    """Return the id in a cell as text, or None: a text without white space around it, or a whole number, which pandas
-    writes as 5.0 in a column with nulls. An empty text gives None.
+    """Return the id in a cell as text: a text without the white space around it, or a whole number, which pandas writes
+    as 5.0 in a column with nulls. None for an empty text and any other value.
 
     >>> parse_id(" a "), parse_id(5.0), parse_id(float("inf")), parse_id([1]), parse_id(True)
     ('a', '5', None, None, None)
@@ -312,8 +312,8 @@ def _find_cell(fields: Mapping[str, Any], column: str | None) -> Any:
 
 
 def list_answers(value: Any) -> list[Any]:
-    """Return the answers in a cell of ratings, which has one, or a list of several raters', also as text. An answer is
-    None where the cell is empty or says that there is none, and else a number, or what the cell has.
+    """Return the answers in a cell of ratings: one, or those of several raters in a list, which may be text. An answer
+    is None where the cell is empty or says that there is none, else a number, or what the cell has.
 
     >>> list_answers("5; 4.0; N/A"), list_answers("[5, 4]"), list_answers("Don't know"), list_answers("good, 5")
     ([5, 4.0, None], [5, 4], [None], ['good, 5'])

@@ -47,7 +47,7 @@ class VideoFiles:
 
 def parse_cell(cell: str) -> str:
     """Return the path that a cell names, with slashes between its parts: also that of a `file:` URL or of Windows. Any
-    other address comes back unchanged.
+    other address is returned unchanged.
 
     >>> parse_cell("file:///clips/a%20b.mp4"), parse_cell("C:\\\\clips\\\\a.mp4"), parse_cell("./a.mp4")
     ('/clips/a b.mp4', 'C:/clips/a.mp4', 'a.mp4')

@@ -116,8 +116,8 @@ class VideoRegistry:
         return self.register_video(file, self._places.prefix + file, None, file)
 
     def has_member_addresses(self, tar: str) -> bool:
-        """Return whether files inside a tar file of the source have addresses, if it is not compressed. tar: path
-        relative to the source.
+        """Return whether files inside a tar file of the source, if uncompressed, can have addresses. tar: path relative
+        to the source.
         """
         path = self._places.prefix + tar
         # Ingest stores the path that a link leads to.

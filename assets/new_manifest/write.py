@@ -84,9 +84,9 @@ def _raise_existing(target: Path, name: str) -> None:
 def write_tables(
     videos: Iterable[CaptionedVideo], unfinished: Path, target: Path, findings: Findings, *, are_rated: bool
 ) -> WrittenTables:
-    """Write videos and captions as JSON Lines tables into the folder `unfinished`, and return what they hold. target:
-    the manifest's folder, to which paths of videos are relative. are_rated: whether rows may hold ratings, so that
-    equal captions of a video are one.
+    """Write videos and what belongs to them as JSON Lines tables into the folder `unfinished`, and return what they
+    hold. target: the manifest's folder, to which paths of videos are relative. are_rated: whether rows may hold
+    ratings; then equal captions of a video become one.
     """
     with ExitStack() as stack:
         paths = {name: unfinished / f"{name}.jsonl" for name in TABLE_NAMES}

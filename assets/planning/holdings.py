@@ -70,7 +70,7 @@ def load_dataset_holdings(connection: Connection, dataset: Dataset, inputs: Coll
 
 @dataclass(slots=True)
 class HoldingsTally:
-    """A counter of a new manifest's rows, none of which is a keypoint. It keeps the valid captions and questions of the
+    """A counter of a new manifest's rows, which must not be keypoints. It keeps the valid captions and questions of the
     first 500 videos by order of keys; a video's row has to be added before the rows about it.
     """
 

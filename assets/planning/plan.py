@@ -28,9 +28,9 @@ _NOTHING_TO_SCORE = "candidate captions"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of a dataset or manifest: its `holdings`, the names of the `metrics` that can score some of its samples,
-    by those of the first 500 videos in the order of keys, and `needs`, what is missing by name of every other metric.
-    fact_models: the models that measure text on screen and speech; None if not installed.
+    """The plan of a dataset or manifest: its `holdings`, the names of the `metrics` that can score some samples of its
+    first 500 videos in the order of keys, and `needs`, what is missing by name of every other metric. fact_models: the
+    models that measure text on screen and speech; None if not installed.
 
     A metric that can score may still give no value where models find nothing good enough, such as questions for QEVA.
     """

@@ -61,7 +61,7 @@ def build_unstored_inputs(
 
 def inspect_unstored_video(folder: Path, row: VideoRow, number: int) -> tuple[VideoState, list[StoredVideo]] | Reject:
     """Read and probe the video of a manifest's row, or fetch it from its address. Return the state that ingest would
-    give it, and a list with its file, empty if it does not decode. A Reject comes back where ingest would refuse it.
+    give it, and a list with its file, empty if it does not decode; or a Reject where ingest would refuse it.
 
     folder: that of the manifest. number: the video_id that the file gets.
     """

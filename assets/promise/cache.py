@@ -25,7 +25,7 @@ class PromiseCache:
         self._first = Lock()
 
     def load(self, dataset: Dataset, promise_id: int) -> PromiseState:
-        """Return the state of a promise on a dataset, with the answers of now. Raises SelectionError where the dataset
+        """Return the state of a promise on a dataset, with its present answers. Raises SelectionError where the dataset
         has no such promise, or the order of its candidates had changed before the first call.
         """
         name = dataset, promise_id

@@ -31,9 +31,9 @@ def check_knowledge(
     state: PromiseState,
     sources: Collection[AnswerSource],
 ) -> None:
-    """Raise SelectionError where what a recipe takes may have been chosen by the answers: its captions are rarer among
-    those asked first than among the others; or it uses something written after the answers, and its captions have fewer
-    errors. Answers in another dataset count, too. sources: as from `list_answer_sources`.
+    """Raise SelectionError where a recipe may have chosen its captions by the answers: they are rarer among those asked
+    first than among the others; or it uses something written after the answers, and its captions have fewer errors.
+    Answers in another dataset count, too. sources: as from `list_answer_sources`.
     """
     place = max(state.n_confirmed - 1, 0)
     counted = state.list_counted(place)

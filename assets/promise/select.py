@@ -91,8 +91,8 @@ def make_promised_selection(
 def load_promise_state(
     engine: Engine, dataset: Dataset, promise_id: int, make_encoder: MakeEncoder, tell: LineWriter
 ) -> PromiseState:
-    """Load the state of a stored promise with the answers of now; nothing is frozen. Raises SelectionError for a number
-    that the dataset has no promise under, and where the order of the candidates is another one by now.
+    """Load the state of a stored promise with its present answers; nothing is frozen. Raises SelectionError where the
+    dataset has no promise of this number, or the candidates are in another order now.
     """
     with engine.connect() as connection:
         terms, recipe = parse_record(require_attempt(connection, dataset, promise_id)["terms"])

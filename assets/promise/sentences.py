@@ -26,7 +26,7 @@ def explain_promise(promise: Mapping[str, Any], n: int) -> str:
 
 def explain_raters(promise: Mapping[str, Any]) -> str:
     """Return the end of a sentence that says whose ratings decide what an error is, and how many were changed; "" where
-    a judge answers, and without a rating. promise: its raters, n_raters and n_changed, as the passport has them.
+    a judge answers, or there is no rating. promise: its raters, n_raters and n_changed, as the passport has them.
     """
     names = list(promise.get("raters") or ())
     if not names:

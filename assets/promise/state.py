@@ -93,8 +93,8 @@ class PromiseState:
         return self.sets.sample_ids[self.sets.set_places <= place][: self.states[place].n_asked]
 
     def list_next_ids(self) -> list[int]:
-        """List the samples to ask next: those without an answer in the first set that is not confirmed, in the order of
-        the draw. Empty if all sets are confirmed, and where no answer can help that set.
+        """List the ids of the samples to ask next: those without an answer in the first set that is not confirmed, in
+        the order of the draw. Empty if all sets are confirmed, and where no answer can help that set.
         """
         place = self.n_confirmed
         if place == len(self.states) or self.count_needed(place).least is None:

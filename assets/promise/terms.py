@@ -88,8 +88,8 @@ def check_terms(terms: PromiseTerms, recipe: Recipe) -> None:
 
 
 def check_scale(terms: PromiseTerms, scale: Scale) -> None:
-    """Raise SelectionError where `error_below` does not divide the scale of the ratings that a promise counts, and
-    where the lowest number of this scale is best.
+    """Raise SelectionError where `error_below` does not split the scale of a promise's ratings in two, or the lowest
+    number of this scale is best.
     """
     least, most = scale.least, scale.most
     if scale.lowest_is_best:
@@ -105,8 +105,8 @@ def check_scale(terms: PromiseTerms, scale: Scale) -> None:
 
 
 def uses_answers(recipe: Recipe, aspect: str | None) -> bool:
-    """Whether a recipe chooses by ratings for this aspect or by a threshold that was made from them; by scores of the
-    judge, their status or their models where aspect is None.
+    """Whether a recipe chooses by ratings for this aspect, or by a threshold that was made from them; if `aspect` is
+    None, by the judge's scores, their status or their models.
 
     >>> uses_answers(parse_recipe({"by": "vcs", "at_least": {"vcs": "good overall"}}), "overall")
     True

@@ -67,7 +67,7 @@ def compute_share_threshold_rows(
 ) -> tuple[Row, ...]:
     """Compute the thresholds that keep the best half, quarter, eighth and sixteenth, by kind of samples and metric, how
     much they keep of every system, and the mean ratings of kept and dropped samples. samples, judgements: by kind;
-    labels of keypoints and marks of wrong words are left out.
+    labels of keypoints and words that raters marked as wrong are left out.
 
     n_asked: the share as a number of samples; n_kept: how many reach the value, more where several samples share it.
     n_at: how many have exactly the value. by_system: (kept, all) samples. ratings: by aspect, (kept, dropped).

@@ -113,7 +113,7 @@ class Report:
 
     @cached_property
     def answers(self) -> ReportAnswers:
-        """The first screen."""
+        """The first screen of the report."""
         return build_answers(
             *(self.dataset, self.data, self.described, self._plan, self.metrics, self.trust),
             *(self.side_by_side, self.age, self.systems, self.people, self._trials),
@@ -209,7 +209,7 @@ class Report:
 
     @cached_property
     def cuts(self) -> tuple[Row, ...]:
-        """Thresholds by shares."""
+        """Thresholds that keep shares of samples."""
         return compute_share_threshold_rows(self._samples, self.metrics, self._judged.by_kind)
 
     @cached_property

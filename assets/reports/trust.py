@@ -107,8 +107,8 @@ def format_aspect(aspect: str) -> str:
 
 
 def select_current_rows(rows: Iterable[AgreementRow], judged: JudgedSamples) -> list[AgreementRow]:
-    """Return the rows of table `agreement` on which claims may rest: those on aspects that the judged samples have, and
-    not of metrics that they have no more. A table that is older than the judgements may have others.
+    """Return the rows of table `agreement` on which claims may rest: all but those on preferences, for the aspects and
+    metrics that the judged samples still have. A table that is older than the judgements may have others.
     """
     of_people = {ONE_RATER, RATERS}
     return [

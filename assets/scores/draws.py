@@ -23,8 +23,8 @@ from db.server.conflicts import retry_conflicts
 
 
 class CannotBeDrawn(ValueError):
-    """Raised when a draw is wished for a metric that scores all samples or lacks its model, and when further
-    answers are wished of a metric that has one answer only.
+    """Raised when a part of a dataset is drawn for a metric that scores all samples or lacks its model, and when
+    further answers are wanted of a metric that has one answer only.
     """
 
     plain = True
@@ -36,8 +36,8 @@ def is_drawable(scorer: Scorer) -> bool:
 
 
 def check_drawable(scorer: Scorer, draw: Draw) -> None:
-    """Raise CannotBeDrawn for a scorer whose metric scores all samples, that lacks its model, or that the draw
-    wishes further answers of and that has one answer only.
+    """Raise CannotBeDrawn for a scorer whose metric scores all samples, that lacks its model, or that has only one
+    answer per sample where the draw wants more.
     """
     if not is_drawable(scorer):
         raise CannotBeDrawn(
@@ -86,9 +86,9 @@ def settle_undrawn_samples(engine: Engine, dataset: Dataset, scorer: Scorer, sha
 
 
 def forecast_draw(engine: Engine, dataset: Dataset, scorer: Scorer, draw: Draw) -> tuple[int, list[Forecast]]:
-    """Return (number of samples without a score yet that this draw wants, or that draws have reached or now reach in
-    newer samples, forecasts of the requests for them): what scoring asks after the draw. Asks no model, and stores
-    nothing but the scorer. Raises as `store_draw` does.
+    """Return what scoring asks after this draw: (number of samples without a score that this draw or an earlier one
+    reaches, newer samples included, forecasts of the requests for them). Asks no model, and stores nothing but the
+    scorer. Raises as `store_draw` does.
     """
     check_drawable(scorer, draw)
     scorer_id = store_scorer(engine, scorer)

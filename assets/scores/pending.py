@@ -200,7 +200,7 @@ def count_pending_by_shard(engine: Engine, scorer: Scorer, datasets: Iterable[Da
 
 def list_incomplete_shards(engine: Engine, scorer: Scorer, dataset: Dataset) -> set[int]:
     """Return the numbers of a dataset's shards where a source of the scorer still has evidence to make, although all
-    samples may have scores. This is so where a draw wishes further answers of a judge. Stores the scorer if it is new.
+    samples may have scores. This is so where a draw wants further answers of a judge. Stores the scorer if it is new.
     """
     scorer_id = store_scorer(engine, scorer)
     return {

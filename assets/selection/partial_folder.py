@@ -21,7 +21,7 @@ _LOCK = ".export.lock"
 def open_partial_folder(target: Path, tell: LineWriter) -> Iterator[Path]:
     """Create and lock an empty folder `target.partial`, which is renamed to `target` when the block ends without an
     error, and removed when the block raises. A folder that a killed process left is emptied, and `tell` is called with
-    a line about it. Raises OSError, and SelectionError where another folder has this name or another process writes it.
+    a line about it. Raises OSError, and SelectionError where another folder has this name or a process writes to it.
     """
     folder = target.with_name(target.name + PARTIAL_SUFFIX)
     was_cut_off = os.path.lexists(folder)

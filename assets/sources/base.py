@@ -107,8 +107,8 @@ class Forecast:
 
 class Evidence:
     """The evidence of several sources about one batch of samples: `evidence[source]` is what the source's `load` or
-    `ask` returned. load: returns the evidence of another source when it is wanted; KeyError for another source if it is
-    None.
+    `ask` returned. load: returns the evidence of a source that is not in `by_source`; without it such a source raises
+    KeyError.
     """
 
     def __init__(self, by_source: Mapping[Source[Any], Any], load: Callable[[Source[Any]], Any] | None = None) -> None:
@@ -139,8 +139,8 @@ class Batch:
     n_done: int = 0
 
     def prepare_chat(self, chat: ChatModel, settings: ChatSettings) -> ChatModel:
-        """Return a copy of a chat model whose replies are counted in the tally; with an order they are also kept in its
-        database, and its requests recorded there. Every call with the same model returns the same copy.
+        """Return a copy of a chat model whose replies are counted in `tally`. If the batch has an order, the copy also
+        keeps replies and records requests in the database. Every call with the same model returns the same copy.
         """
         order = self.order
         return self.tally.count(
@@ -343,7 +343,7 @@ class Source(ABC, Generic[T]):
         return asked()
 
     def outstanding(self, engine: Engine, scorer_id: int, dataset_id: int) -> Collection[int]:
-        """Return the numbers of the shards of a dataset where evidence is missing, or further answers are wished; () by
+        """Return the numbers of the shards of a dataset where evidence is missing, or further answers are wanted; () by
         default. The samples of these shards may have scores.
         """
         return ()
@@ -422,9 +422,9 @@ def save_computed(
     compute: Callable[[Sequence[K]], Iterable[Mapping[K, V]]],
     tell: Callable[[int, int], None],
 ) -> Iterator[Mapping[K, V]]:
-    """Save the values that `compute` yields, a few at a time, and yield them on once they are saved. Nothing is
-    computed if no key is missing. tell: takes the numbers of values done and of all, at first and after every save. An
-    error of `compute` or of the store is raised; values that were saved stay.
+    """Save the values that `compute` yields, a few at a time, then yield them. Nothing is computed if no key is
+    missing. tell: takes the numbers of values done and of all, at first and after every save. An error of `compute` or
+    of the store is raised; values that were saved stay.
     """
     if not missing:
         return

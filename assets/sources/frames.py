@@ -136,8 +136,8 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
             return count_frames(connection, self.model_id(connection), [video.video_id for video in keys])
 
     def judge_counts(self, counts: Mapping[str, int]) -> Mapping[str, bool]:
-        """Return whether frames_present holds, for every video that decodes was read for this encoder, with or without
-        success; and frames_complete, for as many vectors are stored as frames were sampled.
+        """Return by name whether every video that decodes was read for this encoder, with or without success
+        (frames_present), and whether as many vectors are stored as frames were sampled (frames_complete).
         """
         return {
             "frames_present": counts["n_missing"] == 0,
@@ -170,8 +170,8 @@ def _build_video_file(video: StoredVideo, wants_facts: bool, with_models: bool) 
 
 @contextmanager
 def hold_video_file(video: StoredVideo) -> Iterator[Path]:
-    """Give the path of a video's ingested file inside a `with` block; a file at an address is fetched for that time.
-    Raises DecoderFailed if the file is gone, out of reach, or no longer the one that was ingested.
+    """Yield the path of a video's ingested file for a block; a file at an address is fetched for that time. Raises
+    DecoderFailed if the file is gone, out of reach, or no longer the one that was ingested.
     """
     try:
         with hold_ingested_file(video) as path:

@@ -99,7 +99,7 @@ class ExtractedKeywords(Source[Extractions]):
             yield dict(zip(asked, extractor.extract_all(asked), strict=True))
 
     def is_final(self, value: KeywordExtraction) -> bool:
-        """Whether an extraction stays: whether it did not fail."""
+        """Whether an extraction stays, since it did not fail."""
         return value.status != "failed"
 
     def estimate(self, keys: Sequence[str]) -> Sequence[Forecast]:
@@ -111,7 +111,7 @@ class ExtractedKeywords(Source[Extractions]):
         return [Forecast("keywords", name, len(asked), tokens_in, tokens_out, money)] if asked else []
 
     def count(self, values: Extractions) -> Mapping[str, int]:
-        """Return of how many texts keywords were extracted, and how many extractions failed or were refused."""
+        """Return the number of texts with extracted keywords, and of extractions that failed or were refused."""
         statuses = Counter(extraction.status for extraction in values.values())
         return {
             "texts_asked": len(values),

@@ -46,7 +46,7 @@ _GREATEST = 1e100
 
 
 class NothingToStress(ValueError):
-    """A metric that cannot be stressed on a dataset."""
+    """Raised for a metric that cannot be stressed on a dataset."""
 
     plain = True
 

@@ -56,7 +56,7 @@ def build_arms(
     ratings: tuple[str, Mapping[int, float]] | None,
 ) -> list[Arm]:
     """Return the arms of a trial in the order of the report: the selection, those that it is compared with, the curve,
-    and two controls. A trial that misses planted noise, or finds a difference in another order, can prove nothing.
+    and two controls. A trial that misses planted noise, or finds a difference in reordered rows, proves nothing.
 
     training: the positions of all training captions. selections: those of selections by name, the tried one first, of
     which every arm of equal number has as many in each stratum. shares: those of the curve. ratings: aspect and mean

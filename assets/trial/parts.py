@@ -32,7 +32,7 @@ class TooFewTestVideos(SelectionError):
 
 @dataclass(frozen=True)
 class TrialParts:
-    """The parts of a trial. captions: all captions, with frozen texts, and captions of the selection that are gone.
+    """The parts of a trial. captions: all captions, with frozen texts, and those of the selection that no longer exist.
 
     training: the positions (n,) of present captions that may train; may_train: which of all captions may (m,), the gone
     ones included. train_videos, validation_videos, test_videos: the videos in the order of their keys. n_left_out:

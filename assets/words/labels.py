@@ -105,7 +105,7 @@ def explain_turned_aspects(turned: Mapping[str, float]) -> str:
 
 
 def format_goodness(aspect: str, turned: Mapping[str, float]) -> str:
-    """Return the name of what statistics take for the ratings of an aspect. turned: as from `load_turned_aspects`.
+    """Return the name of the numbers that statistics use for an aspect. turned: as from `load_turned_aspects`.
 
     >>> format_goodness("errors", {"errors": 20.0}), format_goodness("overall", {"errors": 20.0})
     ('20 − errors', 'overall')

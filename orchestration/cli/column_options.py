@@ -33,8 +33,8 @@ _RATING = "rating"
 
 
 def parse_columns(options: Sequence[str] | None, fields: Collection[str]) -> dict[str, str]:
-    """Return the columns by their field, from texts FIELD=COLUMN. fields: those that there are. Raises UsageError for
-    another text, and for a field or column that is there twice.
+    """Return the columns by their field, from texts FIELD=COLUMN. fields: the known ones. Raises UsageError for another
+    text, and for a field or column that is given twice.
 
     >>> parse_columns(["reference=Referenz"], ["caption", "reference"])
     {'reference': 'Referenz'}

@@ -60,7 +60,7 @@ def show_datasets(
     wide: Wide = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the datasets: what each holds, and how many scores are left to do. A name shows its plan too."""
+    """List what datasets hold and how many scores are left to do; for a name only that one, without --json its plan."""
     # A name that is asked for has to exist.
     rows = _list_dataset_states(installation, dataset) if dataset or installation.has_database() else []
     if as_json:

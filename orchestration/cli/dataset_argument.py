@@ -13,8 +13,8 @@ _BY_OPTION = "reelsieve: the dataset is given by --dataset"
 
 
 class DatasetCommand(TyperCommand):
-    """A command whose option --dataset may also be given by place, where the option stands among the parameters of its
-    function. A path that is empty, which would mean the current folder, is refused.
+    """A command that also takes its option --dataset as a positional argument, at the option's place among the
+    parameters of the function. An empty path, which would mean the current folder, is refused.
     """
 
     def __init__(self, name: str | None, *, params: list[Any] | None = None, **options: Any) -> None:
@@ -39,7 +39,7 @@ class DatasetCommand(TyperCommand):
         self.help = re.sub(r"(?<!\n)\n(?!\n)", " ", self.help or "")
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, without the dataset by place where the option is given."""
+        """Return the parameters, without the positional dataset where the option is given."""
         is_by_option = ctx.meta.get(_BY_OPTION, False)
         return [each for each in super().get_params(ctx) if not (is_by_option and each is self._place)]
 
@@ -64,7 +64,7 @@ class DatasetCommand(TyperCommand):
 
 
 def use_dataset_command(*apps: typer.Typer) -> None:
-    """Let every command registered on these apps so far take its dataset as an argument, too (DatasetCommand)."""
+    """Let every command registered on these apps so far also take its dataset as an argument (DatasetCommand)."""
     for app in apps:
         for command in app.registered_commands:
             command.cls = DatasetCommand

@@ -29,10 +29,10 @@ RecipeFile = Annotated[Path | None, typer.Option(help="File in YAML to read the 
 def prepare_recipe(
     installation: Installation, dataset: str, path: Path | None, **options: Any
 ) -> tuple[Dataset, Recipe]:
-    """Return the dataset of this name and the recipe of a command, once the thresholds that the recipe names are there.
-    path: the recipe file; None for a recipe by options. options: values by field of a recipe, None or empty where not
-    given. Raises SelectionError for a file together with options, and for impossible values, and what `require_dataset`
-    raises.
+    """Return the dataset of this name and the recipe of a command, after computing missing thresholds that the recipe
+    names. path: the recipe file; None for a recipe by options. options: values by field of a recipe, None or empty
+    where not given. Raises SelectionError for a file together with options, and for impossible values, and what
+    `require_dataset` raises.
     """
     from assets.datasets.lookup import require_dataset
 

@@ -81,9 +81,9 @@ class RatingSession:
 
     @property
     def answers(self) -> Mapping[str, float]:
-        """Values by answer, where buttons or a slider of a scale without a declaration give it: ratings from 1 to 5. On
-        a declared scale they are its own numbers, and {} if they are more than ten. For pairs 1 means that the first
-        caption shown is better, and for keypoints that the caption states it.
+        """Values by answer, for the buttons, or the slider of a scale that is not declared: ratings from 1 to 5. On a
+        declared scale they are its own numbers, {} where there are no buttons. For pairs 1 means that the first caption
+        shown is better, and for keypoints that the caption states it.
         """
         if self.scale is None:
             return _LABELS if self.rater.kind == "label" else _PREFERENCES

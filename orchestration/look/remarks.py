@@ -106,6 +106,7 @@ def delete_saved_view(request: Request) -> Response:
 
 
 def format_change_address(dataset: Dataset, path: str, values: list[tuple[str, str]]) -> str:
+    """Return the address of a page of a dataset with these values as its query. path: below the dataset's pages."""
     return f"/look/{quote(dataset.name, safe='')}/{path}?{urlencode(values)}"
 
 

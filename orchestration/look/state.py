@@ -59,7 +59,7 @@ class LookState:
 
 
 def get_state(request: Request) -> LookState:
-    """Return what the server of a request keeps."""
+    """Return the LookState of a request's server."""
     return cast(LookState, request.app.state.look)
 
 

@@ -73,9 +73,8 @@ class PageView:
         )
 
     def format_query(self, **changes: Any) -> str:
-        """Return the query string of this view, beginning with `?`, after changes of fields by name. A changed or
-        unchanged view begins at its first page and is not from a video's page, unless `after` and `is_from_video` are
-        among the changes.
+        """Return the query string of this view, beginning with `?`, after changes of fields by name. It begins at the
+        first page and is not from a video's page, unless `after` and `is_from_video` are among the changes.
         """
         changed = replace(self, **{"after": "", "is_from_video": False, **changes})
         # One empty name means that no column is shown; without any name those that are shown first are.

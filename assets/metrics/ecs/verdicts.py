@@ -100,7 +100,7 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
         }
 
     def count(self, values: Mapping[int, VerdictSet]) -> Mapping[str, int]:
-        """Return counts of captions, keypoints, passes and unverifiable captions, and zeros for those of pairs."""
+        """Return counts of captions, keypoints, passes and unverifiable captions, and zeros for the counts of pairs."""
         return {
             "captions": len(values),
             "keypoints": sum(len(one.verdicts) for one in values.values()),

@@ -86,7 +86,7 @@ def _build_answer(row: Row) -> JudgeAnswer:
 
 class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
     """The source of a judge's answers about samples; `load` and `ask` return the first ones by sample_id. A sample that
-    no draw has reached, or that cannot be judged, has none. can_judge: decides the latter without a model.
+    is not drawn, or that cannot be judged, has none. can_judge: decides the latter without a model.
     """
 
     asset: ClassVar[str] = "judge_answer"
@@ -129,8 +129,8 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
         )
 
     def pending(self, order: Order, asked: Callable[[], list[int]]) -> list[int]:
-        """Return the ids of the samples of `asked` that draws of the dataset have reached, all of them without a draw,
-        and of scored samples that draws wish further answers about. Most samples of a dataset with a draw are thereby
+        """Return the ids of the samples to judge: those of `asked` that draws of the dataset have reached, all without
+        a draw, and scored ones for which draws want further answers. Most samples of a dataset with a draw are thereby
         left out before their texts are loaded.
         """
         wanted = asked()
@@ -140,14 +140,14 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
         return sorted({*drawn, *(sample_id for sample_id, shard in unrepeated if shard == order.shard)})
 
     def outstanding(self, engine: Engine, scorer_id: int, dataset_id: int) -> Collection[int]:
-        """Return the numbers of a dataset's shards with scored samples that draws wish further answers about."""
+        """Return the numbers of a dataset's shards with scored samples for which draws want further answers."""
         with engine.connect() as connection:
             return {shard for _, shard in self._list_unrepeated(connection, scorer_id, dataset_id)}
 
     def keys(self, batch: Batch) -> Iterator[_AnswerKey]:
-        """Yield the keys of the answers that are wished about the samples: the first ones, and with an order as many as
-        draws or the order wish. After a first answer without a score, the others are not wished. Raises MissingEvidence
-        where a video changed during the run.
+        """Yield the keys of the answers that are wanted about the samples: the first ones, and with an order as many as
+        draws or the order want. After a first answer that has no score, and did not fail, no other is wanted. Raises
+        MissingEvidence where a video changed during the run.
         """
         # The samples of an order are drawn, or are to be counted as if they were.
         asked = [one for one in batch.samples if self._can_judge(one) and (batch.order or one[DRAW])]
@@ -178,7 +178,7 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
             yield self._ask(judge, further, batch)
 
     def is_final(self, value: JudgeAnswer) -> bool:
-        """Whether an answer stays: whether it did not fail."""
+        """Whether an answer stays, since it did not fail."""
         return value.status != "failed"
 
     def gather(self, values: _Answers, batch: Batch) -> Mapping[int, JudgeAnswer]:
@@ -197,7 +197,9 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
         return [Forecast("judgements", name, len(keys), tokens_in, tokens_out, money)]
 
     def count(self, values: _Answers) -> Mapping[str, int]:
-        """Return counts of first and further answers, of those without a score, and of pieces that no text has."""
+        """Return counts of first and further answers, of those without a score, and of pieces that a text does not
+        have.
+        """
         return {
             "judged": sum(key.repeat == 0 for key in values),
             "repeated": sum(key.repeat > 0 for key in values),

@@ -36,8 +36,8 @@ class _AnswerKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """An answer to a question about a sample. reply: one that the judge could not decide on has the judge's status and
-    reason. correct: whether it is right; None if that is not known.
+    """An answer to a question about a sample. reply: has the judge's status and reason if the judge could not decide on
+    it. correct: whether it is right; None if that is not known.
     """
 
     reply: Reply
@@ -161,12 +161,12 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         yield {key: _build_answer(reply, one) for (key, reply), one in zip(answered.items(), judged, strict=True)}
 
     def is_final(self, value: StoredAnswer) -> bool:
-        """Whether an answer stays: whether it did not fail with an error."""
+        """Whether an answer stays, since it did not fail with an error."""
         return value.reply.status != "error"
 
     def gather(self, values: _Answers, batch: Batch) -> Mapping[int, AnsweredQuestions]:
         """Return the question sets and answers by sample_id. If only some answers are missing, another run changed the
-        questions meanwhile; the sample then counts them.
+        questions meanwhile; `n_missing` counts them.
         """
         sets = batch.below[self._questions]
         given: dict[int, dict[int, StoredAnswer]] = {sample_id: {} for sample_id in sets}

@@ -142,8 +142,8 @@ def _store_sets(engine: Engine, model_id: int, run_id: str, sets: Mapping[_SetKe
 
 
 class QuestionSource(Source[SetsBySample]):
-    """The source of question sets with the filter's marks; `load` and `ask` return them by sample_id and dimension. The
-    samples of a video share the sets about the video; a set about a sample's text is its own. is_wanted: whether
+    """The source of question sets with the filter's decisions; `load` and `ask` return them by sample_id and dimension.
+    The samples of a video share the sets about the video; a set about a sample's text is its own. is_wanted: whether
     questions about a sample can be asked; other samples have no entry. Without a database, question ids count from 1.
     """
 
@@ -266,7 +266,7 @@ class QuestionSource(Source[SetsBySample]):
         }
 
     def judge_counts(self, counts: Mapping[str, int]) -> Mapping[str, bool]:
-        """Return whether all stored questions about the shard's samples have a mark of the filter."""
+        """Return whether all stored questions about the shard's samples are filtered."""
         return {"questions_filtered": counts["unfiltered"] == 0}
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:

@@ -156,8 +156,8 @@ SUBSTITUTES: Mapping[str, tuple[str, ...]] = {
 
 class QEVAModelFactory:
     """Makes the models of QEVA from its settings, with or without caches in the database, and forecasts their cost.
-    chats: chat models by role; rules or the verifier do a role without one. threshold: P(entailment) from which the
-    verifier says yes. material: the form in which models get a video, frames with a video model, else notes.
+    chats: chat models by role; other roles are done by rules or the verifier. threshold: P(entailment) from which the
+    verifier says yes. material: how models get a video: as frames where there is a video model, else as notes.
     """
 
     def __init__(
@@ -288,8 +288,8 @@ class QEVAModelFactory:
 
     def make_models(self, batch: Batch | None) -> QEVAModels:
         """Return the models in their roles. For a batch of an order, they use and fill caches in its database, record
-        requests under its run, and are counted in its tally. Else all calls get the same models, which ask anew and
-        store nothing.
+        requests under its run, and are counted in its tally. Without an order, all calls return the same models, which
+        ask anew and store nothing.
         """
         if batch is None or (order := batch.order) is None:
             return self._uncached_models

@@ -11,8 +11,8 @@ from db.selection.exports import ExportColumn
 
 
 def write_json_lines(file: BinaryIO, columns: Sequence[ExportColumn], batches: Iterable[Batch]) -> None:
-    """Write rows to a binary file as UTF-8, one JSON object by column on every line. batches: rows with a value for
-    every column, in their order; columns that hold JSON text become objects.
+    """Write rows to a binary file as UTF-8, each on its line as a JSON object with a field for every column. batches:
+    rows with a value for every column, in their order; columns that hold JSON text are parsed.
     """
     for batch in batches:
         file.writelines((format_json_line(row) + "\n").encode() for row in build_row_objects(columns, batch))

@@ -19,8 +19,8 @@ def write_shard_keys(
     *,
     load_media: Callable[[Collection[str]], Iterable[str]],
 ) -> None:
-    """Write a JSON object for every column of a Lance table that holds a video of the rows, then for every such tar
-    file, by name: `lance`, `column` (null where unnamed) and `rows`, the sorted ids; or `tar`, its path or address, and
+    """Write a JSON object for every column of a Lance table with videos of the rows, then for every tar file with some,
+    by name: `lance`, `column` (null where unnamed) and `rows`, the sorted ids; or `tar`, its path or address, and
     `keys`, the sorted keys of the samples in it.
 
     batches: rows with a value for every column, in their order. load_media: returns the media of all stored videos in
