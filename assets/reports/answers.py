@@ -233,7 +233,7 @@ def _list_first_steps(dataset: str, described: DatasetFacts | None, plan: Plan) 
         yield NextStep("Look at facts, which need neither reference nor model.", f"reelsieve facts --dataset {dataset}")
         return
     yield NextStep("Look through videos and captions, sorted by any fact.", f"reelsieve look {dataset}")
-    if proposed := described.proposed_condition:
+    if proposed := described.proposed:
         condition = shlex.quote(proposed["condition"])
         keep = f"--by words --choose random --seed 1 --keep 1 --where {condition}"
         those = format_portion(proposed["n"], described.n_captions, "caption", "that meets", "that meet")

@@ -104,7 +104,7 @@ class DatasetFacts:
 
     notable: rows of a sentence and the condition of a recipe that selects what it is about, or for copies the option
     that leaves them out. copies: rows in order of keys: a copy, the earlier video most similar to it, and their cosine;
-    () for too many videos. proposed_condition: with the number n of captions that meet it; None where no condition
+    () for too many videos. proposed: a condition with the number n of captions that meet it; None where no condition
     leaves out some, but at most half.
     """
 
@@ -113,7 +113,7 @@ class DatasetFacts:
     facts: tuple[FactDistribution, ...]
     notable: tuple[Mapping[str, str], ...]
     copies: tuple[Mapping[str, Any], ...]
-    proposed_condition: Mapping[str, Any] | None
+    proposed: Mapping[str, Any] | None
 
 
 def load_dataset_facts(connection: Connection, dataset: Dataset) -> DatasetFacts | None:

@@ -135,7 +135,7 @@ def stress_metric(
         raise NothingToStress(
             f"{scorer.metric} has no value for the drawn captions now: {format_refusals(refusals)[1]}"
         )
-    values = np.array([each.value for each in scored], dtype=np.float64)
+    values = np.array([each.value for each in scored], dtype=np.float64).clip(-_GREATEST, _GREATEST)
     effects = compute_effects([_collect_changes(kind, rewritten) for kind in REWRITE_KINDS], values, seed)
     stress = Stress(
         metric=scorer.metric,

@@ -176,9 +176,9 @@ def find_next_question(
     drawn: ids of captions to rate in this order, and no other ones.
     """
     repeat = find_due_repeat(connection, rater, skipped)
-    if repeat is None:
-        return _find_new_question(connection, rater, skipped, drawn)
-    return load_question(connection, rater, _place(rater, repeat)[::-1])
+    # A caption of the pair may be of another video by now.
+    question = None if repeat is None else load_question(connection, rater, _place(rater, repeat)[::-1])
+    return question or _find_new_question(connection, rater, skipped, drawn)
 
 
 def load_question(
@@ -404,13 +404,16 @@ def _draw_from_values(values: Sequence[object]) -> int:
 
 
 class TextChanged(ValueError):
-    """Raised when an answer is about a text that has changed, or was dropped, since it was shown."""
+    """Raised when an answer is about a text that has changed, or was dropped, since it was shown; also for a second
+    answer to an attention check, whose planted text is shown no more.
+    """
 
     plain = True
 
     def __init__(self) -> None:
         super().__init__(
-            "your answer was not stored: a text was changed or dropped after it was shown; open the page again"
+            "your answer was not stored: it was given already, or a text was changed or dropped after it was shown; "
+            "open the page again"
         )
 
 

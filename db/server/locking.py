@@ -15,6 +15,8 @@ def lock_ids(connection: Connection, key: sa.Column[int], ids: Collection[int]) 
     """Return those of the ids that exist in the column `key`, and lock their rows: nobody can delete them until the
     transaction ends. Waits while another transaction deletes one of them.
     """
+    if not ids:
+        return set()
     query = sa.select(key).where(key == sa.any_(sa.bindparam("ids"))).order_by(key)
     return set(connection.scalars(query.with_for_update(read=True, key_share=True), {"ids": list(ids)}))
 

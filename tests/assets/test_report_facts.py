@@ -152,6 +152,7 @@ def test_the_proposed_condition_takes_as_many_as_the_page_says(page: MadeReport,
     # c4 is short, c2 has a stock phrase. Clips that stand still have three of the five captions: too many.
     assert sentence == "Select the 3 of 5 captions that meet a condition on facts."
     assert "--where 'words >= 5 and boilerplate = 0'" in command
+    assert page.numbers["described"]["proposed"] == {"condition": "words >= 5 and boilerplate = 0", "n": 3}
     with module_engine.connect() as connection:
         dataset = find_dataset(connection, "facts")
     assert dataset is not None

@@ -135,6 +135,15 @@ def test_vcs_short_with_an_encoder_gives_the_values_that_are_stored(
     assert {row["sample"]: row["before"] for row in shown} == pytest.approx(stored, abs=1e-6)
 
 
+def test_values_whose_square_is_no_number_are_left_out(engine: Engine, template: Template[Dataset]) -> None:
+    @metric("vcs", version="1", value_range=(0, 1e308))
+    def huge(text: str, references: list[str]) -> float:
+        return 1e200 if text == text_of(0, 0) else float(len(text))
+
+    stress = stressed(engine, template, huge)
+    assert (stress.n_captions, stress.n_unscored) == (23, 1)
+
+
 def test_rewrites_without_a_value_are_counted(engine: Engine, template: Template[Dataset]) -> None:
     def short(text: str, references: list[str]) -> Outcome:
         return Outcome(None, "too_long", "no") if text.count(".") > 2 else Outcome(float(len(text)))

@@ -182,6 +182,17 @@ def test_an_answer_about_a_text_of_before_is_refused_in_one_sentence(
         with pytest.raises(TextChanged) as refused:
             require_seen(connection, ann, seen.seen, seen.sample_ids, keypoint_id, due)
     assert str(refused.value) == (
-        "your answer was not stored: a text was changed or dropped after it was shown; open the page again"
+        "your answer was not stored: it was given already, or a text was changed or dropped after it was shown; "
+        "open the page again"
     )
     assert rows(engine, way) == []
+
+
+def test_a_second_answer_to_an_attention_check_is_said_to_be_given_already(engine: Engine, clips: Dataset) -> None:
+    way = next(way for way in WAYS if way.name == "check")
+    ann = way.rater(clips, "ann")
+    seen = way.ask(engine, ann)
+    with engine.begin() as connection:
+        assert way.give(connection, ann, seen)
+    with engine.begin() as connection, pytest.raises(TextChanged, match="it was given already, or a text"):
+        require_seen(connection, ann, seen.seen, seen.sample_ids, check=way.find_check(connection, ann))

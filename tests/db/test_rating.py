@@ -30,12 +30,12 @@ from db.reports.samples import load_ratings_by_sample
 from db.reports.summary import (
     load_dataset_summary,
 )
-from db.schema import rating
+from db.schema import rating, sample
 from db.schema.views import create_views
 from db.server.engine import open_psycopg_transaction
 from tests.assets.reporting import rate
 from tests.db.answering import give_answer, seen_caption
-from tests.db.builders import TWO_METRICS, add_sample, add_video, change_text, make_dataset, remove
+from tests.db.builders import TWO_METRICS, add_sample, add_video, change, change_text, make_dataset, remove
 from tests.db.judging import list_judged, list_ratings, load
 
 N = 12
@@ -434,3 +434,21 @@ def test_a_repeated_pair_stands_the_other_way_round(engine: Engine, pairs: tuple
         seen[question.key] = question
         assert reply(engine, ann, question, 0)
     pytest.fail("no pair came twice")
+
+
+def test_a_repeat_whose_captions_are_of_two_videos_by_now_does_not_end_the_questions(
+    engine: Engine, pairs: tuple[Dataset, dict[str, int]]
+) -> None:
+    dataset, _ = pairs
+    video, moved_to = add_video(engine, dataset, "x"), add_video(engine, dataset, "y")
+    for system in "abcdef":
+        add_sample(engine, dataset, video, f"x{system}", f"{system} says", system=system)
+    ann, due = Rater(dataset, "ann", "fun", kind="preference"), None
+    while due is None:
+        assert reply(engine, ann, ask(engine, ann), 0)
+        with engine.connect() as connection:
+            due = find_due_repeat(connection, ann)
+    change(engine, sample, due[1], video_id=moved_to)
+    question = ask(engine, ann)
+    assert question.key != due
+    assert reply(engine, ann, question, 0)
