@@ -39,8 +39,8 @@ class DimensionMismatch(ValueError):
 
 
 class TextVector(NamedTuple):
-    """The vector (dim,) of a text in float32. n_chunks: the number of chunks of the text whose mean it is; 1 for a text
-    that the encoder read at once.
+    """The vector (dim,) of a text in float32. n_chunks: 1 for a text that the encoder read at once; more for a long
+    text, whose vector is the mean over so many chunks.
     """
 
     vector: NDArray[np.float32]

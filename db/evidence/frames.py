@@ -64,9 +64,9 @@ LoadVideos = Callable[[Collection[int]], list[StoredVideo]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredFrames:
-    """The sampled frames of one video under one image encoder: vectors `features` (T, dim), times in seconds and places
-    in the video (T,). n_frames: of the whole video; reader: the name of what decoded it. Without frames, `features` has
-    the shape (0, 0), both are None and `error` gives the reason.
+    """The sampled frames of one video under one image encoder: vectors `features` (T, dim), and by frame `times_s` in
+    seconds and `indices`, its number in the video. n_frames: of the whole video; reader: the name of what decoded it.
+    Without frames, `features` has the shape (0, 0), both are None and `error` gives the reason.
     """
 
     status: Status
@@ -79,8 +79,8 @@ class StoredFrames:
 
 
 def list_pending_videos(connection: Connection, model_id: int | None, video_ids: Collection[int]) -> list[StoredVideo]:
-    """List those of the given videos that decode and whose present file this encoder has not seen or failed to read, by
-    id. model_id: None for an encoder that is not registered yet; then every video that decodes is pending.
+    """List by id those of the given videos that decode and whose present file this encoder has not read: never, or its
+    last try failed. model_id: None for an encoder that is not registered yet; then every video that decodes is pending.
     """
     query = sa.text(read_sql("pending_videos"))
     rows = connection.execute(query, {"model_id": model_id, "video_ids": list(video_ids)}).mappings()

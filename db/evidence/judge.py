@@ -60,9 +60,9 @@ def store_judge_answers(engine: Engine, model_id: int, run_id: str, answers: Seq
 def load_judge_answers(
     connection: Connection, model_id: int, sample_ids: Collection[int], n_answers: int
 ) -> dict[tuple[int, int], Row]:
-    """Load a judge's first `n_answers` answers about these samples, as {(sample id, number of the answer from 0):
-    columns of `judge_answer`}; answers that it never gave are left out. An answer stays in the result even if its text
-    or video has changed since.
+    """Load a judge's first `n_answers` answers about each of these samples, as {(sample id, number of the answer from
+    0): columns of `judge_answer`}; answers that it never gave are left out. An answer stays in the result even if its
+    text or video has changed since.
     """
     columns = judge_answer.c
     query = sa.select(judge_answer).where(
@@ -74,9 +74,9 @@ def load_judge_answers(
 def list_unrepeated_samples(
     connection: Connection, model_id: int | None, scorer_id: int, dataset_id: int, metric: str
 ) -> list[tuple[int, int]]:
-    """List (sample id, shard) of the samples of a dataset with a current score by the scorer, whose judge has still to
-    give further answers, by sample id. metric: the one whose draws wish them. model_id: None for a judge that was never
-    asked; then there is none.
+    """List (sample id, shard), by sample id, of a dataset's samples with a current score by the scorer about which the
+    judge owes further answers. metric: whose draws set the number of answers. model_id: None for a judge that was never
+    asked; then the list is empty.
     """
     values = {"model_id": model_id, "scorer_id": scorer_id, "dataset_id": dataset_id, "metric": metric}
     return [tuple(row) for row in connection.execute(sa.text(read_sql("unrepeated_samples")), values)]
@@ -86,8 +86,8 @@ def load_repeated_answers(
     connection: Connection, model_id: int, scorer_id: int, dataset_id: int
 ) -> list[RepeatedAnswer]:
     """Load the values that a judge gave when it was asked again about samples of a dataset, by sample id and number of
-    the answer. Only samples with a current value by the scorer are there, and answers about their present text and
-    video; first answers are not, since they are given at another temperature.
+    the answer. Only samples with a current value by the scorer, and answers about their present text and video, count;
+    first answers do not, since they are given at another temperature.
     """
     values = {"model_id": model_id, "scorer_id": scorer_id, "dataset_id": dataset_id}
     return [RepeatedAnswer(*row) for row in connection.execute(sa.text(read_sql("repeated_answers")), values)]

@@ -63,7 +63,7 @@ def list_captions_with_keypoints(connection: Connection, dataset_id: int) -> lis
 
 def load_label_digests(connection: Connection, source: str, sample_ids: Collection[int]) -> dict[LabelKey, bytes]:
     """Return {(sample id, keypoint id): digest of the request} of all labels of this source on these samples. source:
-    such as "judge:qwen3:8b". The digest is b"" if caption or keypoint have another text by now.
+    such as "judge:qwen3:8b". The digest is b"" if the text of caption or keypoint has changed since.
     """
     query = sa.text(
         "SELECT l.sample_id, l.keypoint_id, CASE WHEN c.sample_id IS NOT NULL THEN l.row_sha256 ELSE '' END AS digest "

@@ -22,9 +22,9 @@ def list_nearest_captions(
     limit: int,
     but_video: int | None = None,
 ) -> list[dict[str, Any]]:
-    """List up to `limit` captions whose whole text has a vector most similar to the given one (dim,), the most similar
-    first. A dict has dataset, video, sample, sample_id, system, similarity (the cosine in [-1, 1]) and text. Captions
-    without a vector of this encoder, or with one of all zeros, are left out.
+    """List up to `limit` captions, the one whose vector is most similar to the given one (dim,) first. A dict has
+    dataset, video, sample, sample_id, system, similarity (the cosine in [-1, 1]) and text. Captions whose whole text
+    has no vector by this encoder, or one of all zeros, are left out.
 
     dataset_id: None for all datasets. but_video: the id of a video whose captions are left out; None for none.
     """
@@ -39,9 +39,9 @@ def list_nearest_videos(
     limit: int,
     but_video: int | None = None,
 ) -> list[dict[str, Any]]:
-    """List up to `limit` videos with the frame most similar to the given vector (dim,), the most similar first. A dict
-    has dataset, video, video_id, time_s (of that frame) and similarity (its cosine in [-1, 1]). Videos without vectors
-    of their present file are left out.
+    """List up to `limit` videos, the one with the frame most similar to the given vector (dim,) first. A dict has
+    dataset, video, video_id, time_s (of that frame) and similarity (its cosine in [-1, 1]). Videos without vectors of
+    their present file are left out.
 
     dataset_id: None for all datasets. but_video: the id of a video that is left out; None for none.
     """

@@ -63,9 +63,9 @@ class DictStore(Store[K, V]):
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[K, V]):
-    """How values lie in tables of Postgres. Each function takes the engine and the owner's id in table `model` or
-    `scorer`. load: then keys. save: then the id of the run, and values by key, which it stores in one transaction.
-    list_missing: then keys, and lists those without a final value; None to load the values and see.
+    """Functions that read and write values in tables of Postgres. All take the engine and the owner's id in table
+    `model` or `scorer`, then: load, the keys; save, the run's id and the values by key, stored in one transaction;
+    list_missing, the keys, of which it returns those without a final value. Without it, values are loaded and checked.
     """
 
     load: Callable[[Engine, int, Collection[K]], Mapping[K, V]]

@@ -135,8 +135,8 @@ class ShownCaption(NamedTuple):
 
 class Question(NamedTuple):
     """A question to a rater, as a page shows it. captions: one, or two from left to right. keypoint: id and text of the
-    keypoint to label, or None. planted_id: in an attention check the caption of another video whose text is shown in
-    place of the caption's at `place`; else None.
+    keypoint to label, or None. planted_id: in an attention check, the id of a caption of another video, whose text
+    replaces that of the caption at `place`; else None.
     """
 
     captions: tuple[ShownCaption, ...]
@@ -161,8 +161,8 @@ class Question(NamedTuple):
         return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
     def turn(self, value: float) -> float:
-        """Return a preference as it is stored, for one as the page shows it (1 for the left caption, -1 for the other
-        one): 1 for the caption with the lower id, and in an attention check for the planted one.
+        """Convert a preference from the page's form (1 prefers the left caption, -1 the right one) to the stored form:
+        1 prefers the caption with the lower id, or in an attention check the planted one.
         """
         is_first = self.place == 0 if self.planted_id is not None else self.captions[0].sample_id == self.key[0]
         return value if is_first else -value
@@ -171,9 +171,9 @@ class Question(NamedTuple):
 def find_next_question(
     connection: Connection, rater: Rater, skipped: Collection[Key] = (), drawn: Iterable[int] | None = None
 ) -> Question | None:
-    """Find the question to ask the rater next; None at the end. A repeat that is due comes before new captions. Which
-    caption of a pair is on the left is random per rater; in a repeat they change places. skipped: what not to ask now.
-    drawn: ids of captions to rate in this order, and no other ones.
+    """Find the question to ask the rater next; None if none is left. A repeat that is due comes before new captions.
+    Which caption of a pair is on the left is random per rater; in a repeat they change places. skipped: keys of
+    questions to leave out now. drawn: ids of the only captions to rate, in this order.
     """
     repeat = find_due_repeat(connection, rater, skipped)
     # A caption of the pair may be of another video by now.
@@ -259,9 +259,9 @@ def _find_new_key(
 
 
 def find_due_repeat(connection: Connection, rater: Rater, skipped: Collection[Key] = ()) -> Key | None:
-    """Find the ids of the caption or pair that the rater must now answer a second time; None if a new one is due. One
-    in REPEAT_EVERY answers is a repeat, at a random place per rater. It repeats something not repeated yet and answered
-    more than MIN_REPEAT_DISTANCE answers ago.
+    """Find the ids of the caption or pair that the rater must now answer a second time; None if no repeat is due or
+    possible. One in REPEAT_EVERY answers is a repeat, at a random place per rater. It repeats something not repeated
+    yet and answered more than MIN_REPEAT_DISTANCE answers ago.
 
     A caption with another text by now is not repeated, and neither is one in `skipped`. No label is repeated, and
     nothing for a rater who marks wrong words, since the page shows the marks.
@@ -286,7 +286,7 @@ def find_due_repeat(connection: Connection, rater: Rater, skipped: Collection[Ke
 
 
 def find_due_check(connection: Connection, rater: Rater, every: int, skipped: Collection[Key] = ()) -> Question | None:
-    """Find the attention check that the rater must answer now; None if another question is due. One in `every` answers
+    """Find the attention check that the rater must answer now; None if none is due or possible. One in `every` answers
     is one to a check, at a random place per rater. Video and planted caption are drawn anew for every check by a hash
     of the rater.
 
@@ -360,7 +360,7 @@ def _count_answers_given(connection: Connection, rater: Rater) -> int:
 
 def count_answers(connection: Connection, rater: Rater) -> tuple[int, int]:
     """Return (number of captions, pairs or keypoints that the rater has answered, number of captions of the dataset).
-    An answer counts while the texts are those that it is about. A repeat does not count again.
+    An answer counts only while its texts stay unchanged. A repeat does not count again.
     """
     table, n = _get_answer_table(rater), sa.select(sa.func.count())
     answers = n.select_from(table.table).where(*table.is_about, table.is_by_rater, table.has_present_texts)
@@ -425,7 +425,7 @@ def require_seen(
     keypoint_id: int | None = None,
     check: Question | None = None,
 ) -> Question:
-    """Return the question that a rater saw, and keep its rows until the transaction ends. seen: its hash, as
+    """Return the question that a rater saw, and lock its rows until the transaction ends. seen: its hash, as
     `Question.seen`. sample_ids: its captions in the order shown. check: the attention check that is due. Raises
     TextChanged if the hash is of neither the check nor the present texts.
     """
@@ -456,8 +456,8 @@ def store_answer(
     has_passed: bool | None = None,
 ) -> bool:
     """Store the answer to a question and return True; return False and store nothing if it was answered already. If a
-    repeat is due, the answer is stored next to the first one. question: as `require_seen` returned it in this
-    transaction. extra: further fields to store with the answer. has_passed: of an attention check.
+    repeat is due, the answer is stored next to the first one. question: from `require_seen` in this transaction. extra:
+    further fields to store with the answer. has_passed: whether an attention check was passed; else None.
 
     value: a rating; for a pair as `Question.turn` returns it; for a keypoint 1 if the caption covers it, else 0.
     """
@@ -497,8 +497,8 @@ def store_answer(
 
 def delete_last_answer(connection: Connection, rater: Rater) -> bool:
     """Delete the answer that the rater gave last in a browser, for this aspect and dataset, and return True; False if
-    there is none. If it was the second answer to a repeat, the first one stays. Answers to attention checks are taken
-    back in turn with the others, and marks by `delete_mark`.
+    there is none. If it was the second answer to a repeat, the first one stays. The last answer may be one to an
+    attention check; marks of wrong words are deleted by `delete_mark`.
     """
     answers = _get_answer_table(rater)
     tables = {answers.table: answers.is_by_rater}
@@ -524,7 +524,7 @@ def delete_last_answer(connection: Connection, rater: Rater) -> bool:
 
 
 def list_marks(connection: Connection, rater: Rater, question: Question) -> list[Span]:
-    """List what the rater marked as wrong in the caption of a question, in the order of the text."""
+    """List the words that the rater marked as wrong in the caption of a question, in the order of the text."""
     columns = wrong_span.c.start_at, wrong_span.c.end_at
     rows = connection.execute(sa.select(*columns).where(*_is_marked(rater, question)).order_by(*columns))
     return [(row[0], row[1]) for row in rows]

@@ -21,7 +21,7 @@ from db.server.arrays import read_arrays
 
 class DrawableCaptions(NamedTuple):
     """All captions of a dataset as arrays (n,) in the same order. system_places: index of the caption's system in the
-    list that was asked for, or -1. numbers: the random numbers of the captions, see `build_draw_number`.
+    list that the caller gave, -1 for another system. numbers: random numbers, see `build_draw_number`.
     """
 
     sample_ids: npt.NDArray[np.int64]

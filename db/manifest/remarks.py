@@ -60,12 +60,12 @@ def delete_remarks(
 
 
 def load_stored_time(connection: Connection) -> datetime:
-    """Load the time that tags and notes get which this transaction stores."""
+    """Load the time that this transaction stores with its tags and notes."""
     return connection.execute(sa.select(sa.func.now())).scalar_one()
 
 
 def delete_added_tags(connection: Connection, dataset: Dataset, text: str, made_by: str, made_at: datetime) -> int:
-    """Delete a tag from the samples of the dataset that this person gave it at this time; return from how many."""
+    """Delete the tag `text` from the samples that this person gave it at this time; return the number of samples."""
     same = (remark.c.dataset_id == dataset.dataset_id, remark.c.kind == "tag", remark.c.text == text)
     made = (remark.c.made_by == made_by, remark.c.made_at == made_at)
     return connection.execute(sa.delete(remark).where(*same, *made)).rowcount

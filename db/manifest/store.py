@@ -111,8 +111,8 @@ class IngestStore:
 
     def store_scale(self, aspect: str, scale: str, least: float | None, most: float | None, is_turned: bool) -> bool:
         """Store the scale of an aspect and return True; return False and store nothing if the dataset has ratings of
-        the aspect that the scale does not have, or that people gave on another scale of a page. scale: its name.
-        least, most: its ends, None for all numbers. is_turned: whether the lowest number is best. Needs a transaction.
+        the aspect outside of the scale, or given in a browser on another scale. scale: its name. least, most: its ends,
+        None for all numbers. is_turned: whether the lowest number is best. Needs a transaction.
         """
         values = {"dataset_id": self.dataset.dataset_id, "aspect": aspect, "scale": scale}
         values |= {"least": least, "most": most, "is_turned": is_turned}

@@ -22,7 +22,7 @@ _BINS = 24
 
 class Histogram(NamedTuple):
     """Counts of numbers in bins of equal width `step`: bin i begins at (first + i) * step, and a value on a limit is in
-    the bin above. `counts` has all rows, and `kept` only those that the caller counts as kept. `low` and `high` are the
+    the bin above. `counts` has all rows, and `kept` only those with `kept` true in the query. `low` and `high` are the
     lowest and the highest value.
     """
 
@@ -52,10 +52,9 @@ def has_number_values(context: QueryContext, name: str) -> bool:
 
 
 def count_values(context: QueryContext, name: str) -> Histogram | list[ValueCount]:
-    """Return how often the values of column `name` occur: a histogram of numbers, or the 24 most frequent other values,
-    most frequent first. One count is of the samples that meet the query's conditions on other columns, and `kept` of
-    those that meet all. Raises FilterError for an unknown column, and for one whose values are unique, such as
-    `sample`.
+    """Count how often the values of column `name` occur: a histogram of numbers, or the 24 most frequent other values,
+    most frequent first. Samples that meet the query's conditions on other columns count; `kept` has those that meet
+    all. Raises FilterError for an unknown column, and for one whose values are unique, such as `sample`.
 
     Raises SelectionError for an unknown own field.
     """

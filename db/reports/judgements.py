@@ -37,7 +37,7 @@ SPANS_ASPECT = "caption without a wrong span"
 
 class PreferenceArrays(NamedTuple):
     """Preferences between two captions of a video for one aspect, as arrays (n,): the places of both captions among the
-    samples, and which is better: 1 for the first, -1 for the second, 0 for neither. raters: who prefers it.
+    samples, and which is better: 1 for the first, -1 for the second, 0 for neither. raters: who answered.
     """
 
     first: npt.NDArray[np.int64]
@@ -72,9 +72,9 @@ class Judgements:
 def load_judgement_arrays(
     connection: Connection, dataset: Dataset, count_words: Callable[[str], int]
 ) -> dict[str, Judgements]:
-    """Load all judgements of a dataset's samples by kind of samples, sorted. A sample is judged by a rating, a label or
-    a preference, also one between texts that have changed since. Without any, captions have empty arrays. count_words:
-    counts the words of a text.
+    """Load all judgements of a dataset's samples by kind of samples, sorted. The samples are those with a rating, a
+    label or a preference, even a preference whose texts have changed since. Without any, captions have empty arrays.
+    count_words: counts the words of a text.
     """
     ratings, preferences = _load_ratings(connection, dataset), _list_preferences(connection, dataset)
     samples = groupby(_list_samples(connection, dataset, count_words), key=lambda row: row[0])
@@ -192,7 +192,7 @@ def _build_preferences(places: Mapping[int, int], rows: Sequence[sa.Row[Any]]) -
 
 class MeanRatings(NamedTuple):
     """The mean ratings of captions by one aspect, over all raters, as arrays (n,): values as they were given, and
-    goodness, where the highest is best. Only ratings of present texts count, also those of chosen captions.
+    goodness, where the highest is best. Only ratings of present texts count, even of captions chosen for a promise.
     """
 
     sample_ids: npt.NDArray[np.int64]

@@ -114,9 +114,9 @@ def list_suggested_columns(context: QueryContext) -> list[str]:
 
 
 def list_telling_columns(context: QueryContext) -> list[str]:
-    """List the names of `list_suggested_columns` that have a value in the dataset, the most telling ones first:
-    metrics, people's ratings, simple scores, facts, own fields, all others. Columns in which all samples have the same
-    value come last. Values come from at most 1,000 samples of the dataset, and those of metrics from all.
+    """List the names of `list_suggested_columns` that have a value in the dataset, the most useful ones first: metrics,
+    people's ratings, simple scores, facts, own fields, all others. Columns in which all samples have the same value
+    come last. At most 1,000 samples are read, but all of them for metrics.
     """
     names = list_suggested_columns(context)
     scores, columns = context.select_scores()

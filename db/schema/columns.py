@@ -67,7 +67,7 @@ def measure_column(name: str, comment: str | None = None) -> sa.Column[float]:
 
 
 def key_column(name: str, type_: Any, comment: str | None = None) -> sa.Column[Any]:
-    """Return a column of the primary key, whose value every row brings."""
+    """Return a column of the primary key, whose value the caller inserts."""
     return sa.Column(name, type_, primary_key=True, autoincrement=False, comment=comment)
 
 

@@ -162,8 +162,8 @@ NOT_DRAWN_DIGEST = "sha256('not drawn')"
 
 
 def build_draw_input(metric: str) -> Input[bool]:
-    """Return the input of a metric that is asked only about drawn samples: True for a sample that a draw of the metric
-    reached, and for every sample of a dataset without a draw of the metric. metric: a name of ours, not user input.
+    """Return the input of a metric that is computed only for drawn samples: True for a sample that a draw of the metric
+    reached, and for every sample of a dataset without a draw of the metric. metric: never a user's text.
 
     A change of table `sample_draw` marks no score: the first draw of a dataset also keeps all samples with a score.
     """

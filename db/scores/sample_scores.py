@@ -52,7 +52,7 @@ _FROZEN_TOO: dict[str, Column] = {
 
 
 def is_number_column(column: Column) -> bool:
-    """Whether an SQL column has type double precision or integer."""
+    """Whether an SQL column holds double precision numbers or integers of any size."""
     return isinstance(column.type, sa.Double | sa.Integer)
 
 

@@ -16,7 +16,7 @@ from db.schema import scorer, stress_result
 def store_stress(
     connection: Connection, dataset_id: int, scorer_id: int, result: Mapping[str, Any], stressed_at: datetime
 ) -> None:
-    """Store the result of a stress, plain data for JSON, in place of the earlier one of this scorer on this dataset.
+    """Store the result of a stress test, plain data for JSON, in place of this scorer's earlier one on this dataset.
     Raises sqlalchemy.exc.IntegrityError if dataset or scorer are gone.
     """
     values = {"result": result, "stressed_at": stressed_at}
@@ -25,8 +25,8 @@ def store_stress(
 
 
 def load_stress_results(connection: Connection, dataset_id: int) -> Sequence[RowMapping]:
-    """Load metric, scorer_id, result and stressed_at of the metrics whose active scorer was stressed on a dataset, in
-    the order of their names. Results of other scorers are left out.
+    """Load metric, scorer_id, result and stressed_at of a dataset's stress tests of active scorers, in the order of the
+    metrics' names. Results of other scorers are left out.
     """
     stored = stress_result.c
     query = sa.select(scorer.c.metric, stored.scorer_id, stored.result, stored.stressed_at).join(scorer)

@@ -28,8 +28,8 @@ WHOLE_STRATUM = "all"
 
 
 class NothingToSelect(SelectionError):
-    """Raised when a recipe selects no sample, mostly because no sample has a value to rank it by; the message gives the
-    reason and the remedy.
+    """Raised when a recipe selects no sample, usually because no sample has a value to rank it by; the message gives
+    the reason and the remedy.
     """
 
 

@@ -29,9 +29,9 @@ NOT_DRAWN_REASON = "the metric is computed for drawn samples only: draw more by 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """A wish to compute a metric only for the `n_wanted` samples of a dataset with the lowest random numbers by `seed`,
-    among those that meet the condition `where`, as `--where` takes it; None for all samples. n_answers: how many
-    answers a judge is to give about every one of them.
+    """A rule that a metric is computed only for the `n_wanted` samples of a dataset with the lowest random numbers by
+    `seed`, among those that meet the condition `where`, as `--where` takes it; None for all samples. n_answers: how
+    many answers a judge is to give about every one of them.
     """
 
     n_wanted: int
@@ -64,8 +64,8 @@ def list_wanted_samples(connection: Connection, dataset: Dataset, draw: Draw) ->
 
 def take_draw(connection: Connection, dataset: Dataset, metric: str, scorer_id: int, draw: Draw) -> int:
     """Store a draw of a metric and the samples that it reaches, and return how many of them no draw had reached before.
-    An earlier, larger draw by this seed and condition stays as large, and a dataset's first draw keeps all scored
-    samples. Samples get the larger number of answers. Raises as `list_wanted_samples` does.
+    An earlier, larger draw by this seed and condition is not made smaller. A dataset's first draw also reaches all
+    samples scored before. Samples get the larger number of answers. Raises as `list_wanted_samples` does.
     """
     # Two draws at once wait for each other, and what was wanted before is known.
     lock = sa.select(dataset_table.c.dataset_id).where(dataset_table.c.dataset_id == dataset.dataset_id)
@@ -91,9 +91,9 @@ def take_draw(connection: Connection, dataset: Dataset, metric: str, scorer_id: 
 
 
 def extend_draws(connection: Connection, dataset: Dataset, metric: str, scorer_id: int) -> int:
-    """Take the draws of a metric again for which the dataset has newer samples, and those with a condition, which may
-    hold for other samples by now; return how many samples they reach that no draw had reached before. Samples that were
-    drawn stay so. Raises as `list_wanted_samples` does.
+    """Repeat the draws of a metric that may reach further samples: those older than a sample of the dataset, and those
+    with a condition. Return how many samples they reach that no draw had reached before. Drawn samples stay drawn.
+    Raises as `list_wanted_samples` does.
     """
     draws = _list_growing_draws(connection, dataset, metric)
     return sum(take_draw(connection, dataset, metric, scorer_id, draw) for draw in draws)
@@ -145,9 +145,9 @@ def store_undrawn_scores(
     metric: str,
     inputs: Collection[Input[Any]],
 ) -> int:
-    """Store a score of status NOT_DRAWN for all samples of a shard that no draw of the metric has reached and that the
-    scorer has still to score, in one statement; return their number, 0 without a draw. Most samples of a large dataset
-    are so, and need not be loaded. inputs: those of the metric's scores.
+    """Store a score of status NOT_DRAWN, in one statement, for all samples of a shard that no draw of the metric has
+    reached and that the scorer has still to score; return their number, 0 without a draw. The samples are not loaded.
+    inputs: those of the metric's scores.
     """
     with engine.begin() as connection:
         if not list_draws(connection, dataset, metric):

@@ -130,8 +130,8 @@ def find_eligible_samples(connection: Connection, dataset: Dataset, recipe: Reci
 def load_standings(
     connection: Connection, dataset: Dataset, recipe: Recipe, sample_ids: Sequence[int]
 ) -> dict[int, tuple[str | None, str | None]]:
-    """Load how samples stand to a recipe now, by id: the first condition that a sample does not meet, as the recipe has
-    it, None if it meets all; and the name of its stratum, None without strata. Gone samples are left out. Raises
+    """Load by sample id the first condition of a recipe that the sample does not meet now, in the recipe's words, None
+    if it meets all; and the name of its stratum, None without strata. Deleted samples are left out. Raises
     SelectionError and FilterError where the recipe names a column that is gone.
     """
     known = list_dataset_scores(connection, dataset)

@@ -14,9 +14,9 @@ from db.selection.exports import MEMBER_SCHEMES
 
 @dataclass(frozen=True, slots=True)
 class HeldVideo:
-    """The names of a video. `name` is what a user calls it: its key, the source it was collected from, its address,
-    or the end of that from a folder's name on. `uris` are other addresses of its file, or of what holds it,
-    and `sha256` is that of its bytes (32 bytes), None where they are not known.
+    """A video that a user looks for. `name` is what the user calls it: its key, the source it was collected from, its
+    address, or the end of that address after some slash. `uris` are other addresses of its file, or of what holds it.
+    `sha256` is the hash of its bytes (32 bytes), None if not known.
     """
 
     name: str
@@ -25,8 +25,8 @@ class HeldVideo:
 
 
 def list_holding_datasets(connection: Connection, held: HeldVideo) -> list[dict[str, Any]]:
-    """List the videos of all datasets that are this one, as dicts with dataset, video (its key), uri and source_url,
-    ordered by dataset and key. Videos with the same file as a video or frozen row that is this one count too.
+    """List the videos of all datasets that are the video `held`, as dicts with dataset, video (its key), uri and
+    source_url, ordered by dataset and key. Videos with the same file as a video or frozen row of that name count too.
     """
     query = (
         sa.select(dataset.c.name.label("dataset"), video.c.key.label("video"), video.c.uri, video.c.source_url)

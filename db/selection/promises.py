@@ -47,8 +47,8 @@ class DrawNumbers(NamedTuple):
 
 
 class SampleAnswers(NamedTuple):
-    """The answers about samples as arrays (n,) in order of sample_ids: a value, NaN where nobody and nothing can judge
-    the sample. Samples without an answer are left out.
+    """The answers about samples as arrays (n,) in order of sample_ids: a value, NaN for a sample that cannot be judged.
+    Samples without an answer are left out.
     """
 
     sample_ids: npt.NDArray[np.int64]
@@ -56,7 +56,7 @@ class SampleAnswers(NamedTuple):
 
 
 class AnswerSource(NamedTuple):
-    """A dataset with answers about captions of another one: the same question under its name there."""
+    """A dataset with answers to a question, and the question's name there (`aspect`), None for a judge's answers."""
 
     dataset: Dataset
     aspect: str | None
@@ -90,9 +90,9 @@ def load_people_answers(connection: Connection, dataset: Dataset, aspect: str, n
 
 
 def list_changed_samples(connection: Connection, dataset: Dataset, seed: int) -> npt.NDArray[np.int64]:
-    """List the ids of samples whose text changed after they had an answer and samples were asked in the order of this
-    seed, as an array (n,) in no order. Who changed them may have known the answers, so those first in this order are no
-    random sample any more. By default seed 0 orders samples.
+    """List the ids of samples whose text changed after an answer about it, and after this seed first ordered samples
+    for answers (any time for seed 0, the default): an array (n,) in no order. People who changed texts may have known
+    the answers, so the first samples in this order are no random sample any more.
     """
     query = (
         "SELECT sample_id FROM sample WHERE dataset_id = :dataset_id AND changed_at >= (SELECT min(at) FROM ("
@@ -111,8 +111,8 @@ def list_changed_samples(connection: Connection, dataset: Dataset, seed: int) ->
 def list_promise_raters(
     connection: Connection, dataset: Dataset, aspect: str, n_raters: int, sample_ids: npt.NDArray[np.int64]
 ) -> tuple[list[str], int]:
-    """Return the sorted names of the people whose ratings of these captions count as in `load_people_answers`, and how
-    many of these ratings were changed after they were stored.
+    """Return the sorted names of the people who gave the first `n_raters` ratings of these captions, as
+    `load_people_answers` counts them, and how many of these ratings have another value now.
     """
     query = (
         f"SELECT rater, count(*) FILTER (WHERE is_changed) FROM ({_FIRST_RATINGS}) g WHERE sample_id = ANY(:ids) "
@@ -126,9 +126,9 @@ def list_promise_raters(
 def list_answer_sources(
     connection: Connection, dataset: Dataset, aspect: str | None, scorer_id: int | None
 ) -> list[AnswerSource]:
-    """List the datasets with answers to a question about captions that this one has, too, and the aspects under which
-    people gave them: those whose names have the same letters and digits, and those whose mean ratings of ten or more
-    shared captions are equal in nine of ten. aspect: None for answers of the judge with this scorer.
+    """List the datasets with answers to the same question about captions that this dataset has, each with its aspect.
+    The question is the same if its name has the same letters and digits, or if nine in ten of its mean ratings, of ten
+    or more captions, equal those here. aspect: None for answers of the judge with this scorer.
     """
     query = (
         f"WITH texts AS NOT MATERIALIZED ({_TEXTS}), "
@@ -147,9 +147,9 @@ def list_answer_sources(
 
 
 def list_late_columns(connection: Connection, dataset: Dataset, aspect: str | None, scorer_id: int | None) -> set[str]:
-    """List the columns of recipes that may know the answers of a promise, in lower case: tags, ratings of other aspects
-    and imported scores stored after an answer about their caption, metrics scored for a draw only, and "" for fields
-    and files of the manifest changed after such an answer. aspect, scorer_id: as in `list_answer_sources`.
+    """List the recipe columns, in lower case, that may depend on the answers of a promise: tags, ratings of other
+    aspects and imported scores stored after an answer about their caption; metrics scored for a draw only; and "" for
+    manifest fields and files changed after such an answer. aspect, scorer_id: as in `list_answer_sources`.
     """
     query = (
         f"WITH answered AS (SELECT a.*, s.video_id, s.rewritten_at FROM ({_JUDGE if aspect is None else _PEOPLE}) a "
@@ -184,8 +184,8 @@ def load_shared_samples(
 
 
 def load_score_answers(connection: Connection, dataset: Dataset, scorer_id: int) -> SampleAnswers:
-    """Load the current scores of a scorer in a dataset as answers. A sample that was not asked, failed or changed since
-    has none; one with another status cannot be judged, and has the value NaN.
+    """Load the current scores of a scorer in a dataset as answers. A sample whose score is missing, failed, not drawn
+    or stale is left out; one with another status and no value cannot be judged, and has the value NaN.
     """
     # An index has the values; the rows themselves are read only for samples without one.
     query = (
@@ -217,8 +217,8 @@ def store_attempt(
     n_candidates: int,
 ) -> Attempt:
     """Return the attempt at a promise with these terms on this order of candidates; if there is none yet, store it as
-    the next on the same answers. others: further ids of datasets, with those who answer there, whose attempts count.
-    The transaction must hold the lock of `find_eligible_samples`, so that no two take one number; this does not commit.
+    the next on the same answers. others: (dataset id, who answers there) of further attempts that count. The
+    transaction must hold the lock of `find_eligible_samples`, so that no two take one number; this does not commit.
     """
     own = promise.c.dataset_id == dataset.dataset_id, promise.c.answered_by == answered_by
     same = promise.c.terms == dict(terms), promise.c.order_sha256 == order_sha256

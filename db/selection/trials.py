@@ -52,8 +52,8 @@ class ArmResult:
 
 @dataclass(frozen=True)
 class Trial:
-    """A training trial of a selection. arms: the selection first, then arms that it is compared with, the curve, and
-    the two controls.
+    """A training trial of a selection. arms: the selection first, then the arms that it is compared with, the arms of
+    the curve, and the two controls.
 
     dataset: its name. trial_sha256: the digest of everything that decides the result, in hexadecimal digits like all
     digests. trainer: what was trained, for people. measure: the name of the deciding measure. n_validation_videos: the
@@ -86,7 +86,7 @@ class Trial:
 
     @property
     def curve(self) -> list[ArmResult]:
-        """The arms of the curve that have a value, by rising share."""
+        """The arms with a value that make the curve over shares of the rows, by rising share."""
         arms = [arm for arm in self.arms if arm.share is not None and arm.value is not None]
         return sorted(arms, key=lambda arm: arm.share or 0.0)
 
@@ -109,7 +109,7 @@ class TrainedRun(NamedTuple):
 
 
 def load_run(connection: Connection, run_sha256: str) -> TrainedRun | None:
-    """Load what a model reached whose rows, test, trainer and seed have this digest; None if none is stored."""
+    """Load the result of a trained model by the digest of its rows, test, trainer and seed; None if none is stored."""
     is_this = trial_run.c.run_sha256 == bytes.fromhex(run_sha256)
     result = connection.scalar(sa.select(trial_run.c.result).where(is_this))
     if result is None:
@@ -119,7 +119,7 @@ def load_run(connection: Connection, run_sha256: str) -> TrainedRun | None:
 
 
 def store_run(connection: Connection, run_sha256: str, dataset_id: int, run: TrainedRun) -> None:
-    """Store what a model reached, in place of an earlier run of the same digest."""
+    """Store the result of a trained model, in place of an earlier run of the same digest."""
     values = {"dataset_id": dataset_id, "result": run._asdict(), "trained_at": sa.func.now()}
     statement = insert(trial_run).values(run_sha256=bytes.fromhex(run_sha256), **values)
     connection.execute(statement.on_conflict_do_update(index_elements=["run_sha256"], set_=values))

@@ -107,9 +107,9 @@ class Leases:
         report_wait: Callable[[str], None] = lambda _: None,
         choose_group_size: Callable[[int], int] = take_one,
     ) -> Iterator[list[str]]:
-        """Yield all names once, in groups, and hold the leases of a group until the next one is asked for. Free names
-        come first; names that others hold come when these let go, after waiting without a limit. Raises LeaseLost as
-        `check` does.
+        """Yield all names once, in groups, and hold the leases of a group until the next group is asked for. Free names
+        come first; names that others hold come once these give them back, after waiting without a limit. Raises
+        LeaseLost as `check` does.
 
         choose_group_size: returns the largest size of the next group, given the number of names left; by default 1.
         report_wait: called with a name that others hold when no other name is left, once per name.

@@ -63,8 +63,8 @@ WHERE w.wait_event_type = 'Lock' AND (w.application_name = ANY(%(own)s)
 
 
 class LockWatch:
-    """A watch for sessions that wait for locks: it calls `tell` once for every wait that lasts for two looks. It ends a
-    session of the read-only role that blocks others for 5 looks (PATIENCE).
+    """A watch for sessions that wait for locks. It calls `tell` once for every wait that is seen by two looks in a row,
+    and ends a session of the read-only role that blocks others for 5 looks (PATIENCE).
     """
 
     def __init__(self, reader: str, tell: Callable[[str], None]) -> None:
