@@ -37,8 +37,8 @@ def number_groups(groups: Sequence[object]) -> IntArray:
 
 
 def find_values(wanted: IntArray, ids: IntArray, values: npt.NDArray[_T], missing: float) -> npt.NDArray[_T]:
-    """Return the values (n,) of the `wanted` ids (n,), `missing` where an id has none. ids, values: (m,), in the same
-    order, an id at most once; both lists of ids may be in any order.
+    """Return the values (n,) of the `wanted` ids (n,), `missing` for an id that `ids` lacks. ids, values: (m,), every
+    id with its value, at most once; both lists of ids may be in any order.
 
     >>> find_values(np.array([7, 5, 6]), np.array([9, 7, 5]), np.array([0.9, 0.7, 0.5]), np.nan).tolist()
     [0.7, 0.5, nan]
@@ -53,8 +53,8 @@ def find_values(wanted: IntArray, ids: IntArray, values: npt.NDArray[_T], missin
 
 def group_equal_shapes(shapes: Sequence[PairShapes]) -> Iterator[list[int]]:
     """Yield lists of positions of pairs with equal shapes, so that the pairs of a list can be stacked and computed at
-    once. `shapes` has the shapes of each pair's arrays. A list holds at least one position, and no more than fill the
-    processor's cache; every position comes once.
+    once. `shapes` has the shapes of both arrays of every pair. A list holds at least one position, and no more than fit
+    into the processor's cache; every position comes once.
 
     >>> list(group_equal_shapes([((2, 3),), ((4, 4),), ((2, 3),)]))
     [[0, 2], [1]]

@@ -17,8 +17,8 @@ _SAFE_PATH = ("PYTHONSAFEPATH", "reelsieve")
 
 
 def find_caller_folder() -> Path:
-    """Return the folder from which relative paths of the person count: the current folder, or in a process that one of
-    ours started elsewhere, the current folder of the first one.
+    """Return the folder that the user's relative paths start from: the current folder, or in a process that another one
+    of ours started elsewhere, the current folder of the first one.
     """
     return Path(os.environ.get(STARTED_IN) or os.getcwd())
 
@@ -46,8 +46,8 @@ def build_user_environment() -> dict[str, str]:
 
 
 def locate_path(path: str | os.PathLike[str]) -> Path:
-    """Return a path that the person gave, without ~, as this process can open it: a relative one stays as it is in the
-    folder of the person, and becomes absolute in any other folder.
+    """Return a path that the user gave, without ~, as this process can open it: a relative path stays as it is in the
+    folder of `find_caller_folder`, and becomes absolute in any other folder.
     """
     folder = find_caller_folder()
     return (Path() if folder == Path.cwd() else folder) / Path(path).expanduser()

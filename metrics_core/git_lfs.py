@@ -7,7 +7,7 @@ _MARK = b"version https://git-lfs.github.com/spec/"
 
 
 def is_git_lfs_pointer(beginning: bytes, size: int) -> bool:
-    """Return whether a file is a pointer of Git LFS, by its first bytes and its size in bytes.
+    """Whether a file is a pointer of Git LFS, judged by its first bytes and its size in bytes.
 
     >>> is_git_lfs_pointer(b"version https://git-lfs.github.com/spec/v1", 130)
     True

@@ -50,10 +50,10 @@ def draw_blocks(video: IntArray, seed: int) -> IntArray:
 
 @dataclass(frozen=True)
 class JackknifeStatistics:
-    """The statistics of one comparison by name: `values`, None where undefined, and `jackknife_values`, the same
-    without each block of videos, (BLOCKS,), from which intervals are computed; NaN where the block holds no item or the
-    statistic is undefined without it. n, n_undefined: items, or groups, with and without a value. n_blocks: blocks that
-    hold items.
+    """The statistics of one comparison by name: `values`, None where undefined, and `jackknife_values` (BLOCKS,), the
+    same with each block of videos left out in turn, for intervals; NaN where the block holds no item or the statistic
+    is undefined without it. n, n_undefined: items, or groups, with and without a value. n_blocks: blocks that hold
+    items.
     """
 
     values: dict[str, float | None]
@@ -63,7 +63,7 @@ class JackknifeStatistics:
     n_blocks: int
 
     def compute_estimate(self, statistic: str) -> Estimate:
-        """Return the statistic of this name with its interval over videos, which covers the truth with the chance
+        """Return the statistic of this name with its interval over videos, which covers the true value with the chance
         `LEVEL`. The limits lie in [0, 1] for accuracies, F1 and the share of tied pairs, and in [-1, 1] for other
         statistics. Raises KeyError for a name that the record lacks.
         """
@@ -92,9 +92,9 @@ class JackknifeStatistics:
     def subtract(
         self, other: JackknifeStatistics, statistic: str, sign: float = 1.0
     ) -> tuple[float | None, FloatArray]:
-        """Return a statistic less `sign` times the same statistic of another comparison of the same videos. The second
-        result is the array (BLOCKS,) of this difference without each block, NaN where neither comparison has a value.
-        Where the statistic is undefined in either comparison, return None and an array of NaN.
+        """Return a statistic less `sign` times that of another comparison of the same videos, and the array (BLOCKS,)
+        of this difference with each block left out, NaN where neither comparison has a value. Where the statistic is
+        undefined in either comparison, return None and an array of NaN.
         """
         sides = self.values[statistic], other.values[statistic]
         if sides[0] is None or sides[1] is None:
@@ -105,7 +105,7 @@ class JackknifeStatistics:
 
 
 def jackknife(compute: Callable[[IntArray], Mapping[str, float | None]], block: IntArray) -> JackknifeStatistics:
-    """Compute the statistics of items by name, and again without each block of videos: (BLOCKS,) by name, NaN for a
+    """Compute the statistics of items by name, also with each block of videos left out: (BLOCKS,) by name, NaN for a
     block that holds no item or without which the statistic is undefined, and everywhere if there is only one block.
     compute: returns the statistics of items at given positions, None where undefined. block: (n,), by item.
 
@@ -124,8 +124,8 @@ def jackknife(compute: Callable[[IntArray], Mapping[str, float | None]], block: 
 
 
 def jackknife_means(values: FloatArray, block: IntArray) -> FloatArray:
-    """Compute the mean of the values (n,) without each block of videos, skipping NaN: an array (BLOCKS,). It is NaN for
-    a block that holds no value, or without which none is left. block: (n,), the block of every value.
+    """Compute the mean of the values (n,) with each block of videos left out in turn, skipping NaN: an array (BLOCKS,).
+    It is NaN for a block that holds no value, or without which none is left. block: (n,), the block of every value.
 
     >>> jackknife_means(np.array([1.0, 3.0, np.nan]), np.array([0, 1, 2]))[:3].tolist()
     [3.0, 1.0, nan]
@@ -140,9 +140,9 @@ def jackknife_means(values: FloatArray, block: IntArray) -> FloatArray:
 def average_over_raters(
     by_rater: Sequence[Mapping[K, JackknifeStatistics]], weights: Sequence[float] | None = None
 ) -> dict[K, JackknifeStatistics]:
-    """Average raters' statistics of every comparison: by comparison, in the order of the first rater; {} without
-    raters. by_rater: statistics by comparison, by rater; a rater without a value is left out of its average. weights:
-    how much each rater counts, above 0; None for equal. n is the raters' highest, n_undefined their lowest.
+    """Average raters' statistics, for every comparison by itself: by comparison, in the order of the first rater; {}
+    without raters. by_rater: every rater's statistics by comparison; a rater without a value does not count there.
+    weights: how much each rater counts, above 0; None for equal. n is the raters' highest, n_undefined their lowest.
     """
     weight = np.ones(len(by_rater)) if weights is None else np.asarray(weights, dtype=np.float64)
     return {
@@ -154,8 +154,8 @@ def average_over_raters(
 def jackknife_estimate(
     value: float | None, jackknife_values: FloatArray, bounds: tuple[float, float] = (-1.0, 1.0)
 ) -> Estimate:
-    """Return a statistic with its interval by Student's t, which covers the truth with the chance `LEVEL`.
-    jackknife_values: (blocks,), the statistic without each block of videos, NaN where there is none. Without a value,
+    """Return a statistic with its interval by Student's t, which covers the true value with the chance `LEVEL`.
+    jackknife_values: (blocks,), the statistic with each block of videos left out, NaN where undefined. Without a value,
     or with fewer than two defined blocks, there is no interval. No limit lies outside the bounds.
 
     >>> estimate = jackknife_estimate(0.5, np.array([0.4, 0.5, 0.6]))
@@ -170,8 +170,8 @@ def jackknife_estimate(
 
 def jackknife_error(jackknife_values: FloatArray) -> tuple[float | None, int]:
     """Compute the jackknife's standard error of a statistic, and its degrees of freedom, one less than the defined
-    blocks. jackknife_values: the statistic without each block of videos, NaN where undefined. (None, 0) where fewer
-    than two blocks have a value.
+    blocks. jackknife_values: the statistic with each block of videos left out, NaN where undefined. (None, 0) where
+    fewer than two blocks have a value.
     """
     values = jackknife_values[np.isfinite(jackknife_values)]
     if values.size < 2:
@@ -180,9 +180,9 @@ def jackknife_error(jackknife_values: FloatArray) -> tuple[float | None, int]:
 
 
 def jackknife_p_value(value: float | None, jackknife_values: FloatArray) -> float | None:
-    """Compute the two-sided p-value of a statistic: how often chance puts it so far from 0 if its truth is 0, by
-    Student's t with the jackknife's standard error. jackknife_values: the statistic without each block of videos. None
-    without a value, or with fewer than two defined blocks.
+    """Compute the two-sided p-value of a statistic: how often chance puts it so far from 0 if its true value is 0, by
+    Student's t with the jackknife's standard error. jackknife_values: the statistic with each block of videos left out.
+    None without a value, or with fewer than two defined blocks.
 
     >>> jackknife_p_value(0.0, np.array([0.1, -0.1])), jackknife_p_value(0.5, np.array([0.5, 0.5, 0.5]))
     (1.0, 0.0)

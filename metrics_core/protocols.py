@@ -172,7 +172,7 @@ class WholeTextWeigher(Protocol):
 
     def list_shared_words(self, sentences: Sequence[str], hypothesis: str) -> list[str]:
         """List phrases that show people which content words of the hypothesis the text has. A phrase is a word that the
-        text has, or `no` and the missing word, with the nearest word of the text in brackets. sentences: all sentences
+        text has, or "no" and the missing word, with the nearest word of the text in brackets. sentences: all sentences
         of the text, in order.
         """
         ...

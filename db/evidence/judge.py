@@ -60,7 +60,7 @@ def store_judge_answers(engine: Engine, model_id: int, run_id: str, answers: Seq
 def load_judge_answers(
     connection: Connection, model_id: int, sample_ids: Collection[int], n_answers: int
 ) -> dict[tuple[int, int], Row]:
-    """Load a judge's first `n_answers` answers about each of these samples, as {(sample id, number of the answer from
+    """Load a judge's first `n_answers` answers about every given sample, as {(sample id, number of the answer from
     0): columns of `judge_answer`}; answers that it never gave are left out. An answer stays in the result even if its
     text or video has changed since.
     """

@@ -51,7 +51,7 @@ class AspectComparisons:
 
     def compute_pooled(self, name: str, kept: BoolArray) -> JackknifeStatistics:
         """Compute tau-b of the values of a metric or simple score with the mean ratings, over the items where `kept` is
-        True, and again without each block of videos. Every kept item must have a value and a rating. The object keeps
+        True, also with each block of videos left out. Every kept item must have a value and a rating. The object keeps
         the result by name and `kept` for later calls.
         """
         key = name, kept.tobytes()
@@ -61,9 +61,9 @@ class AspectComparisons:
         return self._pooled[key]
 
     def list_ceiling_raters(self, kept: BoolArray) -> list[RaterAndOthers]:
-        """List the raters who count in the human ceiling, by their ratings of the items where `kept` is True. A record
-        has the rater's ratings and the means of the other raters who count; [] where none counts, and at most the 20
-        most active raters. The object keeps the result for later calls.
+        """List the raters who count in the human ceiling by their ratings of the items where `kept` is True, at most
+        the 20 most active ones; [] where none counts. A record has the rater's ratings and the means of the other
+        raters who count. The object keeps the result for later calls.
         """
         key = kept.tobytes()
         if key not in self._counted:
@@ -72,8 +72,8 @@ class AspectComparisons:
 
     def compute_ceiling(self, kept: BoolArray) -> JackknifeStatistics | None:
         """Compute the human ceiling on the items where `kept` is True: tau-b of every rater with the mean of the
-        others, averaged over raters, and again without each block of videos. None without a rater who counts. The
-        object keeps the result for later calls.
+        others, averaged over raters, also with each block of videos left out. None where no rater counts, see
+        `list_ceiling_raters`. The object keeps the result for later calls.
         """
         key = ONE_RATER, kept.tobytes()
         if key not in self._pooled and (ceiling := compute_ceiling(self.inputs, self.list_ceiling_raters(kept))):
@@ -82,7 +82,7 @@ class AspectComparisons:
 
     def compute_without_one_rater(self, name: str, kept: BoolArray) -> JackknifeStatistics:
         """Compute tau-b of a metric with the means of all raters but one, averaged over the raters who are left out in
-        turn, and again without each block of videos. The items are those where `kept` is True that the left-out rater
+        turn, also with each block of videos left out. The items are those where `kept` is True that the left-out rater
         shares with others. At least one rater must count in the human ceiling.
 
         Raters count by the items that they share with others, with or without a value of the metric.
@@ -97,8 +97,8 @@ class AspectComparisons:
 
 def compute_ceiling(inputs: AgreementInputs, counted: Sequence[RaterAndOthers]) -> JackknifeStatistics | None:
     """Compute the human ceiling: tau-b of every rater in `counted` with the mean of the other raters, averaged over
-    raters, and again without each block of videos. Raters weigh as much as they share items with others. None where
-    `counted` is empty.
+    raters, also with each block of videos left out. A rater weighs by the number of items shared with others. None
+    where `counted` is empty.
     """
     sides = [inputs.select_items(rater.ratings, rater.other_means, rater.is_shared) for rater in counted]
     by_rater = [{KENDALL: compute_pooled(side)} for side in sides]
@@ -106,8 +106,8 @@ def compute_ceiling(inputs: AgreementInputs, counted: Sequence[RaterAndOthers]) 
 
 
 def find_strongest_baseline(comparisons: AspectComparisons, kept: BoolArray) -> AgreementRow | None:
-    """Find the simple score whose tau-b with people is farthest from 0, and return its row; a negative value changes
-    its sign. A simple score is compared on the kept items that it has a number for. None where no simple score has a
+    """Find the simple score whose tau-b with people is farthest from 0, and return its row, a negative tau-b turned
+    positive. A simple score is compared on the kept items that it has a number for. None where no simple score has a
     coefficient. kept: a mask (items,) of rated items.
     """
     name = _name_strongest_baseline(comparisons, kept)
@@ -136,8 +136,8 @@ def _compute_pooled_baseline(comparisons: AspectComparisons, baseline: str, kept
 
 
 def compare_with_rivals(comparisons: AspectComparisons, metric: str) -> Iterator[AgreementRow]:
-    """Yield the agreement rows that compare a metric with the strongest simple score and with one more rater, on the
-    metric's rated items: tau-b of this rival (`RIVAL`) and the metric's less the rival's (`DIFFERENCE`). Against one
+    """Yield the agreement rows that compare a metric with two rivals, the strongest simple score and one more rater, on
+    the metric's rated items: the rival's tau-b (`RIVAL`), and the metric's less the rival's (`DIFFERENCE`). For one
     more rater also the metric's tau-b with the same means of ratings. Comparisons without a coefficient are left out.
 
     A simple score keeps the sign that it has with people; where it is negative, the difference adds it.

@@ -25,10 +25,9 @@ with 5 systems 2/120.
 
 
 def compute_coefficients(metric: FloatArray, people: FloatArray, statistics: Sequence[str]) -> dict[str, float | None]:
-    """Compute statistics of a metric's values with people's ratings of the same items: a number by the names in
-    `statistics`, which are "pearson", "spearman", "kendall_b" and "tied_pairs". It is None where a statistic is not
-    defined. metric, people: finite (n,). Correlations need two different numbers on each side; the share of tied pairs
-    needs two items.
+    """Compute statistics of a metric's values with people's ratings of the same items, by the names in `statistics`:
+    "pearson", "spearman", "kendall_b" and "tied_pairs". A statistic is None where it is undefined: correlations need
+    two different numbers on each side, the share of tied pairs two items. metric, people: finite (n,).
 
     >>> compute_coefficients(np.array([1.0, 2, 3]), np.array([1.0, 3, 2]), ("spearman", "tied_pairs"))
     {'spearman': 0.5, 'tied_pairs': 0.0}
@@ -97,7 +96,7 @@ def mean_ranks(side: IntArray) -> FloatArray:
 
 def list_group_pairs(group: IntArray) -> tuple[IntArray, IntArray]:
     """Return the positions of the first and of the second item of every pair of items in the same group: two integer
-    arrays (pairs,), where `group` (n,) has the number of each item's group.
+    arrays (pairs,). group: (n,), the number of every item's group.
 
     >>> [rows.tolist() for rows in list_group_pairs(np.array([0, 1, 0, 1, 0]))]
     [[0, 0, 2, 1], [2, 4, 4, 3]]
@@ -128,8 +127,8 @@ def require_finite_sides(metric: npt.ArrayLike, people: npt.ArrayLike) -> tuple[
 
 
 def require_group_numbers(name: str, groups: Sequence[object], n: int) -> IntArray:
-    """Replace the groups of n items by numbers from 0 in the order in which they first appear: an integer array (n,).
-    Raises ValueError unless there are n groups; `name`, such as "videos", is the word for them in its text.
+    """Number the groups of n items from 0 in the order in which they first appear: an integer array (n,). Raises
+    ValueError unless there are n groups; `name`, such as "videos", is the word for them in its text.
     """
     if len(groups) != n:
         raise ValueError(f"There are {len(groups)} {name} for {n} items: give one for each item.")

@@ -47,9 +47,9 @@ LESS = " less well than one more rater"
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """The conclusion on one metric and one aspect. level: a name such as "above baseline", see `explain_agreement`, or
-    of an order of systems, see `explain_system_order`. sentence: the conclusion for people. short: a form of it without
-    the names of metric and aspect.
+    """The conclusion on one metric and one aspect. level: a name such as "above baseline", see `explain_agreement`; for
+    an order of systems see `explain_system_order`. sentence: the conclusion for people. short: a form of it without the
+    names of metric and aspect.
     """
 
     level: TrustLevel | SystemOrder
@@ -60,9 +60,9 @@ class Conclusion:
 def correct_p_values_of_claims(
     rows: Sequence[AgreementRow], others: Sequence[float | None] = ()
 ) -> tuple[list[AgreementRow], list[float | None]]:
-    """Return the rows of the agreement table and `others`, the p-values of a page's further claims, in their order,
-    with p-values corrected by Holm. One family has `others` and the metrics' tau-b with people over captions and
-    systems, another the differences from the strongest simple score. None stays None and does not count.
+    """Return the rows of the agreement table and `others`, the p-values of a page's further claims, both in their order
+    and corrected by Holm. One family has `others` and the metrics' tau-b with people over captions and systems, another
+    the differences from the strongest simple score. None stays None and does not count.
 
     Within a family the chance of any false claim is at most MAX_P_VALUE. For a whole page it can be higher, since there
     are two families, and claims about one more rater are not corrected. A claim about a simple score is only made where

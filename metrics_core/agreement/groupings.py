@@ -37,7 +37,7 @@ class ComparedValues:
 
 
 def compute_pooled(sides: ComparedValues, statistics: Sequence[str] = (KENDALL,)) -> JackknifeStatistics:
-    """Compute statistics of a metric with people over all items at once, and again without each block of videos, which
+    """Compute statistics of a metric with people over all items at once, also with each block of videos left out, which
     gives their intervals. statistics: names of `compute_coefficients`.
     """
     # Items in the metric's order are sorted faster again, without each block.
@@ -46,9 +46,9 @@ def compute_pooled(sides: ComparedValues, statistics: Sequence[str] = (KENDALL,)
 
 
 def compute_per_video(sides: ComparedValues, n_videos: int) -> JackknifeStatistics:
-    """Compute tau-b of a metric with people within each of n_videos videos and average it over videos; and again
-    without each block of videos. A video without a value, such as one with a single caption, is left out of the average
-    and counted in n_undefined.
+    """Compute tau-b of a metric with people within each of n_videos videos, and average over videos; also with each
+    block of videos left out. A video without a value, such as one with a single caption, is left out of the average and
+    counted in n_undefined.
     """
     taus, block = compute_group_taus(sides.metric, sides.people, sides.video, n_videos), np.zeros(n_videos, np.int64)
     block[sides.video] = sides.block
@@ -63,9 +63,8 @@ def compute_per_video(sides: ComparedValues, n_videos: int) -> JackknifeStatisti
 
 
 def compute_per_system(sides: ComparedValues) -> JackknifeStatistics:
-    """Compute tau-b of the systems' mean values with their mean ratings, and again without each block of videos. It is
-    NaN for a block without which a system has no caption left. n counts systems. Every item needs a known system, from
-    0.
+    """Compute tau-b of the systems' mean values with their mean ratings, also with each block of videos left out: NaN
+    for a block without which a system has no caption left. n counts systems. Every item needs a known system, from 0.
     """
     present = np.unique(sides.system)
 

@@ -21,8 +21,8 @@ since 9,048 captions have 41 million pairs.
 @dataclass(frozen=True)
 class CaptionPairs:
     """Pairs of captions as arrays (pairs,): the positions `first` and `second` of their captions, and the metric's
-    absolute difference `gap`. is_tied_by_people: people rate both the same. is_ordered_alike: people do not, and the
-    metric's difference has the sign of theirs.
+    absolute difference `gap`. is_tied_by_people: people rate both the same. is_ordered_alike: people rate them
+    differently, and the metric's difference has the same sign.
     """
 
     first: IntArray
@@ -32,7 +32,7 @@ class CaptionPairs:
     is_ordered_alike: BoolArray
 
     def mark_correct(self, epsilon: float | FloatArray) -> BoolArray:
-        """Mark in a mask (pairs,) the pairs that the metric orders or ties as people do, where its differences up to
+        """Return a mask (pairs,) of the pairs that the metric orders or ties as people do, where its differences up to
         `epsilon` count as ties.
         """
         metric_tied = self.gap <= epsilon + TOLERANCE
@@ -53,7 +53,7 @@ def build_pairs(metric: FloatArray, people: FloatArray, group: IntArray) -> Capt
 
 
 def find_best_epsilon(pairs: CaptionPairs, chosen: BoolArray) -> float | None:
-    """Find the epsilon, up to which metric differences count as ties, that makes most of the chosen pairs correct.
+    """Find the epsilon with which most of the chosen pairs are correct; metric differences up to epsilon count as ties.
     Candidates are 0 and the metric's differences; of equally good ones the smallest is taken. None without a chosen
     pair. chosen: a mask (pairs,).
 
@@ -81,7 +81,7 @@ def compute_held_out_accuracy(
     metric: FloatArray, people: FloatArray, video: IntArray, block: IntArray, n_videos: int, seed: int
 ) -> tuple[float | None, FloatArray]:
     """Compute the pairwise accuracy over pairs of captions of all videos, where metric differences up to epsilon count
-    as ties, and again without each block of videos, (BLOCKS,). The seed deals videos to two halves; the epsilon of one
+    as ties; also with each block of videos left out, (BLOCKS,). The seed deals videos to two halves; the epsilon of one
     half is the best on the other. None and NaN where a half has no pair.
 
     Without a block of videos epsilon stays. Of more than MAX_ITEMS items so many are drawn at random. A block is NaN

@@ -64,9 +64,9 @@ class Preferences:
 
 
 def compute_preference_accuracy(values: FloatArray, preferences: Preferences, seed: int = 0) -> JackknifeStatistics:
-    """Compute in how many of people's preferences the metric also gives the preferred caption the higher value: a share
-    in [0, 1], where a tie counts half, and again without each block of videos. values: (items,), NaN for none. n counts
-    the answers that prefer one of two captions with values, n_undefined the other answers.
+    """Compute in which share of people's preferences the metric gives the preferred caption the higher value, in [0,
+    1], where a tie counts half; also with each block of videos left out. values: (items,), NaN for none. n counts the
+    answers that prefer one of two captions with values, n_undefined the other answers.
 
     >>> preferences = Preferences.build([0, 0, 1], [1, 2, 2], [1, -1, 0], ["ann"] * 3, ["v", "w", "w"])
     >>> accuracy = compute_preference_accuracy(np.array([0.9, 0.2, 0.4]), preferences)
@@ -87,7 +87,7 @@ def grade_answers(values: FloatArray, preferences: Preferences) -> FloatArray:
 
 def compute_preference_ceiling(preferences: Preferences, seed: int = 0) -> JackknifeStatistics:
     """Compute the human ceiling of preferences: how often a rater prefers the caption that another rater of the same
-    pair prefers, and again without each block of videos. n counts the answers that prefer a caption where another
+    pair prefers, also with each block of videos left out. n counts the answers that prefer a caption where another
     answer on the pair does, too; n_undefined counts the other answers. The value is None without such answers.
     """
     return _average_grades(_grade_raters(preferences), preferences, seed)
@@ -121,7 +121,7 @@ def build_preference_rows(
     seed: int = 0,
 ) -> tuple[AgreementRow, ...]:
     """Build the agreement rows of one aspect's preferences: a row for each metric, then for each baseline, then for the
-    raters themselves where pairs have answers of two raters. The value is the share of people's preferences that the
+    raters themselves where a pair has answers of two raters. The value is the share of people's preferences that the
     metric shares. metrics, baselines: values (items,) by name, NaN for none.
 
     >>> preferences = Preferences.build([0, 0], [1, 1], [1, 1], ["ann", "bob"], ["v", "v"])

@@ -40,7 +40,7 @@ _LeadState = Literal["undefined", "few videos", "open", "apart", "alike"]
 class Lead:
     """The lead of the best metric (`first`) over its best rival (`second`), another metric or a simple score.
     difference: first less second, on the n items of n_videos videos that both have a value for. n_more: how many
-    further items would separate them; None unless `state` is "open", and above 10,000.
+    further items would separate them; None where this is above 10,000, or `state` is not "open".
 
     state: "apart" where the difference is as many standard errors from 0 as `compute_items_needed` asks for; "alike"
     where the interval lies within NEAR_RATER of 0; "few videos" below FEWEST_VIDEOS, where nothing is claimed;
@@ -182,9 +182,9 @@ def _build_lead(
 
 
 def compute_items_needed(value: float | None, jackknife_values: FloatArray, n: int) -> int | None:
-    """Compute how many further items would separate a difference from 0 with the chance 0.8, if it is as large
-    as it seems on n items. 0 where it is separated already; None without a standard error or a difference. value: the
-    difference; jackknife_values: the same without each block of videos.
+    """Compute how many further items would separate a difference from 0 with the chance 0.8, if its size on n items is
+    its true size. 0 where it is separated already; None without a standard error or a difference. value: the
+    difference; jackknife_values: the same with each block of videos left out.
 
     The blocks give its standard error on n items. That error shrinks with the square root of the items, and the
     difference must be as many errors from 0 as the quantiles of Student's t of 0.975 and 0.8 together (Lachin 1981,

@@ -32,7 +32,7 @@ _MOST_VALUES = 500
 class AnswerConsistency:
     """How often a rater gave the same answer again, on n things that they judged twice without knowing it. share: of
     equal answers, in [0, 1], with Wilson's interval from `low` to `high`. mean_difference: the mean absolute difference
-    of the two answers. None for n = 0.
+    of the two answers. These four are None for n = 0.
     """
 
     n: int
@@ -62,10 +62,10 @@ def compute_consistency(first: npt.ArrayLike, again: npt.ArrayLike) -> AnswerCon
 
 
 def compute_alphas(ratings: FloatArray, block: IntArray) -> JackknifeStatistics:
-    """Compute Krippendorff's alpha of ratings (items, raters), NaN for none, by scale, and again without each block of
-    videos: krippendorff_nominal, krippendorff_ordinal and krippendorff_interval. 1 is full agreement, 0 chance. None
-    without two ratings of one item, and where all ratings are equal. block: (items,). n counts the ratings of items
-    with two or more, n_undefined the others.
+    """Compute Krippendorff's alpha of ratings (items, raters), NaN for none: "krippendorff_nominal",
+    "krippendorff_ordinal" and "krippendorff_interval", also with each block of videos left out. 1 is full agreement, 0
+    chance. A value is None where no item has two ratings, or all ratings are equal. block: (items,). n counts the
+    ratings of items with two or more, n_undefined the others.
 
     Ratings with more than 500 different values have no values without blocks, so no interval.
 
@@ -130,8 +130,8 @@ class RaterAndOthers:
 
 
 def split_rater(ratings: FloatArray, rater: int) -> RaterAndOthers:
-    """Split one rater, the number of a column, from the ratings (items, raters). The record has the rater's own ratings
-    and the means of all other raters.
+    """Compare one rater, a column number of the ratings (items, raters), with the others. The record has the rater's
+    own ratings and the means of all other raters.
     """
     own_ratings, others = ratings[:, rater], compute_mean_ratings(np.delete(ratings, rater, axis=1))
     return RaterAndOthers(own_ratings, others, ~np.isnan(own_ratings) & ~np.isnan(others))

@@ -74,8 +74,8 @@ class AgreementRow:
 
 
 def turn_positive(row: AgreementRow) -> AgreementRow:
-    """Return a row with the sign of its value and interval changed where the value is negative, else the row: "the
-    shorter, the better" is knowledge, too.
+    """Return a row with a negative value turned positive, and its interval with it: "the shorter, the better" is
+    knowledge, too. Another row stays as it is.
     """
     if row.value is None or row.value >= 0:
         return row
@@ -84,8 +84,8 @@ def turn_positive(row: AgreementRow) -> AgreementRow:
 
 
 def index_comparisons(rows: Iterable[AgreementRow]) -> dict[tuple[str, str], AgreementRow]:
-    """Return the rows over captions, of one metric and aspect, by whom the metric is compared with and by statistic.
-    The first is PEOPLE, ONE_RATER, or SIMPLE for a simple score of any name.
+    """Return the rows over captions, of one metric and aspect, by (whom the metric is compared with, statistic). The
+    first is PEOPLE, ONE_RATER, or SIMPLE for a simple score of any name.
     """
     return {
         (row.against if row.against in (PEOPLE, ONE_RATER) else SIMPLE, row.statistic): row

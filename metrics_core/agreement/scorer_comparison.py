@@ -167,12 +167,11 @@ def compare_with_people(
     seed: int = 0,
 ) -> tuple[PeopleComparison, ...]:
     """Compare how far two scorers' values (n,) agree with people: a PeopleComparison by aspect, in the order of
-    `by_aspect`, with p-values corrected for the number of aspects. by_aspect: ratings (n, raters), or preferences. NaN
-    is a missing number. videos: (n,). baselines: simple scores (n,) by name; the strongest is compared with ratings,
-    too.
+    `by_aspect`, with p-values corrected for the number of aspects. by_aspect: ratings (n, raters), or preferences; NaN
+    is a missing number. videos: (n,). baselines: simple scores (n,) by name, for `strongest`. n_resamples: the most
+    swaps of the permutation test.
 
-    n_resamples: the largest number of swaps of the test. Raises ValueError for shapes that do not fit and infinite
-    numbers.
+    Raises ValueError for shapes that do not fit and infinite numbers.
 
     >>> people = {"quality": [[1], [2], [3], [4], [5]]}
     >>> comparison = compare_with_people([2, 1, 4, 3, 3], [1, 2, 3, 4, 6], people, range(5))[0]

@@ -25,7 +25,7 @@ class BestReference(NamedTuple):
 
 
 def count_words(texts: Sequence[str]) -> FloatArray:
-    """Count the words of each text: a float array (n,), in the order of the texts; 0 for an empty one.
+    """Count the words of every text: a float array (n,), in the order of the texts; 0 for an empty text.
 
     >>> count_words(["A dog runs.", ""]).tolist()
     [3.0, 0.0]

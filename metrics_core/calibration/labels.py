@@ -25,9 +25,9 @@ def compute_split_position(key: str) -> float:
 
 
 def mark_calibration_keys(keys: Iterable[str], share: float = CALIBRATION_SHARE) -> BoolArray:
-    """Mark the keys whose labels calibrate, as a mask (n,): those with a `compute_split_position` below `share`, by
-    default about 20 %. keys: ids of source videos, or of videos without a source. Raises ValueError for an empty key
-    and for a share outside [0, 1].
+    """Return a mask (n,) of the keys whose labels thresholds may be chosen on: those with a `compute_split_position`
+    below `share`, by default about 20 %. keys: ids of source videos, or of videos without a source. Raises ValueError
+    for an empty key and for a share outside [0, 1].
 
     The split is by hash, so that adding a video never moves another one. Two parts of one film on both sides of the
     split would leak, so they share the key of their source.

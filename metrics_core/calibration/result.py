@@ -96,7 +96,7 @@ class Confusion:
 class BaselineYouden:
     """How well thresholds on the simple score `name` separate good samples from other ones. held_out: Youden's J, in
     [-1, 1], on videos that the thresholds were not chosen on. gain: how much higher J is for the metric, with an
-    interval that leaves out the same videos of both.
+    interval for which both leave out the same videos.
     """
 
     name: str
@@ -106,9 +106,9 @@ class BaselineYouden:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
-    """A threshold on scores, which n_kept of n reach, n_kept_good of them of the n_good good ones; where none, `status`
-    and `reason`. Good means a label of yes, or a rating of `least_rating` or higher; both counts are None for a
-    threshold that keeps a share. held_out, baselines: Youden's J on other videos, its own and simple scores'.
+    """A threshold on scores: n_kept of n reach it, n_kept_good of the n_good good ones. Where there is none, `status`
+    and `reason` explain why. Good means a label of yes, or a rating of `least_rating` or higher; both counts are None
+    for a threshold that keeps a share. held_out, baselines: Youden's J on other videos, its own and simple scores'.
 
     objective: what it is best for, such as f1, or the name by which recipes refer to it, such as "keep 0.125". low,
     high: its 95 % interval over the n_videos videos (or other groups), None where none was computed or no resample had
@@ -154,18 +154,18 @@ class Threshold:
 
     @property
     def kept_good(self) -> float | None:
-        """The share of the good samples that pass, in [0, 1]; None where it has no value."""
+        """The share of the good samples that pass, in [0, 1]; None without a good sample or without `counts`."""
         return self.counts.recall if self.counts else None
 
     @property
     def kept_others(self) -> float | None:
-        """The share of the other samples that pass, in [0, 1]; None where it has no value."""
+        """The share of the other samples that pass, in [0, 1]; None without another sample or without `counts`."""
         return ratio(self.counts.false_positive, self.n - self.counts.n_positive) if self.counts else None
 
     @property
     def youden(self) -> float | None:
-        """Youden's J on the samples that the threshold was chosen on, kept_good less kept_others. It is too favourable;
-        None where it has no value.
+        """Youden's J on the samples that the threshold was chosen on, so too favourable: kept_good less kept_others.
+        None where one of them is None.
         """
         if self.kept_good is None or self.kept_others is None:
             return None

@@ -26,9 +26,9 @@ class VideoFeatures:
 
 
 def prepare_frames(frames: npt.ArrayLike, regions: npt.ArrayLike | None = None) -> VideoFeatures:
-    """Return the features of a video's sampled frames (T, d), normalised and pooled once for all its texts; a status
-    with empty arrays without frames or for a bad feature. regions (n, d): crops of these frames; if there are any,
-    keywords are matched with them instead. Raises ValueError for arrays of a wrong shape.
+    """Return the features of a video's sampled frames (T, d), normalised and pooled once for all its texts. Without
+    frames, or with a bad feature, they are a status and empty arrays. regions (n, d): crops of these frames; if there
+    are any, keywords are matched with them instead. Raises ValueError for arrays of a wrong shape.
 
     The pooled vector stays the mean of the frames. Rows need not have unit length. A video without frames or with a bad
     feature gets a status, because one video of thousands may be such.

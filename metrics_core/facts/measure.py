@@ -73,7 +73,7 @@ class FrameMeasurer:
         self.n_frames += 1
 
     def end(self, seconds: float | None) -> None:
-        """Count the last frame until so many seconds after the beginning of the first one; None: as long as usual."""
+        """Count the last frame as shown until so many seconds after the first one began; None: as long as usual."""
         if seconds is not None:
             self._scan.hold_last_frame(self._scan.start_times[0] + seconds)
         if self.texts is not None:
@@ -122,7 +122,7 @@ def convert_to_luma(frame: VideoFrame) -> Luma:
 
 class TextScan:
     """Looks for text every two seconds of a video: call `add_frame` with every frame, in order, then `end`. `areas` has
-    the share of the frame under text of every frame looked at, and `moments` at how many moments it is shown.
+    the share of the frame under text of every frame looked at, and `moments` at how many of these moments it was shown.
     frame_s: seconds of a usual frame. Needs the extra `facts`.
     """
 
@@ -134,14 +134,15 @@ class TextScan:
         self._next_s = 0.0
 
     def add_frame(self, frame: VideoFrame, time_s: float) -> None:
-        """Look for text in the frame before, if its turn came before the next one, shown from `time_s` (seconds) on."""
+        """Look for text in the frame added before, if a moment falls into its time, which ends at `time_s` (seconds).
+        """
         if self._frame is None:
             self._next_s = time_s
         self.end(time_s)
         self._frame = frame
 
     def end(self, end_s: float) -> None:
-        """Look for text in the last frame at all moments of it until `end_s` (seconds)."""
+        """Look for text in the last frame added, if a moment falls into its time, which ends at `end_s` (seconds)."""
         from metrics_core.facts.screen_text import measure_text_area, read_lines_by_model
 
         n = max(not self.areas, ceil((end_s - self._frame_s / 2 - self._next_s) / TEXT_EVERY_S))
@@ -167,7 +168,7 @@ def convert_to_picture(frame: VideoFrame) -> NDArray[np.uint8]:
 def measure_speech_share(path: Path, shown_s: float) -> float | None:
     """Measure the share of a video file's time in which somebody speaks; None without a sound track, or where more than
     a tenth of it does not decode. The time is that of the sound, or of the frames (`shown_s`), if longer. Sound after
-    the last frame is only heard up to its tenth minute. Needs the extra `facts`.
+    the last frame counts only in the first ten minutes. Needs the extra `facts`.
     """
     from metrics_core.facts.speech import measure_speech
     from metrics_core.frames.sound import decode_sound

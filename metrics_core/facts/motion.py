@@ -74,8 +74,8 @@ def measure_motion(before: Floats, after: Floats, seconds: float) -> Motion | No
 def split_motion(
     places: Complex, vectors: Complex, weights: Floats, shape: tuple[int, int], unit: float
 ) -> Motion | None:
-    """Separate the motion of the camera from that of things in the frame, by the motion of blocks: mean lengths in
-    the unit of `unit`. None where the camera moves all blocks out of the frame.
+    """Separate the motion of the camera from that of things in the frame, by the motion of blocks. Lengths are means,
+    in pixels times `unit`. None where the camera moves all blocks out of the frame.
 
     Args:
         places: centres of the blocks in pixels, x + iy, shape (n,).

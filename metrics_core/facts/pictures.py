@@ -301,8 +301,8 @@ def _average_squares(luma: Luma) -> Floats:
 
 
 def shrink_picture(luma: Luma, turns: int = 0) -> Floats:
-    """Return the means of a frame over squares in 72 rows, float32 of shape (h, w), in the proportions of the frame,
-    made upright by quarter turns. A frame with fewer rows keeps them all.
+    """Return a small upright copy of a frame in its proportions: the means over squares, in 72 rows, float32 (h, w). A
+    frame with fewer rows keeps them all. turns: quarter turns that make the frame upright.
     """
     height, width = luma.shape
     if turns % 2:
@@ -397,8 +397,8 @@ def list_cuts(changes: Sequence[float], reach: int) -> list[int]:
 
 def mark_repeated_frames(changes: Sequence[float], reach: int, cuts: Sequence[int] = ()) -> list[bool]:
     """Mark the frames that repeat the frame before: a list of bools, where place t belongs to frame t + 1; [] without
-    `changes`, from frame t to frame t + 1 in grey levels. A repeat changes by below 0.1, or a quarter of the largest
-    change within `reach` places. `cuts`, which begin a shot, do not count there.
+    `changes`, from frame t to frame t + 1 in grey levels. A repeat changes by less than 0.1, or than a quarter of the
+    largest change within `reach` places, but for those at `cuts`, where shots begin.
 
     Coding changes a repeated frame a little.
 

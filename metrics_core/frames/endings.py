@@ -20,7 +20,7 @@ _FLV_TAGS = (8, 9, 18)
 
 
 def find_promised_end(container: InputContainer) -> float | None:
-    """Return the second, on the container's clock, at which a file ends by its header; None where no header says so."""
+    """Return the second of the container's clock at which a file should end by its header; None if no header has it."""
     if container.duration is None or not container.format.name.startswith(FORMATS_WITH_DURATION):
         return None
     start = 0 if container.format.name.startswith(FROM_ZERO) else container.start_time or 0
@@ -28,8 +28,8 @@ def find_promised_end(container: InputContainer) -> float | None:
 
 
 def ends_as_declared(path: Path, format_name: str) -> bool:
-    """Return whether a file of Matroska, ASF or FLV is as long as it says, and does not end in zeros only, as one whose
-    download stopped. False for other formats, and where the file does not say.
+    """Whether a Matroska, ASF or FLV file is as long as it states itself, and its end is not all zeros, as after a
+    download that stopped. False for other formats, and where the file does not state its length.
     """
     size = path.stat().st_size
     with path.open("rb") as file:

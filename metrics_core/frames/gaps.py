@@ -62,9 +62,9 @@ def list_pauses(shown_s: Sequence[float]) -> list[tuple[float, float]]:
 
 
 def lacks_data(pause: tuple[float, float], key_s: Sequence[float], sound_s: Sequence[float]) -> bool:
-    """Return whether frames were lost in a pause (begin, end), so that no frame was held on purpose: the sound
-    pauses, too, or the key frames around it are as far apart as others are. key_s, sound_s: times of the key frames and
-    of the packets of sound, in order.
+    """Whether frames were lost in a pause (begin, end), rather than one frame held on purpose: the sound pauses, too,
+    or the key frames around it are as far apart as others are. key_s, sound_s: times of the key frames and of the
+    packets of sound, in order.
 
     An encoder that counts frames sets a key frame later where a frame is held.
 

@@ -54,11 +54,7 @@ class PictureBuffer:
         self._kept += 1
 
     def require_pixels(self) -> NDArray[np.uint8]:
-        """Return all frames added so far, uint8 (T, H, W, 3), in the order added; raise if there is none.
-
-        Raises:
-            FrameReadError: no frame was added.
-        """
+        """Return all frames added so far, uint8 (T, H, W, 3), in the order added. Raises FrameReadError without any."""
         if self._pixels is None:
             raise FrameReadError(self._path, "no frame of the video can be decoded")
         return self._pixels[: self._kept]

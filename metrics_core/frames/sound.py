@@ -17,8 +17,8 @@ RATE = 16_000
 
 def decode_sound(path: Path, longest_s: float = math.inf) -> Iterator[NDArray[np.float32]]:
     """Yield the sound of a video file in consecutive parts: float32, shape (n,), its channels mixed to one, 16,000
-    samples a second. Packets that fail to decode are skipped, so nothing comes from a file without a sound track that
-    decodes. Ends with the first part that makes it `longest_s` seconds or more. Raises what `open_video` raises.
+    samples a second; nothing without a sound track that decodes. Packets that fail to decode are skipped. Ends with the
+    first part that makes it `longest_s` seconds or more. Raises what `open_video` raises.
     """
     import av
     from av.audio.stream import AudioStream

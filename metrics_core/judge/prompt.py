@@ -88,7 +88,7 @@ def build_judge_schema() -> Mapping[str, Any]:
 
 def build_judge_request(text: str, question: str | None, video: VideoAsFrames, repeat: int = 0) -> ChatRequest:
     """Build the request that asks a vision model to judge a caption, or the answer to a `question`, by frames of its
-    video. The answer fits `build_judge_schema`, and the expectation of its score is asked for too. Marks that would end
+    video. The answer fits `build_judge_schema`, and the expectation of its score is requested too. Tags that would end
     the text early are changed. repeat: the answer's number; 0 at temperature 0, others at 1 with own seeds.
     """
     shown = {"text": _protect(text), "scale": SCALE, "how": HOW}

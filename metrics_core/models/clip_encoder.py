@@ -43,8 +43,8 @@ Pixels = NDArray[np.uint8]
 class OpenClipEncoder:
     """An open_clip model that turns texts and images into features of one space, loaded when first needed.
     architecture: a name of open_clip or the path of a JSON configuration. checkpoint: a file of weights, or a tag of
-    open_clip. name: in `identity`; None makes one of both. precision: "fp32", "bf16" or "fp16" for a GPU; a CPU
-    computes in float32.
+    open_clip. name: that of `identity`; None joins both. precision: "fp32", "bf16" or "fp16" for a GPU; a CPU computes
+    in float32.
 
     Features are float32 and not normalised, because the metrics normalise them. A feature that is not finite is
     replaced by zeros, which have no direction; the metrics report it.

@@ -35,8 +35,8 @@ _ROUNDING = 1e-9
 @dataclass(frozen=True, slots=True)
 class MeanEstimate:
     """The mean of a value over all `size` items, estimated from `n` of them, with its interval from `low` to `high`,
-    None below FEWEST_ANSWERS (10) answers. slope: of the two, the mean; 0 without cheap values. plain: the mean over
-    the answers; gain: how many times as many answers it would need for as narrow an interval, None where undefined.
+    None below FEWEST_ANSWERS (10) answers. slope: that of the cheap value, 0 without one. plain: the mean over the
+    answers; gain: how many times as many answers it would need for as narrow an interval, None where undefined.
 
     `spread` is the standard deviation of what the cheap value leaves open, for `count_further_answers`; None where the
     interval is not by it.

@@ -96,9 +96,8 @@ def walk_sets(
     sizes: Sequence[int], answers: Sequence[npt.ArrayLike], limit: float, level: float, prior: Prior | None = None
 ) -> list[SetState]:
     """Return the states of nested sets from the strictest on: those confirmed to hold at most the share `limit` of
-    errors, and the first that is not. A confirmed set holds more with a chance of at most `level` in all. sizes:
-    rising. answers: by set, from `collect_set_answers`. prior: by default Prior.build(limit); chosen before the first
-    answer.
+    errors, and the first that is not. The chance that any confirmed set holds more is at most `level`. sizes: rising.
+    answers: by set, from `collect_set_answers`. prior: chosen before the first answer, by default Prior.build(limit).
 
     >>> states = walk_sets([12, 24], [[False] * 8, [False] * 9], 0.25, 0.05, Prior(1, 1))
     >>> [(state.bound, state.n_allowed, state.is_confirmed) for state in states]

@@ -43,8 +43,8 @@ class Question:
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
     """The questions of one dimension about one video, or about one summary where the dimension is factuality.
-    n_requested: how many were asked for. n_malformed: how many came back unusable and are not among `questions`.
-    status: "ok", also for an empty set, with the cause in `reason`; "refused" or "error" where the model gave none.
+    n_requested: how many were asked for. n_malformed: how many of the model's were unusable and are left out. status:
+    "ok", also for an empty set, with the cause in `reason`; "refused" or "error" where the model gave none.
     """
 
     dimension: Dimension
@@ -107,9 +107,9 @@ class ContextQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer to a question, or the status of why there is none. raw: the words of the reply. normalised: one of the
-    question's choices, or for an open question the answer itself; None unless status is "ok". reason: why the status is
-    not "ok", or what the answer was decided by.
+    """One answer to a question, or a status that explains why there is none. raw: the words of the reply. normalised:
+    one of the question's choices, or for an open question the answer itself; None unless status is "ok". reason: why
+    the status is not "ok", or what decided the answer.
 
     score: for an answer by entailment the probability that decided, else None. evidence: the sentence that decided.
     """
@@ -124,9 +124,9 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class AnswerJudgement:
-    """Whether one reply is right, or the status of why nobody could judge it. correct: None exactly where status is not
-    "ok", or where the reply gives no answer to judge. status: "malformed", "refused" or "error" where a matcher gave no
-    judgement; only after an "error" may asking again help. reason: why the status is not "ok".
+    """Whether one reply is right, or a status that explains why it was not judged. correct: None exactly where status
+    is not "ok", or where the reply gives no answer to judge. status: "malformed", "refused" or "error" where a matcher
+    gave no judgement; only after an "error" may asking again help. reason: why the status is not "ok".
     """
 
     correct: bool | None

@@ -143,7 +143,7 @@ def _parse_order(question: Question, text: str) -> str | None:
 
 
 def has_same_words(left: str, right: str) -> bool:
-    """Return whether two texts differ at most in case, spaces and the punctuation around them.
+    """Whether two texts differ at most in case, spaces and the punctuation around them.
 
     >>> has_same_words("A dog  runs.", "a dog runs"), has_same_words("A dog.", "A cat.")
     (True, False)

@@ -189,7 +189,7 @@ def compute_summary_score(scored: Mapping[Dimension, DimensionScore], n_sentence
 
 
 def is_empty_summary(summary: str) -> bool:
-    """Return whether a summary has neither a letter nor a digit, so that it answers nothing.
+    """Whether a summary has neither a letter nor a digit, so that it answers nothing.
 
     >>> is_empty_summary(" ... "), is_empty_summary("A dog.")
     (True, False)

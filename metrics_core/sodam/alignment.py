@@ -84,9 +84,7 @@ def align_batch(
 
 
 def is_official_compat(compat: Compat | None) -> bool:
-    """Return whether `compat` asks for the official code's behaviour. Raises ValueError unless it is "official" or
-    None.
-    """
+    """Whether `compat` asks for the official code's behaviour. Raises ValueError unless it is "official" or None."""
     if compat not in (None, "official"):
         raise ValueError(f'compat is {compat!r}: give "official", or None for the behaviour described in the docs.')
     return compat == "official"

@@ -8,7 +8,7 @@ from metrics_core.arrays import IntArray
 
 
 def plant_noise(videos: IntArray, share: float, seed: int) -> IntArray:
-    """Return for every caption (n,) the caption whose text it gets: its own, or for a share one of another video.
+    """Return for every caption (n,) the position of the one whose text it gets: a share get one of another video.
 
     videos: (n,), the video of every caption. Chosen captions trade their texts in a circle, so no text is lost or
     doubled; where one video has more than half of the chosen captions, some of its captions keep their texts.

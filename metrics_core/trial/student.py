@@ -85,7 +85,7 @@ class Student:
 
 @dataclass(frozen=True)
 class RetrievalMeasures:
-    """Measures by held-out video (n,), means of both directions: the reciprocal rank, whether the rank is 1, or 5."""
+    """Measures by held-out video (n,), means of both directions: 1 / rank, and whether the rank is 1, or up to 5."""
 
     reciprocal_rank: FloatArray
     recall_at_1: FloatArray

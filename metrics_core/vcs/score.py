@@ -63,9 +63,9 @@ def vcs_from_embeddings(
     context_window_control: float = 4.0,
     short_text: bool = False,
 ) -> VCSResult:
-    """Return the VCS of one pair of texts from embeddings of its chunks, (R, d) and (G, d), and of the two whole raw
-    texts, both (e,). Rows need not have unit length; a zero vector has cosine 0. Parameters, errors and warnings are
-    the same as in `vcs_from_similarity`; unequal dimensions also raise ValueError.
+    """Return the VCS of two texts from embeddings of the reference's chunks (R, d), of the generated text's chunks (G,
+    d), and of either whole text, uncut, (e,). Rows need not have unit length; a zero vector has cosine 0. Parameters,
+    errors and warnings are the same as in `vcs_from_similarity`; unequal dimensions also raise ValueError.
 
     Cosines are computed in float32 where all embeddings are float32, as encoders give them and as in the authors' code,
     else in float64.

@@ -48,7 +48,7 @@ def vcs_short(
     short_text: bool = False,
 ) -> VCSCaptionResult:
     """Return the VCS_short of one caption, word by word; the best of its references counts. vectors: the embedding of
-    every raw text (for GAS) and every word of `split_content_words`, by text. Without a word left, the caption or its
+    every whole text (for GAS) and every word of `split_content_words`, by text. Without a word left, the caption or its
     references give a status. Raises ValueError for a text or word without a vector.
 
     Parameters are the same as in `vcs_from_similarity`; a caption of one or two words scores 0 unless `short_text` is

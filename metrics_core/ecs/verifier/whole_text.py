@@ -93,9 +93,9 @@ class LearnedWholeTextWeigher:
         return [1 / (1 + math.exp(-(slope * compute_log_odds(probability) + odds))) for probability in probabilities]
 
     def list_shared_words(self, sentences: Sequence[str], hypothesis: str) -> list[str]:
-        """Return a phrase for each different content word of the hypothesis, in order, for people to read. It is the
-        word itself where the text has it in any form, else "no word (nearest word of the text, likeness)", or "no word"
-        where the text has no content word.
+        """Return a phrase for each different content word of the hypothesis, in order, for people to read: the word
+        itself where the text has it in any form; else "no", the word, and in brackets the nearest word of the text with
+        its likeness, if the text has a content word.
 
         >>> from metrics_core.ecs.verifier import make_offline_verifier
         >>> make_offline_verifier().whole_text.list_shared_words(["A man is walking his dogs."], "A dog runs.")

@@ -42,8 +42,8 @@ _SETTINGS_FAULT = re.compile(
 class AttemptResult:
     """The outcome of one attempt at a chat request: `data` for "ok", else `reason`. tokens: (in, out), None where not
     reported. is_not_understood: the server knows no such field or form; the request may pass in another `Dialect`.
-    affects_all_requests: others to this server and model would end so too; is_request_fault: this one always does,
-    others need not.
+    affects_all_requests: every request to this server and model would fail so. is_request_fault: this request always
+    fails so, others may pass.
     """
 
     outcome: AttemptOutcome

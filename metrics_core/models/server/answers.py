@@ -20,7 +20,7 @@ _MAX_LEVELS = 100
 class Exchange:
     """One attempt at a request, and the server's answer: HTTP status, body as parsed JSON (None for anything else), and
     its size in bytes. key: the server's key, shown as "[key]" in the body, to be removed from texts joined from its
-    pieces. error: why no whole answer came; `status` is None then. seconds: it took.
+    pieces. error: why no whole answer came; `status` is None then. seconds: how long it took.
     """
 
     status: int | None = None
@@ -32,7 +32,7 @@ class Exchange:
 
     @property
     def may_pass(self) -> bool:
-        """Whether the same request may succeed later: after no answer, and the statuses 408, 409, 429 and from 500."""
+        """Whether the same request may succeed later: `status` is None, 408, 409, 429, or 500 and above."""
         return self.status is None or self.status in {408, 409, 429} or self.status >= 500
 
 

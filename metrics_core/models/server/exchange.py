@@ -48,9 +48,9 @@ class _AnswerTooLong(httpx2.RequestError):
 def ask_all(
     endpoint: Endpoint, ask: Callable[[openai.AsyncOpenAI, Item], Awaitable[Result]], items: Sequence[Item]
 ) -> list[Result]:
-    """Await a coroutine function for a client of the endpoint's server and each item, at most `endpoint.concurrency` at
-    a time, and return the results in the order of the items. At the first error, which is raised, and at Ctrl-C, calls
-    under way are cancelled, and no others begin.
+    """Call the coroutine function `ask` with a client of the endpoint's server and every item, at most
+    `endpoint.concurrency` at a time, and return the results in the order of the items. At the first error, which is
+    raised, and at Ctrl-C, calls under way are cancelled, and no others begin.
 
     They run in an event loop of their own, in another thread, since the caller's thread may run one already. Raises
     ServerUnusable where the environment names a proxy or certificates that cannot be used.
@@ -94,7 +94,7 @@ async def post(
     max_bytes: int = _MAX_ANSWER_BYTES,
 ) -> None:
     """Send a request with a JSON body to `path` under the server's address, and again after failures that may pass.
-    client: of `ask_all`. judge: takes each attempt as it ends, and returns whether to try again. deadline: a time of
+    client: from `ask_all`. judge: takes each attempt as it ends, and returns whether to try again. deadline: a time of
     `time.monotonic` for all attempts. An answer longer than `max_bytes` counts as none.
 
     The openai client decides how long to wait and when to give up; an attempt without an answer is always tried again.

@@ -59,7 +59,7 @@ def add_usage(first: Usage, second: Usage) -> Usage:
 
 class SpendingLimit:
     """The money spent so far and a limit to it. Give one object to all models that share the limit; threads may share
-    it. Once the limit is reached, nothing more is sent. Calls under way are not taken back, so the sum may pass the
+    it. Once the limit is reached, nothing more is sent. Calls under way are not cancelled, so the sum may pass the
     limit. Raises ValueError for a negative limit.
     """
 

@@ -42,8 +42,8 @@ def build_frame_parts(video: VideoAsFrames) -> tuple[MessagePart, ...]:
 
 
 def is_blank_context(context: Context) -> bool:
-    """Return whether a context shows nothing: no frame, neither event nor fact in notes, or a summary without a letter
-    or digit. A question without context (None) is not blank.
+    """Whether a context shows nothing: no frame, neither event nor fact in notes, or a summary without a letter or
+    digit. A question without context (None) is not blank.
     """
     if isinstance(context, VideoAsFrames):
         return not context.frames

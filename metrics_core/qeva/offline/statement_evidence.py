@@ -98,8 +98,8 @@ def gather_evidence(
     statements: Sequence[tuple[str, Sequence[str]]], model: EntailmentModel, encoder: TextEncoder | None, r: int
 ) -> list[StatementEvidence | None]:
     """Return the evidence for every statement, in order; None for one too long for the model. statements: (statement,
-    sentences of its context). The model verifies the r sentences most similar to it, of sentences about the camera only
-    those that suit. encoder: gives the similarity; None takes the share of the statement's content words in a sentence.
+    sentences of its context). The model verifies the r most similar sentences, those about the camera only where they
+    can prove it. encoder: gives the similarity; None takes the share of the statement's content words in a sentence.
 
     All pairs are one batch, and every distinct pair is asked once. A sentence with the statement's own words entails it
     without being asked.
