@@ -46,8 +46,8 @@ def compute_pooled(sides: ComparedValues, statistics: Sequence[str] = (KENDALL,)
 
 
 def compute_per_video(sides: ComparedValues, n_videos: int) -> JackknifeStatistics:
-    """Compute tau-b of a metric with people within each of n_videos videos, and average over videos; also with each
-    block of videos left out. A video without a value, such as one with a single caption, is left out of the average and
+    """Compute the average over n_videos videos of tau-b of a metric with people within the video, also with each block
+    of videos left out. A video without a value, such as one with a single caption, is left out of the average and
     counted in n_undefined.
     """
     taus, block = compute_group_taus(sides.metric, sides.people, sides.video, n_videos), np.zeros(n_videos, np.int64)

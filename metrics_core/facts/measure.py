@@ -134,8 +134,7 @@ class TextScan:
         self._next_s = 0.0
 
     def add_frame(self, frame: VideoFrame, time_s: float) -> None:
-        """Look for text in the frame added before, if a moment falls into its time, which ends at `time_s` (seconds).
-        """
+        """Look for text in the frame added before, if a moment falls into its time, which `time_s` (seconds) ends."""
         if self._frame is None:
             self._next_s = time_s
         self.end(time_s)

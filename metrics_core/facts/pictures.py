@@ -398,7 +398,7 @@ def list_cuts(changes: Sequence[float], reach: int) -> list[int]:
 def mark_repeated_frames(changes: Sequence[float], reach: int, cuts: Sequence[int] = ()) -> list[bool]:
     """Mark the frames that repeat the frame before: a list of bools, where place t belongs to frame t + 1; [] without
     `changes`, from frame t to frame t + 1 in grey levels. A repeat changes by less than 0.1, or than a quarter of the
-    largest change within `reach` places, but for those at `cuts`, where shots begin.
+    largest change within `reach` places. `cuts`, which begin shots, do not count.
 
     Coding changes a repeated frame a little.
 
