@@ -10,8 +10,8 @@ SECONDS_BETWEEN = 2.0
 
 
 def throttle_lines(say: LineWriter, clock: Callable[[], float] = time.monotonic) -> LineWriter:
-    """Return a function that passes a line on to `say`, unless it passed one on in the last two seconds; such lines are
-    dropped. clock: returns the time in seconds.
+    """Return a function that passes a line on to `say`, and drops it where the last one passed is less than two seconds
+    ago. clock: returns the time in seconds.
 
     >>> times, lines = iter([0.0, 0.5, 2.5]), []
     >>> tell = throttle_lines(lines.append, clock=lambda: next(times))

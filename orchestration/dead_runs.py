@@ -29,8 +29,8 @@ MAX_RETRIES = "dagster/max_retries"
 
 
 def build_run_tags(run_id: str) -> dict[str, str]:
-    """Return the Dagster tags, by name, of a run that this process executes: host, process id, the run's own id as the
-    mark that it has a lease, and no retries. The command's name is added if sys.argv names a command of `reelsieve`.
+    """Return the Dagster tags, by name, of a run that this process executes: host, process id, the run's own id as a
+    sign that it has a lease, and no retries. The command's name is added if sys.argv names a command of `reelsieve`.
     """
     program, *arguments = sys.argv
     command = {COMMAND: f"reelsieve {arguments[0]}"} if Path(program).name == "reelsieve" and arguments else {}

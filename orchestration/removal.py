@@ -30,8 +30,8 @@ class DatasetBusy(RuntimeError):
 
 
 class NotImported(ValueError):
-    """Raised when scores should be dropped of a metric that has no imported scores in the dataset. Computed scores
-    cannot be dropped: scoring would compute them again.
+    """Raised when the scores to drop are of a metric without imported scores in the dataset. Computed scores cannot be
+    dropped: scoring would compute them again.
     """
 
     plain = True

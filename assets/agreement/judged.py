@@ -66,7 +66,7 @@ class JudgedSamples(Judgements):
 
     @cached_property
     def choices(self) -> dict[str, Preferences]:
-        """People's preferences between two of the samples, by aspect. Positions in them are places of samples."""
+        """People's preferences between two of the samples, by aspect. They name samples by their index."""
         return {
             aspect: Preferences.build(
                 given.first, given.second, given.better, given.raters, [self.videos[place] for place in given.first]

@@ -33,8 +33,8 @@ _DATASET_ASSETS = frozenset({"ecs_thresholds"})
 
 def list_input_assets(inputs: Collection[Input[Any]]) -> list[str | dg.AssetDep]:
     """List the assets that hold these inputs, once each, as Dagster's dependencies in the order of the inputs. An input
-    without a table of ours is held by the asset of its own name. An asset of whole datasets comes as a dependency on
-    all its partitions.
+    without a table in the database is held by the asset of its own name. An asset of whole datasets comes as a
+    dependency on all its partitions.
     """
     names = dict.fromkeys(name for needed in inputs for name in _INPUT_COLUMNS.get(needed.name, [needed.name]))
     return [depend_on_all_partitions(name) if name in _DATASET_ASSETS else name for name in names]

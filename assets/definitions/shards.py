@@ -22,7 +22,7 @@ _Target: Any = get_args(get_type_hints(dg.AssetCheckEvaluation)["target_material
 @dataclass(frozen=True, slots=True)
 class Finding:
     """The outcome of a check on a shard. sentence: what the check found, without a full stop. metadata: numbers that
-    explain it, as text, since of numbers the web interface draws plots.
+    explain it, as text, since the web interface would plot numbers.
     """
 
     passed: bool

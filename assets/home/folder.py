@@ -27,7 +27,7 @@ def find_home() -> Path:
 
 
 def locate_home(named: str | os.PathLike[str]) -> Path:
-    """Return a home folder that the person named as an absolute path without links. It may not exist. Raises
+    """Return the absolute path, without links, of a home folder that the person named. It may not exist. Raises
     SettingsError for a home of another account, and for a file.
     """
     me = os.geteuid()

@@ -33,7 +33,7 @@ class SettingsError(ValueError):
 
 class NamedModel(BaseModel):
     """A model that the settings name for a purpose, its role: a field of this type in a class of settings, and a table
-    [models.ROLE] of a settings file. Its keys are those that the field's default has.
+    [models.ROLE] of a settings file. The table may have only the keys that the field's default sets.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

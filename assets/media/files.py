@@ -49,7 +49,7 @@ class MediaPlace:
 
     @property
     def is_table_row(self) -> bool:
-        """Whether it is a row of a Lance table."""
+        """Whether the video is a row of a Lance table."""
         return self.member is not None and self.member.scheme == "lance"
 
 

@@ -38,9 +38,9 @@ def load_tar_index(tar: Path | Address, state: FileState, settings: MediaSetting
 
 
 def find_member(tar: Path | Address, state: FileState, name: str, settings: MediaSettings) -> Member:
-    """Return the place of a member in a tar file. state: the present one; where a server gives no etag, a remembered
-    place is compared with the header there. Raises MediaUnavailable, also where there is no member of this name to be
-    read, and OSError for a file of this machine.
+    """Return the position of a member in a tar file. state: the present one; where a server gives no etag, a remembered
+    position is compared with the header there. Raises MediaUnavailable, also where no member of this name can be read,
+    and OSError for a file of this machine.
     """
     entry = _remembered.make_entry(tar, state)
     is_remembered = entry.index is not None

@@ -30,7 +30,7 @@ TAR_ERRORS = (tarfile.TarError, EOFError, IndexError, ValueError, OverflowError,
 
 
 class Member(NamedTuple):
-    """The place of a file's bytes in a tar file: the first one, counted from 0, and their number."""
+    """The position of a file's bytes in a tar file: the first one, counted from 0, and their number."""
 
     offset: int
     size_bytes: int

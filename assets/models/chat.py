@@ -88,8 +88,8 @@ class ChatSettings(BaseModel):
         return _make_spending(self.chat_budget)
 
     def find_prices(self, model: str) -> Prices | None:
-        """Return the prices of a model per million tokens, which hold for all roles that name it; None if none of them
-        has a price, the highest if they differ.
+        """Return a model's prices per million tokens, which hold for all roles that name it; None if no such role has a
+        price, the highest if they differ.
         """
         served = [each for _, each in self if isinstance(each, NamedModel) and each.model == model]
         prices = [each.price for each in served if each.price]

@@ -34,7 +34,7 @@ _UNREAD: Mapping[FileKind, Reason] = {
 
 class CaptionFile(NamedTuple):
     """A caption file that was read: its path or name for messages, its suffix in small letters such as `.txt`, and its
-    first bytes, one more than the limit of 8 MiB.
+    first bytes, at most one more than the limit of 8 MiB.
     """
 
     name: str

@@ -156,7 +156,7 @@ class MappedColumn(NamedTuple):
 
 class RatingColumn(NamedTuple):
     """A column of ratings: its name, the aspect rated, and the scale, None for whole numbers from 1 to 5. rater: who
-    gave all of them, None where the row or the place in a cell shows it. mean_of: the number of raters whose mean a
+    gave all of them, None where the row or the position in a cell shows it. mean_of: the number of raters whose mean a
     number is, None for one. given_name: as the user writes the column's name.
     """
 

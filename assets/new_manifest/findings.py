@@ -30,8 +30,8 @@ class NoManifest(ValueError):
 
 
 class Rating(NamedTuple):
-    """A person's number for one aspect of a caption, or the mean of `mean_of` people's. `rater` is a name, or the place
-    of an unnamed rater among others; `aspect` is a name, and `value` what the source has.
+    """A person's number for one aspect of a caption, or the mean of `mean_of` people's. `rater` is a name, or the
+    number of an unnamed rater among others; `aspect` is a name, and `value` what the source has.
     """
 
     rater: str | int
@@ -365,7 +365,7 @@ class Place(NamedTuple):
         self.findings.leave_out(reason, self.where if part is None else f"{self.where}: {part}", n, **details)
 
     def accept_row(self, kind: str, row: Mapping[str, Any], scales: Mapping[str, Scale] = NO_SCALES) -> bool:
-        """Return whether a row made of this place is valid, as `Findings.accept_row` does."""
+        """Return whether a row made from this place is valid, as `Findings.accept_row` does."""
         return self.findings.accept_row(kind, row, self.where, scales)
 
 

@@ -48,8 +48,7 @@ Rows = Iterator[tuple[int, Row | Reject]]
 @dataclass(slots=True)
 class TableFile:
     """The file of a table, opened by its suffix: the names of its columns and its text's encoding. The rows of text are
-    read once, and put into the file `aside`, from which they come again. is_video: returns whether a text names a video
-    of the folder.
+    read once, and put into the file `aside`, from which they come again.
     """
 
     path: Path
@@ -63,8 +62,8 @@ class TableFile:
 
     @classmethod
     def start(cls, file: OpenFile, path: Path, aside: Path, is_video: Callable[[str], bool]) -> TableFile:
-        """Read the names of the columns of an open file; those of JSON are in its first 100 rows. Raises ManifestError
-        if there are none.
+        """Read the names of the columns of an open file; those of JSON are in its first 100 rows. is_video: returns
+        whether a text names a video of the folder. Raises ManifestError if there are none.
         """
         suffix = path.suffix.lower()
         if suffix in _ARROW:

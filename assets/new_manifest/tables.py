@@ -45,9 +45,9 @@ _UNREAD: Mapping[FileKind, Reason] = {
 
 
 def find_tables(source: Source) -> FoundRows | None:
-    """Find the only file of a source where it is a table, or the tables of a folder that have a column of videos and
-    one of captions, or else such JSON files; else the first table, to show what is missing; None without a table.
-    Caption files next to videos count first, except in a folder of Hugging Face.
+    """Find the rows of a source's only file if it is a table, of a folder's tables with a column of videos and one of
+    captions, or else of such JSON files; else of the first table, to show what is missing. None without a table, and
+    where caption files are next to videos outside a folder of Hugging Face.
 
     Raises NoManifest where only a JSON file in another form seems to hold captions.
     """

@@ -56,8 +56,8 @@ class WatchedPromise:
 
 def watch_promise(engine: Engine, dataset: Dataset) -> WatchedPromise | None:
     """Return whether later captions keep the promise of the newest selection of a dataset that has one; None if none
-    has. Later captions reach the selection's cutoff, meet its conditions and are not in it. Nothing is watched where
-    more than one value decides what the rule takes, and where another judge would answer.
+    has. Later captions reach the selection's cutoff, meet its conditions and are not in it. Nothing is watched without
+    them, where several values decide what the rule takes, or where rule or judge no longer work.
     """
     with engine.connect() as connection:
         selection = find_promised_selection(connection, dataset)

@@ -76,7 +76,7 @@ class MetricSummary:
 class DataSummary:
     """Counts of what a dataset holds: videos by status, samples by system, ratings by rater and by aspect, with
     quantiles of durations and of words. counts: the row of view dataset_summary. refused: rows that ingest refused, by
-    code. labelled: samples with a label. n_drawn_apart: ratings of chosen captions, no random sample, which only counts
+    code. labelled: samples with a label. n_drawn_apart: ratings of chosen, not random, captions, which only counts
     include. scale_ends: as from `load_scale_ends`.
 
     rated_between: the days of the first and the last answer in a browser; None without any. repeats: how consistent

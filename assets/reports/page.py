@@ -254,7 +254,7 @@ def _explain_missing_scores(report: Report) -> Iterator[tuple[str, str]]:
 def make_template_environment(templates: Path = TEMPLATES) -> Environment:
     """Make the Jinja environment of the pages in folder `templates`, with the filters they use. Values are escaped as
     HTML, except for what filter `drawn` marks as safe. Control characters are shown as text, and a name that is not
-    defined raises.
+    defined raises an error.
     """
     environment = Environment(
         loader=FileSystemLoader(templates),

@@ -31,7 +31,7 @@ class CannotBeDrawn(ValueError):
 
 
 def is_drawable(scorer: Scorer) -> bool:
-    """Whether the scorer's metric can be computed for a part of a dataset: whether draws are among its inputs."""
+    """Whether the scorer's metric can be computed for a drawn part of a dataset, as draws are among its inputs."""
     return any(needed.name == DRAW_NAME for needed in scorer.inputs)
 
 

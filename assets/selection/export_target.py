@@ -15,8 +15,8 @@ from db.selection.recipes import SelectionError
 
 
 class ExportFormat(str, Enum):
-    """The format of an export, by its name on the command line. The first five are files, WebDataset (`webdataset`) and
-    Hugging Face (`hf`) folders.
+    """The format of an export, by its name on the command line. The first five are files; WebDataset (`webdataset`) and
+    Hugging Face (`hf`) are folders.
     """
 
     PARQUET = "parquet"

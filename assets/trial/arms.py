@@ -21,8 +21,8 @@ _SIMPLE_NAMES = {LENGTH: "length", "words_in_common": "words in common", "cosine
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A part of the training captions. n: its number of rows. share: the share of all captions, for an arm of the
-    curve.
+    """A part of the training captions that a trial trains on. n: its number of rows. share: the share of all captions,
+    for an arm of the curve.
 
     draw: gives the rows by seed, the same ones for most: the positions (n,) of the captions whose texts they have, and
     of those whose videos; they differ only where noise is planted.

@@ -84,8 +84,8 @@ def _describe_curve(trial: Trial) -> str | None:
 
 
 def advise_size(trials: Sequence[Trial]) -> tuple[float | None, str]:
-    """Return advice on the size of a selection, with the share of the captions that trained best: as the first of these
-    trials with a curve showed it. None, and how to make a curve, without one.
+    """Return (share of the captions that trained best, advice on the size of a selection), by the first of these trials
+    with a curve; without one (None, how to make a curve).
     """
     for trial in trials:
         if (described := _describe_curve(trial)) and (best := _find_best_arm(trial)):

@@ -44,8 +44,8 @@ VERSION = 2
 
 @dataclass(frozen=True)
 class SeenVectors:
-    """The vectors of videos that students see, by video id. identity: decides, with the videos' files, what they are;
-    plain data. video_side: what they are of, as a stored trial names it.
+    """The vectors of videos that students see, by video id. identity: plain data that, with the videos' files,
+    determines them. video_side: what they are of, as a stored trial names it.
     """
 
     identity: Any

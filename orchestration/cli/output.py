@@ -152,7 +152,7 @@ def print_plan(plan: Plan) -> None:
 
 
 def print_end(answers: ReportAnswers, page: Path, dataset: str, *, has_captions: bool) -> None:
-    """Print the end of a command that has written a page: its answers and place, and the commands that show a dataset,
+    """Print the end of a command that has written a page: its answers and path, and the commands that show a dataset,
     let people rate it and write the page again. has_captions: whether there is anything to rate.
     """
     name = shlex.quote(dataset)

@@ -96,7 +96,7 @@ class RatingSession:
         return {str(n): float(n) for n in range(int(least or 0), int(most or 0) + 1)} if is_short else {}
 
     def parse_answer(self, text: str) -> float | None:
-        """Return the value of an answer; None for one that cannot be given."""
+        """Return the value of an answer; None for one that the scale does not have."""
         if self.answers or self.declared is None:
             return self.answers.get(text)
         try:

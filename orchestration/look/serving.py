@@ -17,8 +17,8 @@ PATIENCE_S = 1
 
 
 def serve_look_pages(installation: Installation, port: int, setups: Mapping[str, RatingSetup] | None) -> None:
-    """Serve the look pages, without Dagster, on 127.0.0.1 at this port. Runs until a signal comes, which leaves here as
-    KeyboardInterrupt. setups: guidelines and attention checks, by aspect.
+    """Serve the look pages, without Dagster, on 127.0.0.1 at this port, until a signal ends this by KeyboardInterrupt.
+    setups: guidelines and attention checks, by aspect.
     """
     app = make_look_app(installation.engine, lambda: installation.curation.scorers, has_lineage=False, setups=setups)
     config = uvicorn.Config(

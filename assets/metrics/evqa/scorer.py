@@ -151,8 +151,8 @@ class EVQAScorer:
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
         """Return the outcome, with status and reason, of a sample that has no value whatever models answer; else None.
-        Its video has no readable file, or rules extract keywords and find none in its text. The demo encoder also
-        refuses all datasets but the demo.
+        Its video has no readable file, or rules find no keywords in its text. The demo encoder also refuses all
+        datasets but the demo.
         """
         if refused := self._find_obstacle(sample):
             return refused

@@ -254,8 +254,8 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
 
 
 def get_judged_text(sample: PendingSample) -> str:
-    """Return the text that the judge is shown of a sample, and that places of spans refer to: the caption, or the
-    answer of a question-answer pair.
+    """Return the text of a sample that the judge is shown, in which spans are counted: the caption, or the answer of a
+    question-answer pair.
     """
     return sample.text if sample.question is None else sample.answer or ""
 

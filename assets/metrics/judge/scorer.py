@@ -83,7 +83,7 @@ class JudgeScorer:
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
         """Return the outcome, with status and reason, of a sample that is not to be judged, as known without a model;
-        else None. There is no judge, no draw reached the sample, its video has no readable file, or its text is empty.
+        else None. There is no judge, the sample is not drawn, its video has no readable file, or its text is empty.
         """
         if self.answers is None:
             return Outcome(None, "no_model", "there is no judge: set REELSIEVE_JUDGE_MODEL to a vision model")

@@ -196,8 +196,8 @@ class QuestionSource(Source[SetsBySample]):
 
     def compute(self, keys: Sequence[_SetKey], batch: Batch) -> Iterator[Mapping[_SetKey, StoredQuestionSet]]:
         """Let models write the sets that are not stored or failed with an error, and yield them; then let them filter
-        the questions without a decision, and yield the sets of every dimension with all marks. A set whose video cannot
-        be shown, or that a model failed to write, has no questions but a status and a reason.
+        the questions without a decision, and yield the sets of every dimension with all decisions. A set whose video
+        cannot be shown, or that a model failed to write, has no questions but a status and a reason.
         """
         models = self._factory.make_models(batch)
         videos = {key.video_id for key in keys if key.sample_id is None}
