@@ -16,9 +16,9 @@ _OVERLAP = 3
 
 
 def guess_encoding(parts: Iterable[bytes | bytearray], *, may_be_cp1252: bool = True) -> str:
-    """Return the encoding of a file whose content comes in parts: "UTF-16" where it begins with the byte order mark of
-    that, "cp1252" where it is not UTF-8 and reads as European text in cp1252, else "UTF-8". A file with some character
-    in valid UTF-8 counts as UTF-8, so that a few broken bytes do not change all other characters.
+    """Return the encoding of a file whose content comes in parts: "UTF-16" where it begins with that byte order mark,
+    "cp1252" where it is not UTF-8 and reads as European text in cp1252, else "UTF-8". A file with some character in
+    valid UTF-8 counts as UTF-8, so that a few broken bytes do not change all other characters.
 
     >>> guess_encoding([b"caf\\xe9"]), guess_encoding(["café".encode()]), guess_encoding([b"\\xe9 ", "café".encode()])
     ('cp1252', 'UTF-8', 'UTF-8')

@@ -57,8 +57,7 @@ class MediaAccess:
         self._states: dict[Path | Address, FileState] = {}
 
     def fetch_state(self, place: MediaPlace) -> FileState:
-        """Return the state of a place, which may be that of an earlier call. Raises as that of assets/media/files.py.
-        """
+        """Return the state of a place, which may be that of an earlier call. Raises as that of media/files.py."""
         state = self._states.get(place.holder) or fetch_state(place, self.settings)
         if state.etag is not None:
             self._states[place.holder] = state

@@ -21,7 +21,7 @@ Parts = tuple[str, ...]
 
 
 class VideoFiles:
-    """An index of files below a folder by the ends of their absolute paths; `folder` are the parts of its path. files:
+    """An index of files below a folder by the ends of their absolute paths; `folder` has the parts of its path. files:
     their paths relative to the folder.
     """
 

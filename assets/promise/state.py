@@ -80,7 +80,7 @@ class PromiseState:
 
     @property
     def level(self) -> float:
-        """The chance with which this attempt may break its promise."""
+        """The highest chance that this attempt breaks its promise."""
         return compute_attempt_level(self.terms.level, self.attempt.attempt)
 
     @property

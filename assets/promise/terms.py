@@ -35,7 +35,7 @@ class PromiseTerms:
 
     @property
     def level(self) -> float:
-        """The chance with which all attempts on the same answers may together break their promises."""
+        """The highest chance that one of all attempts on the same answers breaks its promise."""
         return round(1 - self.confidence, 12)
 
     def explain_error(self) -> str:

@@ -42,9 +42,9 @@ def embed_missing_texts(
     approve: Callable[[str], bool] | None = None,
 ) -> None:
     """Embed texts that have no vector of the encoder, and store their vectors; nothing happens for no texts. tell:
-    called first with how many there are. approve: called with the time for the rest, measured on the first ones, and
-    returns whether to embed it; None prints it and continues. Raises SelectionError where not approved; the first
-    vectors stay.
+    called first with how many there are. approve: called with a sentence on the time for the rest, measured on the
+    first ones; returns whether to embed it. None prints it and continues. Raises SelectionError where not approved; the
+    first vectors stay.
     """
     if not texts:
         return
