@@ -33,7 +33,7 @@ _SIZES = {
 @dataclass(frozen=True, slots=True)
 class PrunableData:
     """Data that may be deleted. runs: ids of Dagster runs. before: the time before which ticks are old. evidence: rows
-    by table and model. rows: all of it for people, with the keys what, rows and bytes; entries without rows are left
+    by table and model. rows: a list of all for people, with keys what, rows and bytes; entries without rows are left
     out.
     """
 

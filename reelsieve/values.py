@@ -75,10 +75,8 @@ def ecs(
     **settings: Any,
 ) -> Outcome:
     """Return the ECS of a caption as an Outcome: a value, or a status and its reason. The value is the share of the
-    keypoints that the caption entails. references: only their times are used. settings: as in `vcs`. See
-    docs/metrics/ecs.md.
-
-    If caption, keypoints and a reference have times, the value is SodaM's F1.
+    keypoints that the caption entails, or SodaM's F1 where caption, keypoints and a reference have times. references:
+    only their times are used. settings: as in `vcs`. See docs/metrics/ecs.md.
 
     >>> import reelsieve as rs
     >>> outcome = rs.ecs(["A dog runs.", "It rains."], "A small dog runs over the lawn.")

@@ -19,7 +19,9 @@ _CHOICES: Mapping[float, str] = {1.0: "A", 0.0: "neither", -1.0: "B"}
 
 
 def compare_each_rater(judged: JudgedSamples, aspect: str) -> dict[str, RaterCheck]:
-    """Compare every rater of one aspect with the others, by name; {} for a single rater."""
+    """Compare the ratings of each rater by one aspect with all others'; return the results by rater, {} for a single
+    one.
+    """
     raters = judged.raters[aspect]
     if len(raters) < 2:
         return {}

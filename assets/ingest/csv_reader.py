@@ -48,8 +48,8 @@ def start_csv(
 
 
 def guess_separator(file: ByteReader) -> str:
-    """Return the separator of a CSV file: of comma, semicolon, tab and bar the most frequent in its first line outside
-    quotes. An equal count goes to the first of these. The line is read from the file.
+    """Return the separator of a CSV file: of comma, semicolon, tab and bar the one most frequent in its first line
+    outside quotes, in a tie the first of these. The line is read from the file.
     """
     line = next(read_lines(file), None)
     text = "" if line is None else _QUOTED.sub("", line.data.decode("utf-8", "replace"))

@@ -116,7 +116,7 @@ class NeedsSetting(Protocol):
 
     @property
     def missing_setting(self) -> str | None:
-        """The setting, as a variable such as REELSIEVE_JUDGE_MODEL; None where it is set."""
+        """The name of that variable, such as REELSIEVE_JUDGE_MODEL; None where it is set."""
         ...
 
 

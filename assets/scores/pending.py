@@ -40,7 +40,7 @@ def store_scorer(engine: Engine, scorer: Scorer) -> int:
 
 
 def find_scorer_id(connection: Connection, scorer: Scorer) -> int | None:
-    """Return the scorer's id in the database; None if it was never stored there."""
+    """Return the scorer's id in the database; None if it is not stored there."""
     return find_scorer(connection, **_build_identity(scorer))
 
 
@@ -107,8 +107,8 @@ def make_evidence(scorer: Scorer, kind: type[Source[Any]], orders: Sequence[Orde
 
 
 def forecast_shard(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> tuple[int, list[Forecast]]:
-    """Return (number of samples that the scorer has to score on the shard, forecasts of the requests to models that may
-    cost money, by role), with samples that draws reach once it is scored; [] if no model need be asked. Asks none, but
+    """Return (number of samples that the scorer has to score on the shard, with those that draws reach by then,
+    forecasts by role of the requests to models that may cost money; [] if no model need be asked). Asks none, but
     stores a new scorer. Raises FilterError and SelectionError for a draw's condition that no longer works.
     """
     order = Order(engine, dataset, shard, store_scorer(engine, scorer), run_id="")

@@ -43,7 +43,7 @@ def embed_missing_texts(
 ) -> None:
     """Embed texts that have no vector of the encoder, and store their vectors; nothing happens for no texts. tell:
     called first with how many there are. approve: called with a sentence on the time for the rest, measured on the
-    first ones; returns whether to embed it. None prints it and continues. Raises SelectionError where not approved; the
+    first; returns whether to embed it. None prints it and continues. Raises SelectionError where not approved; the
     first vectors stay.
     """
     if not texts:

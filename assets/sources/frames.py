@@ -75,7 +75,7 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
         return self.encoder.identity
 
     def keys(self, batch: Batch) -> Iterable[StoredVideo]:
-        """Return the videos, among those that decode, of the samples whose score needs it."""
+        """Return the videos that decode, of those samples whose score needs the video."""
         return batch.files({sample.video_id for sample in batch.samples if self._is_wanted(sample)})
 
     def compute(self, keys: Sequence[StoredVideo], batch: Batch) -> Iterator[Mapping[StoredVideo, StoredFrames]]:

@@ -53,7 +53,7 @@ class JudgeScorer:
 
     @property
     def missing_setting(self) -> str | None:
-        """The setting without which no sample can have a value, as a variable; None where it is set."""
+        """The name of the variable without which no sample can have a value; None where it is set."""
         return None if self.answers else "REELSIEVE_JUDGE_MODEL"
 
     def models(self) -> dict[str, Any]:

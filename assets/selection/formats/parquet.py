@@ -17,8 +17,8 @@ def write_parquet(
     file: BinaryIO, columns: Sequence[ExportColumn], passport: Mapping[str, Any], batches: Iterable[Batch]
 ) -> None:
     """Write rows to a binary file as Parquet, compressed by zstd, with the passport as JSON in the metadata of its
-    schema. Columns of integers are int64, of numbers double, of booleans bool and of texts lists of strings; all
-    others, also JSON, are strings.
+    schema. Columns of kind integer are int64, number double, boolean bool, and texts lists of strings; all others, also
+    JSON, are strings.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
