@@ -25,8 +25,8 @@ def find_caller_folder() -> Path:
 
 def build_child_environment(import_paths: Iterable[str] | None = None) -> dict[str, str]:
     """Return the environment for a Python process that may start in another folder: that of this process, with
-    PYTHONSAFEPATH, and without the current folder in PYTHONPATH. import_paths: what PYTHONPATH shall name; by default
-    the same as now, as absolute paths.
+    PYTHONSAFEPATH, and without the current folder in PYTHONPATH. import_paths: the folders of the new PYTHONPATH; by
+    default those of the present one, as absolute paths.
     """
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep) if import_paths is None else import_paths
     return {

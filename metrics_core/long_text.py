@@ -18,9 +18,9 @@ from metrics_core.vectors import average_unit_rows, normalise_rows, require_feat
 
 @dataclass(frozen=True, slots=True)
 class TextChunks:
-    """A text split into chunks that fit into a text encoder, in order; a blank text has none. tokens: how many of every
-    chunk the encoder sees, the weights of `average_chunk_features`. text_tokens: those of the whole text. truncated:
-    whether the encoder cuts off a word that is longer than the limit.
+    """A text split into chunks that fit into a text encoder, in order; a blank text has none. tokens: how many tokens
+    of every chunk the encoder reads, the weights of `average_chunk_features`. text_tokens: how many the whole text has.
+    truncated: whether the encoder cuts off a word that is longer than the limit.
     """
 
     chunks: tuple[str, ...]

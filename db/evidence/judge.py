@@ -74,9 +74,9 @@ def load_judge_answers(
 def list_unrepeated_samples(
     connection: Connection, model_id: int | None, scorer_id: int, dataset_id: int, metric: str
 ) -> list[tuple[int, int]]:
-    """List (sample id, shard), by sample id, of a dataset's samples with a current score by the scorer about which the
-    judge owes further answers. metric: whose draws set the number of answers. model_id: None for a judge that was never
-    asked; then the list is empty.
+    """List (sample id, shard), by sample id, of a dataset's samples with a current score by the scorer that need
+    further answers of its judge. metric: whose draws set the number of answers. model_id: None for a judge that was
+    never asked; then the list is empty.
     """
     values = {"model_id": model_id, "scorer_id": scorer_id, "dataset_id": dataset_id, "metric": metric}
     return [tuple(row) for row in connection.execute(sa.text(read_sql("unrepeated_samples")), values)]

@@ -32,7 +32,7 @@ class Store(ABC, Generic[K, V]):
         """Store these values at once, all or none. A stored value that is as good may stay."""
 
     def list_missing(self, keys: Collection[K], is_final: Callable[[V], bool]) -> list[K]:
-        """List those of the keys, in their order, that have no value, or one that is not final."""
+        """Return, in their order, the keys without a value, and those whose value is not final by `is_final`."""
         missing, rest = list[K](), iter(keys)
         while some := list(islice(rest, _KEYS_AT_A_TIME)):
             stored = self.load(some)
@@ -98,7 +98,7 @@ class PostgresStore(Store[K, V]):
         self._table.save(self._engine, self._owner_id, self._run_id, values)
 
     def list_missing(self, keys: Collection[K], is_final: Callable[[V], bool]) -> list[K]:
-        """List those of the keys, in their order, that have no value, or one that is not final."""
+        """Return, in their order, the keys without a value, and those whose value is not final by `is_final`."""
         if self._table.list_missing is None or not keys:
             return super().list_missing(keys, is_final)
         owner_id = self._find_owner()

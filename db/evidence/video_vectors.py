@@ -65,8 +65,8 @@ def list_encoders(connection: Connection, dataset: Dataset | None) -> dict[str, 
 def load_video_vectors(
     connection: Connection, dataset: Dataset, encoder: str, video_ids: Collection[int]
 ) -> dict[int, NDArray[np.float32]]:
-    """Load the vectors (dim,) of those of the given videos that have one of their present file, by video id. encoder:
-    its name.
+    """Load by video id the vectors (dim,) of the given videos by an encoder, given by name. Videos without a vector of
+    their present file are left out.
     """
     query = sa.select(video.c.video_id, video_embedding.c.embedding)
     query = query.select_from(video_embedding.join(model).join(video, IS_PRESENT))

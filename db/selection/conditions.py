@@ -150,8 +150,8 @@ def _build_operand(node: exp.Expr, columns: Columns) -> Operand:
 
 def require_column(name: str, columns: Columns, text: str | None = None) -> Operand:
     """Return the column of this name with the kind of its values; upper and lower case count as equal. Raises
-    FilterError if there is none; the message suggests the most similar name and lists all. text: what was
-    written where a literal may be, from the name on, so that the message says first how to write one; None elsewhere.
+    FilterError if there is none; the message suggests the most similar name and lists all. text: the condition from the
+    name on, where a literal may have been meant, for a message that first shows how to write one.
     """
     by_lower_name = {key.lower(): column for key, column in columns.items()}
     column = by_lower_name.get(name.lower())

@@ -40,7 +40,7 @@ def list_holding_datasets(connection: Connection, held: HeldVideo) -> list[dict[
 def list_holding_selections(connection: Connection, held: HeldVideo) -> list[dict[str, Any]]:
     """List the frozen selections with a row of this video, the newest first, as dicts with selection, dataset, made (a
     time), rows (how many are of such a video) and videos (their keys). A row counts as in `list_holding_datasets`, by
-    what it was when it was frozen, and by what its video is by now.
+    its name and file when it was frozen, or by a name that its video has now.
     """
     item = selection_item.c
     named_now = sa.and_(

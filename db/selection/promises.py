@@ -82,7 +82,7 @@ def load_draw_numbers(connection: Connection, dataset: Dataset, seed: int) -> Dr
 def load_people_answers(connection: Connection, dataset: Dataset, aspect: str, n_raters: int) -> SampleAnswers:
     """Load the mean of the first `n_raters` ratings, in the order stored, of every caption of a dataset that has so
     many for this aspect on its present text. Later ratings never replace an answer, and a changed one counts with its
-    first value. Ratings stored at once go by their own time and then by rater.
+    first value. Ratings stored at the same time are ordered by their own time, then by rater.
     """
     query = f"SELECT sample_id, avg(value) AS value FROM ({_FIRST_RATINGS}) g GROUP BY sample_id ORDER BY sample_id"
     values = {"dataset_id": dataset.dataset_id, "aspect": aspect, "n_raters": n_raters}

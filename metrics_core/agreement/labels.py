@@ -27,7 +27,7 @@ def build_label_rows(
 ) -> tuple[AgreementRow, ...]:
     """Build agreement rows that compare predictions of yes and no, (n,) by name, with labels (n,). Every name has a row
     for accuracy, F1 of yes, MCC and Cohen's kappa; rows of the baselines "majority label" and "always yes" follow.
-    videos: (n,), the video of every label; intervals leave out videos.
+    videos: (n,), the video of every label, for intervals over videos.
 
     The baseline "majority label" always gives the label that is commoner in all the data, or yes if both are equally
     common. n counts labels. Raises ValueError for input that `count_confusion` refuses and a name of a baseline.

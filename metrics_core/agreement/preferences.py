@@ -25,7 +25,7 @@ caption order nothing and are left out, as are pairs where the metric lacks a va
 class Preferences:
     """People's n answers to "which of two captions of a video is better", as arrays (n,). first, second: positions of
     the two captions among the items. better: 1 where the first is better, -1 where the second is, 0 where neither is.
-    rater, video: the numbers of the person who answered and of the video; intervals leave out videos.
+    rater, video: numbers of the person who answered and of the video.
     """
 
     first: IntArray

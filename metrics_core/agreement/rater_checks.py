@@ -138,8 +138,8 @@ class AnswerPattern:
 
 def find_pattern(answers: Sequence[float], share: float) -> AnswerPattern | None:
     """Find the longest stretch of a rater's answers, in the order given, that repeats a cycle of up to 10 answers. None
-    where chance gives such a stretch to 1 of 1,000 raters or more. share: of the commonest answer among the other
-    raters' (0 without any), the chance of a repeat; at least 0.5 is assumed.
+    where chance gives such a stretch to 1 of 1,000 raters or more. share: that of the commonest answer among other
+    raters' answers, 0 without any: the chance of a repeat, but at least 0.5 is assumed.
 
     >>> find_pattern([3, 1, *[1, 2, 3, 4, 5] * 5], 0.4)
     AnswerPattern(cycle=(1, 2, 3, 4, 5), n=25, n_answers=27)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 class ModelUnusable(ValueError):
     """Raised where a model gives no usable output: its files do not load, memory is short, its server fails, or its
-    output is useless. The message names the model. `vectors` holds the unit vectors (dim,) of texts that a server gave
-    before, by text.
+    output is useless. The message names the model. `vectors` holds, by text, the unit vectors (dim,) that a server gave
+    before it failed.
     """
 
     plain = True

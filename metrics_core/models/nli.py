@@ -28,8 +28,8 @@ CPU_BATCH_TOKENS = 4096
 class NliClassifier:
     """An EntailmentModel that runs a classifier fine-tuned for natural language inference (NLI), loaded when first
     needed. model: a local folder, a hub id or a "hub id@commit". precision: "fp32", "bf16" or "fp16" for a GPU; a CPU
-    always computes in float32. max_tokens: the most of a batch, with padding; None for the usual. Raises ValueError for
-    other values.
+    always computes in float32. max_tokens: the most of a batch, padding included; None for the default. Raises
+    ValueError for other values.
 
     The names of the classes in the model's configuration show which one is entailment. A batch has at least one pair.
     Only safetensors are read, and no code of the model.

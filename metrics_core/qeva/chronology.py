@@ -53,8 +53,8 @@ def list_distant_pairs(numbers: Sequence[int]) -> list[EventPair]:
 
 
 def rank_event_pairs(texts: Mapping[int, str], rng: Random) -> list[EventPair]:
-    """Return all pairs of event numbers, the best for a question first: distant and adjacent pairs by turns, then the
-    remaining ones of either. texts: the events by number, in order of time. `rng` decides between equals.
+    """Return all pairs of event numbers, the best for a question first: distant and adjacent pairs in turn, then what
+    remains of one kind. texts: the events by number, in order of time. `rng` decides between equals.
 
     Distant pairs from the beginning and the middle, the middle and the end, and the beginning and the end of the video
     take turns, before those from within a third; among them, those with less similar words come first.

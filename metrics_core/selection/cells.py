@@ -15,7 +15,7 @@ _TRAINED_PER_CELL, _ROUNDS = 40, 6
 
 
 def learn_cells(units: Rows) -> Rows:
-    """Return the centers (n_cells, d) of cells, one for some 2,048 rows, by spherical k-means (faiss) on a part of the
+    """Return the centers (n_cells, d) of cells, about one per 2,048 rows, by spherical k-means (faiss) on some of the
     rows. units: (n, d), float32 rows of length 1. The same rows have the same cells.
     """
     import faiss

@@ -59,8 +59,8 @@ def mark_distinct_rows(units: Rows, least_cosine: float) -> Mask:
 
 @dataclass(frozen=True, slots=True)
 class MissedDuplicates:
-    """An estimate of the near-duplicates that a search by cells kept: `n_missed` of `n_sampled` kept rows that were
-    drawn are near-duplicates of an earlier kept row, so about the share `share` of all near-duplicates was missed, and
+    """An estimate of the near-duplicates that a search by cells kept: `n_missed` of `n_sampled` kept rows drawn at
+    random are near-duplicates of an earlier kept row, so about the share `share` of all near-duplicates was missed, and
     at most `high` (95 % limit).
     """
 
@@ -71,8 +71,8 @@ class MissedDuplicates:
 
 
 def estimate_missed(units: Rows, keep: Mask, least_cosine: float, n_sampled: int = 5000) -> MissedDuplicates | None:
-    """Estimate how many near-duplicates `mark_distinct_rows` missed, by comparing some kept rows with all earlier
-    ones; None where its search is exact. units, least_cosine: as it got them; keep: (n,), the mask that it returned.
+    """Estimate how many near-duplicates `mark_distinct_rows` missed, by comparing some kept rows with all earlier ones;
+    None where its search is exact. units, least_cosine: its arguments; keep: (n,), the mask that it returned.
     """
     from scipy.special import betaincinv
 

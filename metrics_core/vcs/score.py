@@ -28,8 +28,8 @@ def vcs_from_similarity(
 ) -> VCSResult:
     """Return the VCS of two texts from their chunk similarities (R, G), one row per reference chunk, and the whole
     texts' similarity `gas`. lct: local chronology tolerance in window heights, 0 or more. context_cutoff,
-    context_window_control: when and how far a chunk may match a nearer one. short_text: also score shapes to which the
-    authors' code gives 0.
+    context_window_control: when and how far a chunk may match a nearer one. short_text: also score numbers of chunks to
+    which the authors' code gives 0.
 
     A chunk whose best similarity exceeds context_cutoff (tau) may take a nearer match. The larger
     context_window_control (k) is, the less similarity it may give up for this; 0 sets no limit. docs/metrics/vcs.md

@@ -66,7 +66,7 @@ def build_expected_name(member: str) -> str:
 class ChatReply:
     """The reply to one chat request: for status "ok" `data`, an object that fits its schema, perhaps with the
     expectation asked for; else `reason`, a sentence. usage: of all attempts. is_cached: taken from the cache or an
-    equal request, so that `usage` is empty. is_cut: whether a malformed answer broke off at the most tokens.
+    equal request, so that `usage` is empty. is_cut: whether a malformed answer broke off at `max_tokens`.
 
     malformed: no valid JSON after all content retries. refused: the model declined, or the server rejected this
     request, such as one too long for the model; asking again does not help. error: transport, deadline or
