@@ -194,8 +194,8 @@ def load_first_samples(
 
 def load_first_videos(connection: Connection, dataset: str, columns: Sequence[str], limit: int) -> list[dict[str, Any]]:
     """Load the first `limit` videos of the dataset of this name, ordered by key. Every dict has the video's key as
-    "video", its video_id, its status as "video_status", its content_sha256, and the given facts. [] if there is no such
-    dataset, or if it has samples.
+    "video", its video_id, its status as "video_status", its content_sha256, and the facts in `columns`. [] if there is
+    no such dataset, or if it has samples.
     """
     own = ("v.key AS video", "v.video_id", "v.status AS video_status", "v.content_sha256")
     names = ", ".join([*own, *(f"f.{name}" for name in columns)])

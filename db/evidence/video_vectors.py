@@ -88,8 +88,8 @@ def list_vectors_by_key(connection: Connection, dataset: Dataset | None, key: st
 def list_nearest_to_video(
     connection: Connection, known: VideoVector, dataset: Dataset | None, limit: int
 ) -> list[dict[str, Any]]:
-    """List up to `limit` other videos with the vectors most similar to that of a video, the most similar first. A dict
-    has dataset, video and similarity (the cosine in [-1, 1]). dataset: None for all datasets.
+    """List up to `limit` other videos with the vectors most similar to that of the video `known`, the most similar
+    first. A dict has dataset, video and similarity (the cosine in [-1, 1]). dataset: None for all datasets.
     """
     values = {
         "model_id": known.model_id,

@@ -260,8 +260,8 @@ def _find_new_key(
 
 def find_due_repeat(connection: Connection, rater: Rater, skipped: Collection[Key] = ()) -> Key | None:
     """Find the ids of the caption or pair that the rater must now answer a second time; None if no repeat is due or
-    possible. One in REPEAT_EVERY answers is a repeat, at a random place per rater. It repeats something not repeated
-    yet and answered more than MIN_REPEAT_DISTANCE answers ago.
+    possible. One in REPEAT_EVERY answers is a repeat, at a random place per rater, of something not repeated yet, not
+    in `skipped`, and answered more than MIN_REPEAT_DISTANCE answers ago.
 
     A caption with another text by now is not repeated, and neither is one in `skipped`. No label is repeated, and
     nothing for a rater who marks wrong words, since the page shows the marks.
@@ -286,9 +286,9 @@ def find_due_repeat(connection: Connection, rater: Rater, skipped: Collection[Ke
 
 
 def find_due_check(connection: Connection, rater: Rater, every: int, skipped: Collection[Key] = ()) -> Question | None:
-    """Find the attention check that the rater must answer now; None if none is due or possible. One in `every` answers
-    is one to a check, at a random place per rater. Video and planted caption are drawn anew for every check by a hash
-    of the rater.
+    """Find the attention check that the rater must answer now; None if none is due or possible, or it is in `skipped`.
+    One in `every` answers is one to a check, at a random place per rater. Video and planted caption are drawn anew for
+    every check by a hash of the rater.
 
     The planted caption differs from every caption and reference of the shown video, apart from case and spaces
     around it, and its video has another file. There is no check where no caption is like that, nor where everything is

@@ -18,8 +18,8 @@ def find_scale_name(connection: Connection, dataset: Dataset, aspect: str) -> st
 
 
 def load_turned_aspects(connection: Connection, dataset_id: int) -> dict[str, float]:
-    """Load the aspects of a dataset of which the lowest number is best, sorted, each with the number from which
-    statistics subtract its ratings: the sum of the scale's ends, 0 for real numbers.
+    """Load the aspects of a dataset of which the lowest number is best as {aspect: number}, sorted. Statistics subtract
+    a rating from this number: the sum of the scale's ends, 0 for a scale without ends.
     """
     columns = rating_scale.c
     total = sa.func.coalesce(columns.least + columns.most, 0.0)

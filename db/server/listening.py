@@ -48,7 +48,7 @@ def choose_listening_address() -> ListeningAddress:
 
 def read_listening_address(home: Path) -> ListeningAddress | None:
     """Read port and password of a home's embedded server from the file listening.json in the home folder; None if there
-    is no such file, so that the server does not listen. Raises DatabaseUnavailable for a file that cannot be read.
+    is no such file, so that the server does not listen. Raises DatabaseUnavailable for a damaged file.
     """
     try:
         return ListeningAddress(**json.loads(_file(home).read_text()))

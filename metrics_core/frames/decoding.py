@@ -75,7 +75,7 @@ class DecodingWorker:
     ) -> DecodedFrames:
         """Decode the sampled frames of a video in this worker's process, and return them in the order shown. every,
         cap: the distance between two sampled frames, and the most of them, None for no limit, as in
-        `choose_frame_indices`. fit: the part of a frame to keep; None keeps whole frames.
+        `choose_frame_indices`. fit: the part of a frame to keep; None keeps whole frames. reader: such as "decord".
 
         Args:
             path: the video file. All its sampled frames are in memory at once, up to

@@ -116,8 +116,8 @@ def walk_sets(
 
 
 def count_needed_answers(state: SetState, limit: float, level: float, prior: Prior | None = None) -> NeededAnswers:
-    """Count how many answers in all a set would need until it is confirmed at `level`. For large numbers the count is
-    up to 1 % too high. limit, prior: as in `walk_sets`.
+    """Count how many answers in all the set of `state` would need until it is confirmed at `level`. For large numbers
+    the count is up to 1 % too high. limit, prior: as in `walk_sets`.
 
     >>> count_needed_answers(SetState(10_000, 0, 0, 10_000, 500), 0.05, 0.05, Prior(1, 1))
     NeededAnswers(least=156, likely=None)

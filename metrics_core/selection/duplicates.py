@@ -71,8 +71,8 @@ class MissedDuplicates:
 
 
 def estimate_missed(units: Rows, keep: Mask, least_cosine: float, n_sampled: int = 5000) -> MissedDuplicates | None:
-    """Estimate how many near-duplicates `mark_distinct_rows` missed, by comparing some kept rows with all earlier ones;
-    None where its search is exact. units, least_cosine: its arguments; keep: (n,), the mask that it returned.
+    """Estimate how many near-duplicates `mark_distinct_rows` missed, by comparing `n_sampled` kept rows with all
+    earlier ones; None where its search is exact. units, least_cosine: its arguments; keep: (n,), its result.
     """
     from scipy.special import betaincinv
 

@@ -58,9 +58,9 @@ def vcs_captions(
 ) -> list[VCSCaptionResult]:
     """Return the VCS of every caption, in order, where the best of its references counts. captions: (references,
     caption) texts. split_chunks: cuts a text into chunks; a text may have none, which gives a status. vectors: the
-    embedding of every whole text (for GAS) and every chunk, by text.
+    embedding of every whole text (for GAS) and every chunk, by text. Others: as in `vcs_from_similarity`.
 
-    All are scored at once. Parameters are the same as in `vcs_from_similarity`. Raises ValueError for a text or chunk
+    All are scored at once. Raises ValueError for a text or chunk
     without a vector.
 
     >>> vectors = dict(zip(["red dog", "red", "dog", "dog red"], np.eye(4), strict=True))
