@@ -25,8 +25,8 @@ def format_sorted_json(value: Any) -> str:
 
 
 def compute_fingerprint(value: Any) -> str:
-    """Return the SHA-256 of a value's JSON with sorted keys, as 64 hexadecimal digits. Raises like
-    `format_sorted_json`.
+    """Return the SHA-256 of a value's JSON with sorted keys, as 64 hexadecimal digits. Raises as `format_sorted_json`
+    does.
     """
     return hashlib.sha256(format_sorted_json(value).encode()).hexdigest()
 

@@ -62,7 +62,7 @@ def column(name: str, type_: Any, comment: str | None = None, *, nullable: bool 
 
 
 def measure_column(name: str, comment: str | None = None) -> sa.Column[float]:
-    """Return a column of floating-point numbers, NULL where there is none."""
+    """Return a column of floating-point numbers that may be NULL."""
     return sa.Column(name, sa.Double, nullable=True, comment=comment)
 
 

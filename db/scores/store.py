@@ -73,8 +73,8 @@ def register_scorer(
 
 def activate_scorer(connection: Connection, scorer_id: int, dataset_ids: Sequence[int]) -> None:
     """Make a scorer its metric's active one and retire the present one, if the new one has a score of status ok in one
-    of these datasets. Any score will do if the present one has no score of status ok, so that people see why samples
-    have no value. Otherwise nothing changes.
+    of these datasets. A score of any status is enough if the present one has none of status ok, so that people see why
+    samples have no value. Otherwise nothing changes.
 
     Scores of a retired scorer stay in view score_history. Raises sqlalchemy.exc.NoResultFound if there is no scorer
     with this id.

@@ -216,9 +216,10 @@ def store_attempt(
     order_sha256: bytes,
     n_candidates: int,
 ) -> Attempt:
-    """Return the attempt at a promise with these terms on this order of candidates; if there is none yet, store it as
-    the next on the same answers. others: (dataset id, who answers there) of further attempts that count. The
-    transaction must hold the lock of `find_eligible_samples`, so that no two take one number; this does not commit.
+    """Return the attempt at a promise with these terms on candidates in this order (`order_sha256`); if there is none
+    yet, store it as the next on the same answers. others: (dataset id, who answers there) of further attempts that
+    count. The transaction must hold the lock of `find_eligible_samples`, so that no two take one number. Does not
+    commit.
     """
     own = promise.c.dataset_id == dataset.dataset_id, promise.c.answered_by == answered_by
     same = promise.c.terms == dict(terms), promise.c.order_sha256 == order_sha256

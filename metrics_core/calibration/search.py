@@ -88,8 +88,8 @@ def find_dimension_thresholds(
     seed: int = 0,
 ) -> tuple[Threshold, dict[str, Threshold]]:
     """Find the best threshold of all labels together, and that of every dimension by name. A dimension with fewer than
-    20 labels, without a yes, or without a defined objective gets the pooled threshold and a warning; its counts are of
-    its own labels. dimensions: (n,), by label. Other arguments and errors as in `find_best_threshold`.
+    20 labels, no label of yes, or an undefined objective gets the pooled threshold and a warning; its counts are of its
+    own labels. dimensions: (n,), by label. Other arguments and errors as in `find_best_threshold`.
 
     >>> scores, labels = [0.9, 0.8, 0.3, 0.2] * 5 + [0.6], [True, True, False, False] * 5 + [False]
     >>> _, by_dimension = find_dimension_thresholds(scores, labels, ["events"] * 20 + ["camera"])

@@ -189,7 +189,7 @@ class FrameScan:
 
     def hold_last_frame(self, end_s: float) -> float:
         """Count the last frame as shown until `end_s` (seconds), if that is longer than usual. Return the seconds from
-        the frame, or from its last copy where steps were measured between copies, to `end_s`.
+        the frame's start to `end_s`, or where copies of it were measured, from the start of the last copy.
         """
         self.end_s = end_s
         seconds = end_s - self.start_times[-1]

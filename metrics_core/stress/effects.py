@@ -39,8 +39,8 @@ class ValueChanges:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The effect of one kind of rewrite (`rewrite`) on a metric. keeps_truth: whether it adds no truth; otherwise it
-    takes truth away. n, n_videos: captions with a value before and after, and their videos.
+    """The effect of one kind of rewrite (`rewrite`) on a metric. keeps_truth: True for a rewrite that adds no truth,
+    False for one that takes truth away. n, n_videos: captions with a value before and after, and their videos.
 
     change: mean of value after less value before, with its 95 % interval from low to high. rank_change: the same of the
     percentile among all values of the dataset, from 0 to 100. rise_share, fall_share: shares of the captions whose

@@ -223,7 +223,7 @@ def _build_encoder(head: nn.Module) -> Callable[[Vectors], Vectors]:
 
 
 def measure_retrieval(student: Student, pairs: HeldOutPairs) -> RetrievalMeasures:
-    """Rank all held-out videos for every text, and all texts for every video, by the student's cosine.
+    """Measure how a student ranks all held-out videos for every text, and all texts for every video, by cosine.
 
     Equal cosines share the mean of their ranks, so that a student that sees no difference gains nothing.
     """

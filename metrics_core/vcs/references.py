@@ -60,8 +60,7 @@ def vcs_captions(
     caption) texts. split_chunks: cuts a text into chunks; a text may have none, which gives a status. vectors: the
     embedding of every whole text (for GAS) and every chunk, by text. Others: as in `vcs_from_similarity`.
 
-    All are scored at once. Raises ValueError for a text or chunk
-    without a vector.
+    All are scored at once. Raises ValueError for a text or chunk without a vector.
 
     >>> vectors = dict(zip(["red dog", "red", "dog", "dog red"], np.eye(4), strict=True))
     >>> first, second = vcs_captions([(["", "red dog"], "red dog"), ([""], "dog red")], vectors, str.split)
