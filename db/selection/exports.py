@@ -70,8 +70,8 @@ _ABOUT: tuple[tuple[str, ExportKind, str], ...] = (
 
 
 def strip_folders(models: str) -> str:
-    """Return a list of model names, one text with commas, without the folders of local models; web addresses and names
-    such as BAAI/bge-m3 stay.
+    """Return a text of model names, joined by commas, without the folders of local models; web addresses and names such
+    as BAAI/bge-m3 stay.
 
     >>> strip_folders("BAAI/bge-m3, sat:/home/ann/models/sat-12l"), strip_folders("https://models.example/a/b")
     ('BAAI/bge-m3, sat:sat-12l', 'https://models.example/a/b')

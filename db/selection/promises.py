@@ -218,8 +218,7 @@ def store_attempt(
 ) -> Attempt:
     """Return the attempt at a promise with these terms on candidates in this order (`order_sha256`); if there is none
     yet, store it as the next on the same answers. others: (dataset id, who answers there) of further attempts that
-    count. The transaction must hold the lock of `find_eligible_samples`, so that no two take one number. Does not
-    commit.
+    count. The transaction must hold the lock of `find_eligible_samples`, to number attempts. Does not commit.
     """
     own = promise.c.dataset_id == dataset.dataset_id, promise.c.answered_by == answered_by
     same = promise.c.terms == dict(terms), promise.c.order_sha256 == order_sha256

@@ -73,7 +73,7 @@ def _take_decoder(free: SimpleQueue[DecodingWorker]) -> Iterator[DecodingWorker]
 
 
 def compute_time_limit(duration_s: float | None) -> float:
-    """Return the seconds that decoding a video may take: a minute, and four times its own duration in seconds.
+    """Return the seconds that decoding a video may take: a minute, and four times its duration, if that is known.
 
     >>> compute_time_limit(30.0), compute_time_limit(None)
     (180.0, 60.0)
