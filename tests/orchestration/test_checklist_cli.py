@@ -166,7 +166,7 @@ def test_calibrate_prints_tables_and_warns(story: dict[str, Any]) -> None:
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())
     assert "thresholds for the best f1, with their 95 % intervals" in text
-    assert "on the labels of the other videos" in text
+    assert "agreement with the labels of the other videos" in text
     said = " ".join(done.stderr.split())
     assert "segment_detail: The threshold of all dimensions together applies, because the dimension has 12" in said
     report = newest_report()
