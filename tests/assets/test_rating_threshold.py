@@ -129,7 +129,7 @@ def test_a_turned_scale_gives_the_same_threshold_and_pages_name_what_people_gave
     for words in (
         "rated: 6 − coverage",
         "6 − coverage: kept | dropped",
-        f"{np.median(MEANS):.2f} 6 − coverage",
+        f"{np.median(MEANS):.2f} of 5 6 − coverage",
     ):
         assert words in made.text
 

@@ -163,7 +163,7 @@ def test_names_with_quotes_are_names(engine: Engine, clips: Dataset) -> None:
 def test_names_that_differ_by_case_alone_are_named(engine: Engine, clips: Dataset) -> None:
     extend(engine, clips, {"Year": 5})
     for said in ({"where": "extra_year = 2"}, {"by": "extra_Year"}, {"per": "extra_year"}):
-        with pytest.raises(SelectionError, match="extra_Year and extra_year differ only by upper and lower case"):
+        with pytest.raises(SelectionError, match="extra_Year and extra_year differ only in case"):
             make(engine, clips, **said)
 
 
