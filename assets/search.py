@@ -96,6 +96,8 @@ def search_captions(
         with engine.connect() as connection:
             model_id = find_model_id(connection, encoder.identity.as_dict())
             n_stored, n = count_captions_with_vectors(connection, model_id, dataset_id)
+    if not n:
+        raise NothingToSearch(f"there is no caption{_format_dataset(dataset)} to search: ingest captions first")
     if model_id is None or not n_stored:
         raise NothingToSearch(
             f"no caption{_format_dataset(dataset)} has a vector of {name} yet: "
@@ -186,10 +188,11 @@ def search_like_video(
         found = [known for known in list_vectors_by_key(connection, dataset, key) if encoder in (None, known.encoder)]
         names = list(dict.fromkeys(known.encoder for known in found))
         if not found:
-            known_encoders = join_names(list(list_encoders(connection, dataset))) or "no encoder"
+            known_encoders = join_names(list(list_encoders(connection, dataset)))
+            others = f" (others have vectors of {known_encoders})" if known_encoders else ""
             raise NothingToSearch(
                 f"no video {key!r}{_format_dataset(dataset)} has a vector{f' of {encoder}' if encoder else ''} of its "
-                f"present file: there are vectors of {known_encoders}; the manifest's table vectors brings them"
+                f"present file{others}: correct the name, or ingest a vector with the manifest's table vectors"
             )
         if len(names) > 1:
             raise NothingToSearch(f"video {key!r} has vectors of {join_names(names)}: name one with --encoder")

@@ -34,7 +34,7 @@ def normalise_rows(name: str, rows: FloatArray) -> FloatArray:
     peak = np.abs(rows).max(axis=1, keepdims=True)
     bad = np.flatnonzero(~(np.isfinite(peak) & (peak > 0)))
     if bad.size:
-        raise BadFeature(f"row {bad[0]} of the {name} features is zero or not finite: check the encoder's output")
+        raise BadFeature(f"row {bad[0]:,} of the {name} features is zero or not finite: check the encoder's output")
     # Squares of very large or small values would leave the range of float64, so the largest becomes 1 first.
     scaled = rows / peak
     unit: FloatArray = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)

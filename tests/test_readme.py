@@ -239,7 +239,7 @@ def test_a_search_finds_captions_and_frames_of_the_demo(second: str) -> None:
     assert "demo encoder" in frames.stderr
     assert texts.stderr == ""
     assert like.returncode == 1
-    assert "no video 'clips/1f0c' has a vector of its present file: there are vectors of no encoder" in like.stderr
+    assert "no video 'clips/1f0c' has a vector of its present file: correct the name" in like.stderr
     unknown = run_command("search", "elephants trumpeting", "--frames")
     assert unknown.returncode == 1
     assert "knows no word of" in unknown.stderr

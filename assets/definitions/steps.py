@@ -102,4 +102,4 @@ def _score_shards(curation: Curation, step: Step, tell: LineWriter) -> Iterator[
 
 
 def _tell_progress(tell: LineWriter, metric: str, shard: str, done: int, total: int) -> None:
-    tell(f"{done} of {total} samples of {shard} done with {metric}")
+    tell(f"{done:,} of {total:,} samples of {shard} done with {metric}")

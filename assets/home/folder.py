@@ -39,7 +39,9 @@ def locate_home(named: str | os.PathLike[str]) -> Path:
         is_mine = home.stat().st_uid in (me, 0) and (me == 0 or (home / "postgres").stat().st_uid == me)
     except (FileNotFoundError, NotADirectoryError):
         is_mine = True
-    except (PermissionError, RuntimeError):  # the second for ~ of an unknown account
+    except RuntimeError:  # for ~ of an unknown account, and for links in a circle
+        raise _build_error(f"home {named} leads to no folder: name one by --home or REELSIEVE_HOME") from None
+    except PermissionError:
         home, is_mine = Path(named), False
     if not is_mine:
         raise _build_error(f"home folder {home} is not this account's: set REELSIEVE_HOME to one that is")

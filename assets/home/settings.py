@@ -75,7 +75,7 @@ class NamedModel(BaseModel):
     @classmethod
     def _has_a_model(cls, price: tuple[float, float] | None, info: ValidationInfo) -> tuple[float, float] | None:
         if price is not None and not info.data.get("model", True):
-            raise ValueError("the role has no model: name it, or leave the price out")
+            raise ValueError("there is no model: name one, or leave the price out")
         return price
 
 

@@ -69,8 +69,11 @@ def _read_header(
             f"{file}: the columns seem to be separated by {separator.group()!r}: save the file with commas"
         )
     names = [name for name in header if name] if may_be_unnamed else header
-    if "" in names or len(set(names)) != len(names):
-        raise ManifestError(f"{file}: the header must name every column once: give every column its own name")
+    if "" in names:
+        raise ManifestError(f"{file}: the header has a column without a name: give every column its own name")
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ManifestError(f"{file}: the header names {twice[:80]!r} twice: give every column its own name")
     return header
 
 

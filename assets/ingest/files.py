@@ -137,12 +137,14 @@ def open_regular(path: Path) -> BufferedReader:
 
 def _regular_only(path: str, flags: int) -> int:
     # Opening may set a device to work, and a file may become a pipe meanwhile, which would hold up a plain open.
-    if stat.S_ISREG(os.stat(path).st_mode):
+    mode = os.stat(path).st_mode
+    if stat.S_ISREG(mode):
         descriptor = os.open(path, flags | os.O_NONBLOCK)
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return descriptor
         os.close(descriptor)
-    raise OSError(errno.EINVAL, "it is a folder, a pipe or a device: name a regular file", path)
+    kind = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
+    raise OSError(errno.EINVAL, f"it is {kind}: name a regular file", path)
 
 
 def open_file_inside(folder: Path, relative: str) -> BinaryIO:

@@ -65,7 +65,8 @@ def list_table_files(folder: Path) -> dict[str, Path]:
     files in two formats or is not a regular file inside the folder.
     """
     if not folder.is_dir():
-        raise ManifestError(f"{folder}: no such folder: give the folder that holds the manifest's tables")
+        what = "it is not a folder" if folder.exists() else "no such folder"
+        raise ManifestError(f"{folder}: {what}: give the folder that holds the manifest's tables")
     paths_by_kind: dict[str, Path] = {}
     for kind, table in MANIFEST_TABLES.items():
         name = table.name

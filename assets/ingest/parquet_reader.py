@@ -59,7 +59,8 @@ def read_parquet_rows(
                     number += 1
                     yield number, content, raw
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise ManifestError(f"{name}: cannot be read as Parquet after row {number}: {error}") from error
+        place = f" after row {number:,}" if number else ""
+        raise ManifestError(f"{name}: cannot be read as Parquet{place}: {error}") from error
 
 
 def count_parquet_rows(file: OpenFile, name: str) -> int:
@@ -69,7 +70,7 @@ def count_parquet_rows(file: OpenFile, name: str) -> int:
     try:
         return int(pq.read_metadata(file.file).num_rows)
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise ManifestError(f"{name}: cannot be read as Parquet after row 0: {error}") from error
+        raise ManifestError(f"{name}: cannot be read as Parquet: {error}") from error
 
 
 def read_arrow_column_names(file: OpenFile, path: Path) -> list[str]:

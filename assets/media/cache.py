@@ -94,7 +94,7 @@ class MediaCache:
             n_written += len(block)
             if size_bytes is not None and n_written > size_bytes:
                 raise MediaUnavailable(
-                    "trouble", f"the server sent more than the {size_bytes} bytes that it announced: try again later"
+                    "trouble", f"the server sent more than the {size_bytes:,} bytes that it announced: try again later"
                 )
             if n_written > reserved:
                 wanted = max(n_written, min(reserved + step, self.max_bytes)) if size_bytes is None else size_bytes
@@ -107,7 +107,7 @@ class MediaCache:
         if size_bytes is not None and n_written < size_bytes:
             raise MediaUnavailable(
                 "trouble",
-                f"the server sent only {n_written} of the {size_bytes} bytes that it announced: try again later",
+                f"the server sent only {n_written:,} of the {size_bytes:,} bytes that it announced: try again later",
             )
         file.flush()
         file.truncate(n_written)

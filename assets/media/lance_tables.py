@@ -120,9 +120,12 @@ def _choose_column(schema: pa.Schema, given: str) -> str:
             hint = suggest_name(given, columns, f": it has {shown or 'none'}")
             raise MediaUnavailable("missing", f"the table has no column {given!r} of files{hint}")
         return given
-    if len(columns) != 1:
-        count = "several columns" if columns else "no column"
-        raise MediaUnavailable("unusable", f"the table has {count} of files: name one of {shown}, as in #COLUMN/ROW")
+    if not columns:
+        raise MediaUnavailable("unusable", "the table has no column of files: give a table that has one")
+    if len(columns) > 1:
+        raise MediaUnavailable(
+            "unusable", f"the table has several columns of files: name one of {shown}, as in #COLUMN/ROW"
+        )
     return columns[0]
 
 

@@ -56,10 +56,12 @@ class MediaSettings(BaseSettings):
                 raise ValueError(
                     f"the name {name!r} must begin with a small letter and have only small letters, digits, _ and -"
                 )
-            if "://" not in place and not Path(place).is_absolute():
-                raise ValueError(f"the place of {name} is neither an absolute path nor a URL")
-            if "://" in place:
-                _check_prefix(name, place)
+            if not (_is_store(place) if "://" in place else Path(place).is_absolute()):
+                fault = "an address that cannot be a root" if "://" in place else "a relative path"
+                raise ValueError(
+                    f"the place of {name} is {fault}: give an absolute folder, or an s3://, gs://, https:// or http:// "
+                    "address without a user, a password, ? or #"
+                )
         return roots
 
     @property
@@ -73,10 +75,8 @@ class MediaSettings(BaseSettings):
         return int(self.media_cache_gb * 1e9)
 
 
-def _check_prefix(name: str, place: str) -> None:
+def _is_store(place: str) -> bool:
     try:
-        if parse_address(f"{place.rstrip('/')}/x").scheme != "root":
-            return
-    except AddressRefused as refused:
-        raise ValueError(f"the place of {name} cannot be used: {refused}") from None
-    raise ValueError(f"the place of {name} begins with root://, and must be a folder or the URL of a store")
+        return parse_address(f"{place.rstrip('/')}/x").scheme != "root"
+    except AddressRefused:
+        return False

@@ -101,8 +101,8 @@ class ObjectStore:
                 if time.monotonic() > ends:
                     raise MediaUnavailable(
                         "trouble",
-                        f"the download has not ended after {LONGEST_UNANNOUNCED_S:.0f} s, and the server does not give "
-                        "the file's size: try again later, or put a copy on another server",
+                        f"the download has not ended after {LONGEST_UNANNOUNCED_S:,.0f} s, and the server does not "
+                        "give the file's size: try again later, or put a copy on another server",
                     )
         finally:
             self._wait_for_answer(address, blocks.aclose(), self._patience)

@@ -128,7 +128,9 @@ def _list_required_members() -> list[str]:
 
 def _check_name(metric: Any, others: Collection[str]) -> None:
     if not isinstance(metric, str) or not _NAME.fullmatch(metric):
-        raise _Unusable(f"has metric name {metric!r}, which is not at most 40 lower-case letters, digits and _")
+        raise _Unusable(
+            f"has metric name {metric!r}, which is not at most 40 lower-case letters, digits and _, a letter first"
+        )
     if metric in others:
         raise _Unusable(f"has metric name {metric!r}, which another metric has")
     taken = {
@@ -172,7 +174,7 @@ def _check_evidence(inputs: Any, rests_on: Any, others: Sequence[type[Scorer]]) 
         for table in item.tables:
             if table not in METADATA.tables and table not in source_tables:
                 raise _Unusable(
-                    f"has an input that reads table {table!r}, which neither Reelsieve nor an installed source has"
+                    f"has an input that reads table {table!r}, which neither Reelsieve nor an installed package has"
                 )
 
 

@@ -44,7 +44,9 @@ class TextEncoderSettings(ChatSettings):
     @classmethod
     def _names_a_model(cls, chosen: NamedModel) -> NamedModel:
         if chosen.url and chosen.model == OFFLINE:
-            raise ValueError("with an address, it needs the name that the server gives the model")
+            raise ValueError(
+                "a server has no model `offline`: give the name of one that it has, or leave the address out"
+            )
         return chosen
 
     def make_text_encoder(self) -> TextEncoder:
@@ -89,11 +91,10 @@ class ImageTextSettings(BaseModel):
     @field_validator("image_text_encoder")
     @classmethod
     def _has_its_checkpoint(cls, chosen: NamedModel) -> NamedModel:
-        if bool(chosen.checkpoint) == (chosen.model == DEMO):
-            raise ValueError(
-                "a checkpoint belongs to an encoder other than `demo`: give both or neither, the checkpoint as a file "
-                "or a tag of open_clip"
-            )
+        if chosen.checkpoint and chosen.model == DEMO:
+            raise ValueError("`demo` takes no checkpoint: leave it out, or name the encoder that it belongs to")
+        if not chosen.checkpoint and chosen.model != DEMO:
+            raise ValueError("the encoder has no checkpoint: give one as a file or a tag of open_clip")
         return chosen
 
     def make_image_text_encoder(self) -> OpenClipEncoder:

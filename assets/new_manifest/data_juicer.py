@@ -48,9 +48,10 @@ def read_data_juicer(tool: str, videos: VideoRegistry, findings: Findings) -> It
     chosen = [table for table in tables if table in stats or _STATS in first[table]]
     chosen = chosen or [table for table in tables if "videos" in first[table]]
     if not chosen:
+        what = "its first row has no field videos" if first[tables[0]] else "it has no row that can be read"
         raise NoManifest(
-            f"{tables[0]}: its first row has no field videos, as the tables of {tool} have: leave --from out to read "
-            "it as a table with other columns"
+            f"{tables[0]}: {what}, as the tables of {tool} have: leave --from out to read it as a table with other "
+            "columns"
         )
     for table in chosen:
         yield from _read_videos(tool, videos, findings, table, stats.get(table, table))

@@ -226,4 +226,4 @@ def _tell_progress(videos: Iterable[CaptionedVideo], tell: Tell) -> Iterator[Cap
     for n, video in enumerate(videos, 1):
         yield video
         if n % _TELL_EVERY == 0:
-            tell(f"{n} rows read")
+            tell(f"{n:,} rows read")

@@ -76,7 +76,7 @@ def _raise_existing(target: Path, name: str) -> None:
             f"{target} has a manifest already ({name}), which is never overwritten: ingest it, or remove it"
         )
     raise NoManifest(
-        f"{target / name} has the name of a manifest's table, and nothing is overwritten: rename it, or make the "
+        f"no manifest is made, since {target / name} exists already and is never overwritten: rename it, or make the "
         "manifest elsewhere with --to FOLDER"
     )
 

@@ -220,7 +220,8 @@ def _require_judge(eligible: EligibleSamples) -> ActiveScorer:
     scorer = eligible.scorers.get(JUDGE)
     if scorer is None:
         raise SelectionError(
-            f"{eligible.dataset.name} has no scores of {JUDGE}: run reelsieve score --metric {JUDGE} first"
+            f"{eligible.dataset.name} has no scores of {JUDGE}: run reelsieve score --dataset {eligible.dataset.name} "
+            f"--metric {JUDGE} first"
         )
     return scorer
 

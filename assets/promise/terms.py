@@ -69,7 +69,9 @@ def check_terms(terms: PromiseTerms, recipe: Recipe) -> None:
             f"--errors-at-most is {terms.limit:g}: give a share of at least {_LEAST:g} and below 1, such as 0.05"
         )
     if not math.isfinite(terms.error_below):
-        raise SelectionError("--error-below is not a number: give the lowest answer that is not an error, such as 3")
+        raise SelectionError(
+            f"--error-below is {terms.error_below:g}: give the lowest answer that is not an error, such as 3"
+        )
     if terms.aspect is None and not 0 < terms.error_below <= 1:
         raise SelectionError(
             f"--error-below is {terms.error_below:g}: give a number above 0 and at most 1, since scores of {JUDGE} go "

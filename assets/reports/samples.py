@@ -153,7 +153,7 @@ def load_shown_samples(
         )
         rated = ratings.get(sample_id, {})
         shown[sample_id] = _build_shown_sample(row, reasons, views, known[sample_id], rated, pictures[row["video_id"]])
-        tell(f"{number} of {len(why)} samples to look at collected")
+        tell(f"{number:,} of {len(why):,} samples to look at collected")
     # Every sample is in its first group only, and one that no longer exists in none.
     return {
         name: [shown.pop(sample_id) for sample_id, _ in chosen if sample_id in shown] for name, chosen in groups.items()

@@ -111,9 +111,10 @@ def _export_shards(
         source = load_export_input(connection, selection_id, ExportFormat.WEB_DATASET.value)
     n_without_media = source.passport["counts"]["rows_without_media"]
     if n_without_media:
+        have = "has" if n_without_media == 1 else "have"
         raise SelectionError(
-            f"{n_without_media} of the {source.frozen.n} rows of selection {selection_id} have no video file: select "
-            "with --where \"video_status != 'text_only'\", or use another format"
+            f"{n_without_media:,} of the {source.frozen.n:,} rows of selection {selection_id} {have} no video file: "
+            "select with --where \"video_status != 'text_only'\", or use another format"
         )
     with open_partial_folder(target, tell) as folder:
         rows = MediaRows(engine, source, tell)

@@ -62,6 +62,6 @@ def require_all_rows(frozen: FrozenSelection, batches: Iterable[Batch], tell: Li
         tell(f"{n:,} of {frozen.n:,} rows")
     if n != frozen.n:
         raise SelectionError(
-            f"selection {frozen.selection_id} has only {n} of its {frozen.n} rows, because others were deleted: make "
-            "it again with reelsieve select"
+            f"selection {frozen.selection_id} has only {n:,} of its {frozen.n:,} rows, because others were deleted: "
+            "make it again with reelsieve select"
         )

@@ -100,7 +100,8 @@ def _take_size(
         assert units is not None, "a diverse subset compares texts"
         chosen = order[_choose_diverse(units, candidates.stratum_places[order], places, tell)]
     if not len(chosen):
-        raise NothingToSelect("the recipe selects no sample: raise its count, share or quotas")
+        why = ": raise its count, share or quotas" if len(values) else ", since none meets its conditions: loosen them"
+        raise NothingToSelect(f"the recipe selects no sample{why}")
     return PickedSamples(
         candidates.sample_ids[chosen],
         values[chosen],
@@ -162,8 +163,8 @@ def _exclude_duplicates(
         keep = mark_distinct_rows(units, recipe.dedupe)
         if (missed := estimate_missed(units, keep, recipe.dedupe)) is not None:
             tell(
-                f"an estimated {format_percent(missed.share, 1)} was missed, up to "
-                f"{format_percent(missed.high, 1)}: so many texts are compared with their nearest ones only"
+                f"an estimated {format_percent(missed.share, 1)} of the near-duplicates stays, up to "
+                f"{format_percent(missed.high, 1)}, since so many texts are compared with their nearest ones only"
             )
         order = order[keep]
         units = units[keep] if recipe.choose == "diverse" else None
@@ -205,7 +206,7 @@ def _choose_diverse(units: Units, stratum: Positions, places: Sequence[int], tel
 
 def _tell_progress(tell: LineWriter, n: int, done: int) -> None:
     """Report how many diverse samples are chosen."""
-    tell(f"{done} of {n} diverse samples chosen")
+    tell(f"{done:,} of {n:,} diverse samples chosen")
 
 
 def _build_encoder_identity(encoder: TextEncoder) -> dict[str, object]:

@@ -24,7 +24,7 @@ def count_places(recipe: Recipe, strata: Sequence[str], stratum: npt.NDArray[np.
     if recipe.count is not None:
         if recipe.count > len(stratum):
             raise SelectionError(
-                f"the recipe asks for {recipe.count}, but only {format_count(len(stratum), 'sample')} can be chosen: "
+                f"the recipe asks for {recipe.count:,}, but only {format_count(len(stratum), 'sample')} can be chosen: "
                 "lower count, or loosen its conditions"
             )
         return divide_places(recipe.count, sizes)
@@ -36,12 +36,15 @@ def _fill_quotas(recipe: Recipe, sizes: dict[str, int]) -> list[int]:
     """Return how many samples each stratum gets by the recipe's quotas."""
     for name, quota in recipe.quotas.items():
         if name != REST_QUOTA and name not in sizes:
-            hint = suggest_name(name, sizes, f": eligible samples have {', '.join(map(repr, list(sizes)[:20]))}")
+            known = f": eligible samples have {', '.join(map(repr, list(sizes)[:20]))}"
+            hint = (
+                suggest_name(name, sizes, known) if sizes else ": loosen the recipe's conditions, which no sample meets"
+            )
             raise SelectionError(f"no eligible sample has {recipe.per} {name!r}, for which there is a quota{hint}")
         if name != REST_QUOTA and quota > sizes[name]:
             raise SelectionError(
-                f"the quota of {recipe.per} {name!r} is {quota}, but only {format_count(sizes[name], 'sample')} can be "
-                "chosen: lower the quota, or loosen the recipe's conditions"
+                f"the quota of {recipe.per} {name!r} is {quota:,}, but only {format_count(sizes[name], 'sample')} can "
+                "be chosen: lower the quota, or loosen the recipe's conditions"
             )
     most = recipe.quotas.get(REST_QUOTA, 0)
     return [recipe.quotas.get(name, min(most, size)) for name, size in sizes.items()]

@@ -22,10 +22,11 @@ def read_recipe(path: Path) -> Recipe:
         with open_regular(path) as file:
             text = file.read(_MOST_BYTES + 1)
     except OSError as error:
-        raise SelectionError(f"{path}: the recipe cannot be read ({error.strerror}): give another file") from error
+        why = str(error.strerror).partition(":")[0]
+        raise SelectionError(f"{path}: the recipe cannot be read ({why}): give another file") from error
     if len(text) > _MOST_BYTES:
         raise SelectionError(
-            f"{path}: too large for a recipe, which has at most {_MOST_BYTES} bytes: give another file"
+            f"{path}: too large for a recipe, which has at most {_MOST_BYTES:,} bytes: give another file"
         )
     try:
         content: Any = yaml.load(text, Loader=_PlainLoader)
@@ -51,7 +52,7 @@ class _PlainLoader(yaml.SafeLoader):
         sign = next((kind for kind in ("tag", "anchor") if getattr(event, kind, None)), None)
         if sign:
             raise SelectionError(
-                f"line {event.start_mark.line + 1}: a recipe has no anchors, aliases or tags: write the value out"
+                f"line {event.start_mark.line + 1}: a recipe may have no anchors, aliases or tags: write the value out"
             )
         return super().compose_node(parent, index)
 
@@ -61,7 +62,7 @@ class _PlainLoader(yaml.SafeLoader):
             name = str(key.value)
             if key.tag == "tag:yaml.org,2002:merge":
                 raise SelectionError(
-                    f"line {key.start_mark.line + 1}: a recipe has no merge keys (<<): write the values out"
+                    f"line {key.start_mark.line + 1}: a recipe may have no merge keys (<<): write the values out"
                 )
             if name in seen:
                 raise SelectionError(f"line {key.start_mark.line + 1}: {name[:40]!r} is given twice: remove one")

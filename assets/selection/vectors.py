@@ -64,8 +64,8 @@ def embed_missing_texts(
             tell(sentence)
         elif not approve(sentence):
             raise SelectionError(
-                f"nothing is selected, since you declined: {texts_left} of this recipe have no vector; leave dedupe "
-                "and diverse out, or let them be embedded"
+                f"nothing is selected, since you declined to embed {texts_left} of this recipe: leave dedupe and "
+                f"diverse out, or embed {'it' if len(remaining) == 1 else 'them'}"
             )
         CachingEncoder(engine, encoder, tell).embed(remaining)
 

@@ -281,7 +281,7 @@ class Source(ABC, Generic[T]):
                 order.tell(self.progress.format(done=done, total=len(sample_ids)))
         if n_useless:
             has = f"{self.noun} has" if n_useless == 1 else f"{self.noun}s have"
-            order.tell(f"{n_useless} {has} no {self.product}; reason of the first: {reason}")
+            order.tell(f"{n_useless:,} {has} no {self.product}; reason of the first: {reason}")
         # There is a batch without samples too, and all share their counts.
         made = {**batch.counts, **batch.tally.as_metadata(), self.model_role: self.model.model_id}
         return {f"{self.prefix}{name}": value for name, value in made.items()}

@@ -10,6 +10,7 @@ from sqlalchemy.engine import Engine
 from assets.media.decoders import choose_decoder_pool, count_cores, count_held_bytes, count_pixels
 from assets.progress import LineWriter
 from assets.sources.frames import VIDEOS_PER_WRITE, build_video_facts, hold_video_file
+from assets.words.text import format_count
 from db.evidence.facts import (
     VideoFacts,
     count_unmeasured,
@@ -46,7 +47,7 @@ def measure_texts(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter
         rows = {key: measured._asdict() for key, measured in zip(texts, facts, strict=True)}
         store_text_facts(engine, TEXT_FACTS_VERSION, rows)
         n += len(rows)
-        tell(f"{n} texts described")
+        tell(f"{format_count(n, 'text')} described")
 
 
 def measure_videos(engine: Engine, dataset: Dataset, shard: int, tell: LineWriter, models: str | None = None) -> int:
@@ -65,7 +66,7 @@ def measure_videos(engine: Engine, dataset: Dataset, shard: int, tell: LineWrite
     while batch := [facts for _, facts in islice(measured, VIDEOS_PER_WRITE)]:
         store_video_facts(engine, PICTURE_FACTS_VERSION, models, batch)
         n += len(batch)
-        tell(f"{n} of {len(videos)} videos measured")
+        tell(f"{n:,} of {format_count(len(videos), 'video')} measured")
     return n
 
 

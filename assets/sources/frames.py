@@ -126,7 +126,10 @@ class SampledFrames(Source[Mapping[int, StoredFrames]]):
         (feature,) = images.encode_preprocessed([images.preprocess(np.full((32, 32, 3), 128, np.uint8))])
         # The encoder puts zeros in the place of a feature that is not finite.
         if not feature.any():
-            raise ModelUnusable(f"the features of {images.identity.model_id} are not finite: try another precision")
+            raise ModelUnusable(
+                f"the features of {images.identity.model_id} are zero or not finite: set "
+                "REELSIEVE_IMAGE_TEXT_ENCODER_PRECISION=fp32, or name another model"
+            )
         return f"{len(feature)} dimensions"
 
     def measure(self, keys: Sequence[StoredVideo], batch: Batch) -> Mapping[str, int]:

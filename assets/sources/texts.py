@@ -124,7 +124,10 @@ class EmbeddedTexts(Source[T]):
         """
         (vector,) = self.encoder.encode(["word"])
         if not np.isfinite(vector).all() or not vector.any():
-            raise ModelUnusable(f"the vectors of {self.model.model_id} are zero or not finite: try another precision")
+            raise ModelUnusable(
+                f"the vectors of {self.model.model_id} are zero or not finite: set "
+                "REELSIEVE_TEXT_ENCODER_PRECISION=fp32, or name another model"
+            )
         return f"{len(vector)} dimensions"
 
 
@@ -150,7 +153,7 @@ class WholeTextCosines(EmbeddedTexts[Mapping[int, NearestReference]]):
         with engine.connect() as connection:
             cosines = load_nearest_references(connection, self.model_id(connection), sample_ids)
         if n_missing := len(sample_ids) - len(cosines):
-            samples_without = f"{n_missing} of {format_count(len(sample_ids), 'sample')}"
+            samples_without = f"{n_missing:,} of {format_count(len(sample_ids), 'sample')}"
             raise self.missing(f"texts of {samples_without} have no vector of {self.model.model_id}")
         return cosines
 

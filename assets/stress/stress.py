@@ -160,7 +160,10 @@ def _load_captions(connection: Connection, dataset: Dataset, scorer: Scorer) -> 
     """The scorer's id and the captions that it has a value for; NothingToStress, with the reason, without any."""
     metric, name = scorer.metric, dataset.name
     if not count_captions(connection, dataset.dataset_id):
-        raise NothingToStress(f"{name} has no captions to rewrite, only references or questions with answers")
+        raise NothingToStress(
+            f"{name} has no captions to rewrite, and references are not rewritten: ingest captions with the role "
+            "candidate"
+        )
     refusals: RefusalCounts = Counter()
     if (scorer_id := find_scorer_id(connection, scorer)) is not None:
         if scored := load_scored_captions(connection, scorer_id, dataset.dataset_id):
@@ -236,8 +239,11 @@ def _score(engine: Engine, scorer: Scorer, captions: Sequence[_Rewritten], tell:
         numbered = [replace(sample, sample_id=number) for number, sample in enumerate(samples, 1)]
         try:
             outcomes = iter(score_without_database(scorer, numbered, files))
-        except NeedsDatabase as error:
-            raise NothingToStress(f"{scorer.metric} cannot score rewrites, which are not stored: {error}") from None
+        except NeedsDatabase:
+            raise NothingToStress(
+                f"{scorer.metric} cannot score rewrites, since it needs evidence that is stored with a dataset, and "
+                "rewrites are not stored: name another metric"
+            ) from None
         for each in batch:
             own, after = next(outcomes), {name: next(outcomes) for name in each.texts}
             results[each.sample.sample_id] = replace(each, own=own, outcomes=after)

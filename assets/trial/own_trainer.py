@@ -136,7 +136,9 @@ def _split_command(command: str) -> list[str]:
     try:
         arguments = shlex.split(command)
     except ValueError as error:
-        raise SelectionError(f"the trainer's command cannot be split, {str(error).lower()}: {command}") from None
+        raise SelectionError(
+            f"the trainer's command cannot be split, {str(error).lower()}, so quote its words: {command}"
+        ) from None
     if command and not arguments:
         raise SelectionError("the trainer's command is empty: give a program (--trainer)")
     return arguments
@@ -262,8 +264,8 @@ def _read_measure(name: str, given: Any, test_keys: Sequence[str]) -> tuple[floa
         return (float(given),)
     if missing := [key for key in test_keys if key not in values]:
         raise ValueError(
-            f"measure {name!r} lacks {len(missing)} of {len(test_keys)} test videos, such as {missing[0]!r}: print a "
-            "number for every video of test.parquet"
+            f"measure {name!r} lacks {len(missing):,} of {len(test_keys):,} test videos, such as {missing[0]!r}: print "
+            "a number for every video of test.parquet"
         )
     return tuple(float(values[key]) for key in test_keys)
 

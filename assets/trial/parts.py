@@ -100,9 +100,9 @@ def split_captions(
             f"{LEAST_TEST_VIDEOS}: add references or videos; a fifth of the videos is for testing"
         )
     if not validation:
+        copies = ", only copies of test videos" if by_part["validation"] else ""
         raise TooFewTestVideos(
-            f"dataset {dataset} has no validation video, only copies of test videos: add videos; a tenth of "
-            "the videos is for validation"
+            f"dataset {dataset} has no validation video{copies}: add videos; a tenth of the videos is for validation"
         )
     n_present = len(captions.texts)
     captions, n_changed = _use_frozen_texts(captions, frozen, {video.key: video.video_id for video in videos})

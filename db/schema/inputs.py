@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 from db.sql import read_sql
@@ -181,8 +182,10 @@ def sort_inputs(inputs: Collection[Input[Any]]) -> list[Input[Any]]:
     """
     ordered = sorted(inputs, key=lambda item: item.name)
     names = [item.name for item in ordered]
-    if not names or len(set(names)) < len(names):
-        raise ValueError(f"the inputs of a score are {names}: give at least one, and no name twice")
+    if not names:
+        raise ValueError("a score has no inputs: give one")
+    if repeated := [name for name, following in pairwise(names) if name == following]:
+        raise ValueError(f"two inputs are named {repeated[0]!r}: give each its own name")
     return ordered
 
 

@@ -123,8 +123,8 @@ def create_mark_triggers(connection: Connection, metrics: MetricInputs) -> None:
             for table in item.tables:
                 if not sa.inspect(connection).has_table(table):
                     raise ValueError(
-                        f"input {item.name!r} of metric {metric!r} names table {table!r}, which does not exist: "
-                        "give a table of an installed source"
+                        f"metric {metric} reads table {table}, which neither Reelsieve nor an installed package has: "
+                        f"correct, update or uninstall the package of {metric}"
                     )
                 quoted = connection.dialect.identifier_preparer.quote(table)
                 wanted[quoted] = _choose_trigger_function(connection, table)

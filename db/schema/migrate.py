@@ -18,7 +18,7 @@ from db.server.conflicts import retry_conflicts
 from db.server.engine import build_connection_error, open_engine
 from db.server.leases import Leases
 from db.server.reader import create_reader_role
-from db.server.urls import CURATION, DAGSTER, DatabaseUnavailable, build_sibling_url
+from db.server.urls import CURATION, DAGSTER, DatabaseUnavailable, build_sibling_url, format_user
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -177,8 +177,8 @@ def _create_database(url: URL, name: str) -> None:
         if isinstance(error.orig, psycopg.errors.DuplicateDatabase | psycopg.errors.UniqueViolation):
             return  # another process made it meanwhile
         raise DatabaseUnavailable(
-            f"database {name} does not exist and may not be created by {url.username} ({_first_line(error)}): "
-            f"ask the server's owner for CREATE DATABASE {name} OWNER {url.username}"
+            f"database {name} does not exist and may not be created by {format_user(url)} ({_first_line(error)}): "
+            f"ask the server's owner to make it for {format_user(url)}, with CREATE DATABASE {name} OWNER ..."
         ) from None
     finally:
         engine.dispose()
@@ -213,6 +213,6 @@ def _create_extension(connection: Connection, url: URL) -> None:
         connection.execute(sa.text("CREATE EXTENSION IF NOT EXISTS vector"))
     except sa.exc.ProgrammingError as error:
         raise DatabaseUnavailable(
-            f"pgvector is not set up in database {url.database} and {url.username} may not do it "
+            f"pgvector is not set up in database {url.database} and {format_user(url)} may not do it "
             f"({_first_line(error)}): ask the server's owner to run CREATE EXTENSION vector in it"
         ) from None

@@ -205,7 +205,9 @@ def _load_rule_digests(connection: Connection) -> dict[str, bytes]:
 def _build_definitions(metrics: MetricInputs) -> dict[str, str]:
     for metric in metrics:
         if not _METRIC.fullmatch(metric):
-            raise ValueError(f"metric name {metric!r} must be lower-case letters, digits and underscores")
+            raise ValueError(
+                f"metric name {metric!r} must be at most 40 lower-case letters, digits and _, a letter first"
+            )
     parts = {
         "method_labels": LABEL_METHOD,
         "label_source": MANIFEST_LABEL_SOURCE,

@@ -193,8 +193,8 @@ def _load_signatures(connection: Connection, dataset: Dataset, video_ids: Collec
     rows = [row for row in connection.execute(query) if row.video_id in video_ids]
     if n := sum(row.is_unmeasured for row in rows):
         raise SelectionError(
-            f"dedupe_videos compares signatures of videos, and {n} {'video has' if n == 1 else 'videos have'} none: "
-            "run reelsieve facts for this dataset first"
+            f"dedupe_videos compares signatures of videos, and {n:,} {'video has' if n == 1 else 'videos have'} none: "
+            f"run reelsieve facts --dataset {dataset.name} first"
         )
     return {row.video_id: bytes(row.signature) for row in rows if row.signature is not None}
 
@@ -205,7 +205,9 @@ def _load_vectors(
     """Return the vectors that an encoder gave to these videos, by id. Raises SelectionError if none of them has one."""
     vectors = load_video_vectors(connection, dataset, encoder, video_ids)
     if not vectors:
-        names = list(list_encoders(connection, dataset))
-        has = f"there are vectors of {', '.join(names)}" if names else "ingest the dataset with a table vectors"
-        raise SelectionError(f"video_encoder is {encoder!r}, of which no video has a vector of its present file: {has}")
+        names = [name for name in list_encoders(connection, dataset) if name != encoder]
+        remedy = f"name one of {', '.join(names)}" if names else "ingest the dataset with a table of vectors"
+        raise SelectionError(
+            f"video_encoder is {encoder!r}, of which no eligible video has a vector of its present file: {remedy}"
+        )
     return vectors

@@ -79,7 +79,9 @@ def _require_known(mentioned: Iterable[str], prefix: str, existing: Iterable[str
     for name in known_names:
         # A condition does not tell upper from lower case.
         if len(similar := [other for other in names if other.lower() == name.lower()]) > 1:
-            raise SelectionError(f"{' and '.join(similar)} differ only in case: rename one in the manifest")
+            raise SelectionError(
+                f"{' and '.join(similar)} differ only in case: rename one in the manifest, and ingest it again"
+            )
     return known_names
 
 

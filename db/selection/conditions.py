@@ -116,7 +116,7 @@ def _build_is_null(node: exp.Expr, columns: Columns) -> Condition:
 def _build_like(node: exp.Expr, columns: Columns) -> Condition:
     value, pattern = _build_operand(node.this, columns), node.expression
     if value.kind not in ("text", "untyped"):
-        raise FilterError(f"like and ilike are for text, and {value.name} is not text")
+        raise FilterError(f"like and ilike are for text, and {value.name} is not text: compare it with =, < or >")
     if not (isinstance(pattern, exp.Literal) and pattern.is_string):
         raise FilterError("like and ilike need a literal pattern, such as system like 'brief%'")
     n_backslashes = len(pattern.name) - len(pattern.name.rstrip("\\"))
@@ -184,14 +184,16 @@ def _parse_number(text: str) -> int | float:
     if text.isdecimal() and len(text) < 19:  # more digits may not fit a bigint
         return int(text)
     if math.isinf(float(text)):
-        raise FilterError(f"the number {text[:40]} is too large")
+        raise FilterError(f"the number {text[:40]} is too large: write one below 1e308")
     return float(text)
 
 
 def _check_comparable(left: Operand, right: Operand) -> None:
     for side in (left, right):
         if side.kind == "other":
-            raise FilterError(f"{side.name} is not a number, text or boolean: write is null or is not null")
+            raise FilterError(
+                f"{side.name} is not a number, text or boolean: only is null and is not null can follow it"
+            )
     if left.kind != right.kind and "untyped" not in (left.kind, right.kind):
         hint = ": write a text in single quotes, and a number in none" if {left.kind, right.kind} == _QUOTED else ""
         raise FilterError(f"{left.name} cannot be compared with {right.name}{hint}")

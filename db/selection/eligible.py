@@ -219,9 +219,11 @@ def _load_threshold(connection: Connection, dataset: Dataset, metric: str, objec
     rows = connection.execute(query, {"dataset_id": dataset.dataset_id, "metric": metric, "kind": kind}).mappings()
     stored = {row["objective"]: dict(row) for row in rows}
     if objective not in stored:
-        known = ", ".join(map(repr, sorted(stored))) or "none, since it has no current scores: score it first"
+        score = f"it has none, so run reelsieve score --dataset {dataset.name} --metric {metric} first"
+        remedy = f"name one of {', '.join(map(repr, sorted(stored)))}" if stored else score
         raise SelectionError(
-            f"at_least asks for the threshold {objective!r} of {metric}: stored for {dataset.name!r} are {known}"
+            f"at_least asks for the threshold {objective!r} of {metric}, which dataset {dataset.name!r} does not have "
+            f"for kind {kind}: {remedy}"
         )
     return stored[objective]
 
@@ -247,8 +249,8 @@ def _refuse_turned_aspects(connection: Connection, dataset: Dataset, recipe: Rec
     for field, names in (("by", [*recipe.by]), ("at_least", [*recipe.at_least])):
         if name := next((name for name in names if name in turned), None):
             raise SelectionError(
-                f"the recipe's {field}: a recipe takes the highest values, and the lowest {name} is best: name another "
-                f'column, and set the highest in where, such as "{name}" <= 2'
+                f"the recipe's {field} names {name}, of which the lowest is best, but a recipe takes the highest: "
+                f'name another column, and set the highest {name} in where, such as "{name}" <= 2'
             )
 
 

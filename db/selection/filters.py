@@ -101,9 +101,11 @@ def list_column_names(text: str) -> set[str]:
 
 def _check_text(text: str) -> None:
     if len(text) > MAX_LENGTH:
-        raise FilterError(f"the filter has {len(text)} characters: {MAX_LENGTH} are allowed")
+        raise FilterError(f"the filter has {len(text):,} characters, more than {MAX_LENGTH:,}: shorten it")
     if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):
-        raise FilterError("the filter holds a character that Postgres cannot store (NUL or a lone surrogate)")
+        raise FilterError(
+            "the filter holds a character that Postgres cannot store (NUL or a lone surrogate): remove it"
+        )
 
 
 def _check_tokens(text: str, tokens: Sequence[Token], columns: Columns) -> None:
@@ -138,7 +140,7 @@ def _check_gap(gap: str) -> None:
     if rest.isspace():
         raise FilterError(f"the space {rest[0]!r} is not allowed in a filter: write a plain one")
     if rest:
-        raise FilterError(f"a comment is not allowed in a filter: {rest[:40]!r}")
+        raise FilterError(f"a comment is not allowed in a filter: remove {rest[:40]!r}")
 
 
 def _check_token(token: Token, source: str, is_call: bool, columns: Columns, value: str | None) -> None:

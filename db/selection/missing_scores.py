@@ -30,7 +30,7 @@ def count_missing_scores(
             counted_by[name] = missing
     stale = {name: counts["stale"] for name, counts in counted_by.items() if "stale" in counts}
     if stale and recipe.stale == "refuse":
-        shown = ", ".join(f"{name}: {n}" for name, n in stale.items())
+        shown = ", ".join(f"{name}: {n:,}" for name, n in stale.items())
         raise SelectionError(
             f"dataset {dataset.name!r} has stale scores, whose inputs have changed ({shown}): "
             f"{_explain_how_to_score(connection, dataset, stale)} first, or leave their samples out with "

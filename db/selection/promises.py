@@ -246,7 +246,7 @@ def require_attempt(connection: Connection, dataset: Dataset, promise_id: int) -
     row = connection.execute(sa.select(promise).where(*is_it)).mappings().one_or_none()
     if row is None:
         raise SelectionError(
-            f"{dataset.name} has no promise {promise_id}: reelsieve promise makes one, and prints its number"
+            f"dataset {dataset.name} has no promise {promise_id}: reelsieve promise makes one, and prints its number"
         )
     return row
 

@@ -119,17 +119,19 @@ class Recipe(BaseModel):
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Recipe:
         if self.keep is not None and self.count is not None:
-            raise ValueError("keep is a share and count a number: give one of them")
+            raise ValueError("keep and count are both given: leave one out")
         if self.quotas and not self.per:
-            raise ValueError("quotas need strata: give per, such as per: system")
+            raise ValueError("quotas are given without the column of their values: give per, such as per: system")
         if self.bands and not self.per:
-            raise ValueError("bands need a column to divide: give per, such as per: duration_s")
+            raise ValueError("bands are given without the column that they divide: give per, such as per: duration_s")
         if self.bands != sorted(set(self.bands)):
             raise ValueError("bands must rise from limit to limit, such as [10, 30, 60]")
         if self.quotas and (self.keep is not None or self.count is not None):
-            raise ValueError("quotas say how many samples to take: leave keep and count out")
+            raise ValueError("quotas and keep or count are both given: leave keep and count out")
         if self.video_encoder is not None and self.dedupe_videos is None:
-            raise ValueError("video_encoder names the vectors that dedupe_videos compares: give dedupe_videos too")
+            raise ValueError(
+                "video_encoder is given without dedupe_videos, which compares its vectors: give dedupe_videos too"
+            )
         return self
 
     @property

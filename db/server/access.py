@@ -81,8 +81,8 @@ def _refuse_while_in_use(connection: psycopg.Connection[Any]) -> None:
     (n,) = connection.execute(query).fetchone() or (0,)
     if n:
         raise ServerInUse(
-            f"the server must be restarted, but {n} {'connection is' if n == 1 else 'connections are'} open: end the "
-            "commands and web pages that use it first"
+            f"the server cannot be restarted, since {n:,} {'connection is' if n == 1 else 'connections are'} open: end "
+            "the programs and web pages that use it, then run the same command again"
         )
 
 

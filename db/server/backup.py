@@ -44,8 +44,9 @@ def write_backup(url: URL, target: Path, revision: str, tell: ReportProgress) ->
     try:
         for name, database in list_databases(url).items():
             with open_connection(build_sibling_url(url, database)) as connection:
-                size = connection.execute("SELECT pg_size_pretty(pg_database_size(current_database()))").fetchone()
-                tell(f"writing database {database}, {'' if size is None else size[0]}")
+                query = "SELECT ', ' || pg_size_pretty(pg_database_size(current_database()))"
+                (size,) = connection.execute(query).fetchone() or ("",)
+                tell(f"writing database {database}{size}")
                 write_rows(connection, build_dump_path(folder, name))
         files = {file.name: _measure_file(file) for file in sorted(folder.iterdir())}
         (folder / _PASSPORT).write_text(json.dumps({"format": _FORMAT, "revision": revision, "files": files}))

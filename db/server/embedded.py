@@ -93,11 +93,13 @@ def start_embedded(home: Path) -> URL:
             if attempt:
                 break
     folder = home / "postgres"
-    is_whole = (folder / "global" / "pg_control").exists()
+    log = folder / "log"
+    place = f"; its log is {log}" if log.exists() else ""
+    is_whole = (folder / "global" / "pg_control").exists() or not folder.exists()
     remedy = "Free disk space or memory and try again" if is_whole else "Its files are not whole: name another home"
     raise DatabaseUnavailable(
-        f"the embedded Postgres in {folder} did not start ({_explain_failure(folder / 'log', last)}); its log is "
-        f"{folder / 'log'}. {remedy}, or set CURATION_DB_URL to another server"
+        f"the embedded Postgres in {folder} did not start ({_explain_failure(log, last)}){place}. {remedy}, or set "
+        "CURATION_DB_URL to another server"
     )
 
 
@@ -142,8 +144,9 @@ def _start(server: PostgresServer, listening: ListeningAddress | None) -> None:
             raise
         # pg_ctl says no more than that the server's log has the reason.
         raise DatabaseUnavailable(
-            f"the embedded Postgres cannot listen on {HOST}:{port}: if another program uses that port, run "
-            "reelsieve db start --no-listen and then --listen to get another one"
+            f"the embedded Postgres did not start on {HOST}:{port} ({_explain_failure(server.log, error)}); its log is "
+            f"{server.log}: if another program uses that port, run reelsieve db start --no-listen and then --listen to "
+            "get another one"
         ) from error
 
 
@@ -166,7 +169,7 @@ def _explain_failure(log: Path, error: Exception | None) -> str:
             if match := _DEATH.search(line):
                 return match[0]
     # It names all of the command.
-    return "pg_ctl failed" if isinstance(error, subprocess.CalledProcessError) else str(error)
+    return f"{Path(error.cmd[0]).name} failed" if isinstance(error, subprocess.CalledProcessError) else str(error)
 
 
 def stop_embedded(home: Path) -> bool:
@@ -181,9 +184,11 @@ def stop_embedded(home: Path) -> bool:
 
     try:
         pgexec("pg_ctl", ("-w", "-D", str(server.pgdata), "stop"), bin_path=server.bin_path, user=server.system_user)
-    except subprocess.SubprocessError as error:
-        log = home / "postgres" / "log"
-        raise DatabaseUnavailable(f"the embedded Postgres did not stop ({error}); its log is {log}") from None
+    except subprocess.SubprocessError:
+        raise DatabaseUnavailable(
+            f"the embedded Postgres in {home / 'postgres'} did not stop; its log is {home / 'postgres' / 'log'}: end "
+            "the commands that use it, then stop it again"
+        ) from None
     link = server.pgdata.parent
     if link != home:
         link.unlink(missing_ok=True)
@@ -273,11 +278,16 @@ def _choose_plain_path(home: Path) -> Path:
         return home
     temporary = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_TEMPORARY else "/tmp"
     links = Path(temporary) / f"reelsieve-{os.getuid()}"
-    links.mkdir(mode=0o700, exist_ok=True)
-    if links.is_symlink() or links.stat().st_uid != os.getuid():
+    with suppress(FileExistsError):
+        links.mkdir(mode=0o700)
+    found = links.lstat()
+    is_ours = found.st_uid == os.getuid()
+    if not (is_ours and stat.S_ISDIR(found.st_mode)):
         raise DatabaseUnavailable(
-            f"{links} belongs to someone else: remove it, or set REELSIEVE_HOME to a path of at most {LONGEST_HOME} "
-            "letters, digits and ./_-"
+            f"the embedded Postgres of {home} cannot start, since its socket needs a shorter or plainer path through "
+            f"{links}, which {'is no folder' if is_ours else 'belongs to another account'}: "
+            f"{'remove it, or ' if is_ours else ''}set REELSIEVE_HOME to a path of at most {LONGEST_HOME} letters, "
+            "digits and ./_-"
         )
     link = links / hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
     with suppress(FileExistsError):

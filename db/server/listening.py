@@ -43,7 +43,7 @@ def choose_listening_address() -> ListeningAddress:
             except OSError:
                 continue
             return ListeningAddress(port, secrets.token_urlsafe(32))
-    raise OSError("no port between 5433 and 9998 of 127.0.0.1 is free")
+    raise OSError("no port between 5433 and 9998 of 127.0.0.1 is free: end a program that uses one")
 
 
 def read_listening_address(home: Path) -> ListeningAddress | None:

@@ -24,7 +24,7 @@ from psycopg.postgres import types
 from sqlalchemy.engine import URL, Connection
 
 from db.server.engine import build_connection_error, open_connection
-from db.server.urls import convert_to_psql_url
+from db.server.urls import convert_to_psql_url, format_user
 
 READER_ROLE = "reelsieve_reader"
 STATEMENT_TIMEOUT = "10min"
@@ -270,8 +270,10 @@ def _connect_as_owner(url: URL, reason: str, tell: Callable[[str], object]) -> p
     connection.rollback()
     if row != (False,):
         connection.close()
-        raise QueryError(f"{why}, and {url.username} has rights that a read-only transaction cannot limit: {remedy}")
-    tell(f"{why}, so {url.username} runs the query in a read-only transaction; {remedy}")
+        raise QueryError(
+            f"{why}, and {format_user(url)} has rights that a read-only transaction cannot limit: {remedy}"
+        )
+    tell(f"{why}, so {format_user(url)} runs the query in a read-only transaction; {remedy}")
     return connection
 
 

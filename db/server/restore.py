@@ -22,7 +22,7 @@ from db.schema.migrate import create_tables, list_revisions, revoke_public_acces
 from db.server.backup import ReportProgress, build_dump_path, check_backup, list_databases
 from db.server.dump_rows import BackupError, replace_rows
 from db.server.engine import open_connection, open_engine
-from db.server.urls import CURATION, DAGSTER, DatabaseUnavailable, build_sibling_url
+from db.server.urls import CURATION, DAGSTER, DatabaseUnavailable, build_sibling_url, format_user
 
 _PREFIX = "reelsieve_restore_"
 # The comment on a database that was restored.
@@ -66,7 +66,7 @@ def restore_backup(
     except psycopg.errors.InsufficientPrivilege as error:
         reason = error.diag.message_primary
         raise BackupError(
-            f"{url.username} may not restore here ({reason}): ask the server's owner for that right"
+            f"{format_user(url)} may not restore here ({reason}): ask the server's owner for that right"
         ) from error
     return left_out
 
@@ -77,7 +77,7 @@ def _describe_contents(url: URL, names: Mapping[str, str]) -> str | None:
     """
     for key, table in _CONTENT_TABLES.items():
         if n := _count_rows(build_sibling_url(url, names[key]), table):
-            return f"database {names[key]} already holds {n} {'row' if n == 1 else 'rows'} of {table}"
+            return f"database {names[key]} already holds {n:,} {'row' if n == 1 else 'rows'} of {table}"
     return None
 
 
@@ -135,7 +135,9 @@ def _restore_curation(
         try:
             create_tables(connection, url, revision)
         except DatabaseUnavailable as error:
-            raise BackupError(f"{error}; a restore makes new databases, so run that in database template1") from error
+            is_right = "CREATE EXTENSION" in str(error)
+            hint = "; a restore makes new databases, so run that in database template1" if is_right else ""
+            raise BackupError(f"{error}{hint}") from error
         required = set(sa.inspect(connection).get_table_names())
         for table in tables:
             table.create(connection, checkfirst=True)

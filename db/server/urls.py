@@ -46,6 +46,11 @@ def parse_url(text: str) -> URL:
     return url.set(drivername="postgresql+psycopg", database=url.database or CURATION)
 
 
+def format_user(url: URL) -> str:
+    """Return the user of a database URL for a message: `this user` where the URL leaves the name to libpq."""
+    return url.username or "this user"
+
+
 def _choose_auth(url: URL) -> str:
     """Return how the server may ask who we are, if the URL does not state it: on a socket it may know the user
     (peer).

@@ -111,7 +111,7 @@ class DecodingWorker:
         """
         path.stat()  # raises for a missing file, which is an error of the caller, not a fact about a video
         if not path.is_file():
-            raise NotAVideo(path, "this is not a file")
+            raise NotAVideo(path, _describe_special_file(path))
         request = {"task": "probe", "path": str(path.absolute())}
         facts: dict[str, Any]
         try:
@@ -214,4 +214,8 @@ def _check_file(path: Path) -> None:
     except OSError as error:
         raise FrameReadError(path, f"it cannot be opened ({error.strerror})") from error
     if not stat.S_ISREG(mode):
-        raise FrameReadError(path, "this is not a file")
+        raise FrameReadError(path, _describe_special_file(path))
+
+
+def _describe_special_file(path: Path) -> str:
+    return f"it is a {'folder' if path.is_dir() else 'pipe, socket or device'}, not a file"

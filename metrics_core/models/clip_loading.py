@@ -77,9 +77,9 @@ def _download_weights(name: str, tag: str) -> None:
     try:
         open_clip.download_pretrained(open_clip.get_pretrained_cfg(name, tag))
     except OSError as error:
-        why = "" if answers else ", and the model hub does not answer"
+        why = f"cannot be downloaded ({error})" if answers else "the model hub does not answer"
         raise ModelNotFound(
-            f"the weights {tag!r} of {name} are not in the local cache{why}: bring them there, or name a file"
+            f"the weights {tag!r} of {name} are not in the local cache, and {why}: bring them there, or name a file"
         ) from error
 
 
@@ -101,9 +101,13 @@ def check_clip_exists(architecture: str, checkpoint: str) -> None:
     import open_clip
 
     name = _register_architecture(architecture)
-    if Path(checkpoint).expanduser().is_file() or checkpoint in open_clip.list_pretrained_tags_by_model(name):
+    tags = open_clip.list_pretrained_tags_by_model(name)
+    if Path(checkpoint).expanduser().is_file() or checkpoint in tags:
         return
-    raise ModelNotFound(f"checkpoint {checkpoint!r} is neither a file nor a tag that open_clip knows for {name}")
+    remedy = f"name one of {', '.join(tags)}, or a file" if tags else "name a file"
+    raise ModelNotFound(
+        f"checkpoint {checkpoint!r} is neither a file nor a tag that open_clip knows for {name}: {remedy}"
+    )
 
 
 def make_tokenizer(architecture: str) -> Any:
@@ -130,9 +134,8 @@ def _make_word_tokenizer(configuration: Path, vocabulary: Path, **_: Path) -> Wo
     tokenizer = WordTokenizer.read_vocabulary(vocabulary, text["context_length"])
     if tokenizer.vocab_size != text["vocab_size"]:
         raise CheckpointMismatch(
-            f"{vocabulary.name} has {tokenizer.vocab_size} tokens, the four special ones included, but vocab_size of "
-            f"the configuration {configuration.stem} is {text['vocab_size']}: use the vocabulary that the model was "
-            "trained with"
+            f"{vocabulary.name} has {tokenizer.vocab_size:,} tokens, the four special ones included, but vocab_size of "
+            f"{configuration} is {text['vocab_size']}: use the vocabulary that the model was trained with"
         )
     return tokenizer
 
@@ -141,7 +144,7 @@ def _read_configuration(file: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(file.read_text(encoding="utf-8")))
     except ValueError as error:
-        raise CheckpointMismatch(f"{file} is not JSON: {error}") from error
+        raise CheckpointMismatch(f"{file} is not JSON ({error}): correct it, or name another file") from error
 
 
 def list_configuration_files(architecture: str) -> dict[str, Path]:
@@ -170,10 +173,10 @@ def merge_adapters(state: dict[str, Any], scale: float = 1.0) -> dict[str, Any]:
             merged[key] = value
     for target, pair in halves.items():
         key = target if target in merged else f"{target}.weight"
-        if key not in merged or set(pair) != {"A", "B"}:
-            raise CheckpointMismatch(
-                f"the adapter of {target} has no weight to be added to, or only one of its two matrices"
-            )
+        if len(pair) < 2:
+            raise CheckpointMismatch(f"the adapter of {target} has only matrix {min(pair)}: give a file with A and B")
+        if key not in merged:
+            raise CheckpointMismatch(f"the adapter of {target} has no weight {key}: give a file with that weight")
         merged[key] = merged[key] + scale * (pair["B"] @ pair["A"]).to(merged[key].dtype)
     return merged
 
@@ -186,7 +189,9 @@ def _register_architecture(architecture: str) -> str:
         open_clip.add_model_config(configuration)
         return configuration.stem
     if architecture not in open_clip.list_models():
-        raise ModelNotFound(f"{architecture!r} is neither an architecture that open_clip knows nor a JSON file of one")
+        raise ModelNotFound(
+            f"{architecture!r} is neither an architecture that open_clip knows nor a JSON file of one: correct it"
+        )
     return architecture
 
 
@@ -216,7 +221,7 @@ def _load_weights(model: Any, file: Path) -> None:
         raise
     except Exception as error:  # every format has errors of its own, and none of them names the file
         raise CheckpointMismatch(
-            f"{file} holds no readable weights ({type(error).__name__}): check the file"
+            f"{file} holds no readable weights ({type(error).__name__}): name another file, or download it again"
         ) from error
     expected = model.state_dict()
     # Buffers that a checkpoint may or may not carry.

@@ -59,4 +59,4 @@ def check_tokenizer(tokenizer: Any, model: str) -> None:
     """
     words = tokenizer.get_vocab().keys() - set(tokenizer.all_special_tokens)
     if not any(letter.isalnum() for word in words for letter in word):
-        raise ModelUnusable(f"model {model} has no vocabulary: the files of its tokenizer are missing")
+        raise ModelUnusable(f"model {model} has no vocabulary: add the files of its tokenizer, or name another model")

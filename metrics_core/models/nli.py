@@ -78,7 +78,7 @@ class NliClassifier:
             premise, hypothesis = pairs[bad[0]]
             raise ModelUnusable(
                 f"{self._model_id} gave an output that is not finite for the premise {premise[:80]!r} and the "
-                f"hypothesis {hypothesis[:80]!r}: try another precision"
+                f"hypothesis {hypothesis[:80]!r}: set REELSIEVE_ECS_VERIFIER_PRECISION=fp32, or name another model"
             )
         return Entailments(compute_class_probabilities(logits, loaded.entailment_class), encoded.truncated)
 

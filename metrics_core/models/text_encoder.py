@@ -143,7 +143,10 @@ class SentenceTransformerEncoder:
         vectors: NDArray[np.float32] = compute_in_batches(len(texts), batches, compute, memory_message=memory_message)
         if not np.isfinite(vectors).all():
             bad = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
-            raise ModelUnusable(f"{self._name} gave a vector that is not finite for the text {texts[bad][:80]!r}")
+            raise ModelUnusable(
+                f"{self._name} gave a vector that is not finite for the text {texts[bad][:80]!r}: set "
+                "REELSIEVE_TEXT_ENCODER_PRECISION=fp32, or name another model"
+            )
         return vectors
 
 

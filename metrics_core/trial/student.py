@@ -130,7 +130,9 @@ def train_student(
     given = settings or StudentSettings()
     n = len(pairs.videos)
     if n < given.batch:
-        raise TooFewRows(f"{n} rows are fewer than a batch of {given.batch}: select more rows")
+        raise TooFewRows(
+            f"{n:,} {'row is' if n == 1 else 'rows are'} fewer than a batch of {given.batch:,}: select more rows"
+        )
     generator = torch.Generator().manual_seed(seed)
     caption_head, video_head = _make_heads(pairs.captions.shape[1], video_vectors.shape[1], given, generator)
     parameters = [*caption_head.parameters(), *video_head.parameters()]

@@ -82,8 +82,13 @@ def _read_file(path: Path) -> tuple[Values, dict[str, Values]]:
 def _pop_tables(path: Path, values: dict[str, Any], name: str, example: str) -> dict[str, dict[str, Any]]:
     """Take the tables [NAME.X] out of the values, and return them by X."""
     tables = values.pop(name, {})
+    if name == PROFILE and isinstance(tables, str):
+        variable = format_variable_name(PROFILE)
+        raise SettingsError(
+            f"{path}: a file cannot choose its profile: choose it in the environment, {variable}={tables}"
+        )
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise SettingsError(f"{path}: write {name} as tables, such as [{name}.{example}]")
+        raise SettingsError(f"{path}: {name} holds a value that is no table: write tables, such as [{name}.{example}]")
     return tables
 
 

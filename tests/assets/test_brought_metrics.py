@@ -60,14 +60,13 @@ def test_good_metrics_are_loaded_in_order() -> None:
         ("class broken(LetterScorer):\n    inputs = ()", "has inputs that are not a list of at least one Input"),
         (
             "class broken(LetterScorer):\n    inputs = (TEXT, TEXT)",
-            "has inputs that cannot be used: the inputs of a score are ['text', 'text']: give at least one, and no "
-            "name twice",
+            "has inputs that cannot be used: two inputs are named 'text': give each its own name",
         ),
         ("class broken(LetterScorer):\n    rests_on = (int,)", "has an item in rests_on that is not a subclass of"),
         ("class broken(LetterScorer):\n    rests_on = 5", "raises TypeError"),
         (
             "class broken(LetterScorer):\n    inputs = (replace(TEXT, tables=('nowhere',)),)",
-            "has an input that reads table 'nowhere', which neither Reelsieve nor an installed source has",
+            "has an input that reads table 'nowhere', which neither Reelsieve nor an installed package has",
         ),
         (
             "class Counts(LetterCounts):\n    asset = 'text_embedding'\n"

@@ -65,7 +65,7 @@ def listening_socket(path: Path) -> None:
         os.chdir(before)
 
 
-NOT_A_FILE = "it is a folder, a pipe or a device"
+NOT_A_FILE = "it is a (folder|pipe or a device)"
 NOWHERE = "it is a link that leads nowhere"
 OUT = "it is a link that leads out of the folder"
 BAD_FILES: list[tuple[Callable[[Path], None], str]] = [

@@ -409,7 +409,7 @@ def test_a_target_that_is_in_the_way_is_said(tmp_path: Path) -> None:
     with pytest.raises(NoManifest, match="cannot be written"):
         create_manifest(source, tmp_path / "file" / "below")
     (source / "captions.jsonl").symlink_to("nowhere")
-    with pytest.raises(NoManifest, match="nothing is overwritten"):
+    with pytest.raises(NoManifest, match=r"captions\.jsonl exists already and is never overwritten: rename it"):
         create_manifest(source)
     members = [("0.mp4", A), ("0.txt", "A ball."), ("1/0.mp4", A), ("1/0.txt", "A box.")]
     path = shard(tmp_path / "s" / "s.tgz", members, compressed=True)

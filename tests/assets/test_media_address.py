@@ -135,9 +135,9 @@ def test_nothing_of_a_secret_reaches_the_database(engine: Engine, tmp_path: Path
     [
         ("MEDIA_ROOTS", "clips=/mnt", "it is not valid JSON"),
         ("MEDIA_ROOTS", '{"Clips": "/mnt"}', "the name 'Clips'"),
-        ("MEDIA_ROOTS", '{"clips": "mnt"}', "neither an absolute path nor a URL"),
-        ("MEDIA_ROOTS", '{"clips": "s3://key:hunter2@bucket"}', "user or a password"),
-        ("MEDIA_ROOTS", '{"clips": "file:///mnt"}', "cannot be used"),
+        ("MEDIA_ROOTS", '{"clips": "mnt"}', "the place of clips is a relative path: give an absolute folder"),
+        ("MEDIA_ROOTS", '{"clips": "s3://key:hunter2@bucket"}', "without a user, a password"),
+        ("MEDIA_ROOTS", '{"clips": "file:///mnt"}', "an address that cannot be a root: give"),
         ("MEDIA_PRIVATE_NETWORKS", "10.0.0.0/8", "it is not valid JSON"),
         ("MEDIA_PRIVATE_NETWORKS", '["10.0.0.1/8"]', "not usable"),
         ("MEDIA_CACHE_GB", "0", "greater than 0"),

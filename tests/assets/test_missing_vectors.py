@@ -65,7 +65,7 @@ def test_what_is_left_is_embedded_only_if_that_is_approved(engine: Engine) -> No
         if answer:
             embed_missing_texts(*arguments)
         else:
-            with pytest.raises(SelectionError, match="since you declined: 600 texts of this recipe have no vector"):
+            with pytest.raises(SelectionError, match="since you declined to embed 600 texts of this recipe"):
                 embed_missing_texts(*arguments)
         assert len(encoder.asked) == n_embedded
     assert asked == ["600 texts left to embed: about 60 s, measured on the first 13"] * 2

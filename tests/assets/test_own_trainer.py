@@ -160,7 +160,10 @@ def test_a_command_that_does_not_exist_is_one_sentence(
     (tmp_path / "program").touch(0o600)
     with pytest.raises(SelectionError, match="program cannot be called: Permission denied"):
         OwnTrainer(parts, str(tmp_path / "program"), tmp_path, 60).train(run)
-    with pytest.raises(SelectionError, match="the trainer's command cannot be split, no closing quotation: python 'a"):
+    with pytest.raises(
+        SelectionError,
+        match="the trainer's command cannot be split, no closing quotation, so quote its words: python 'a",
+    ):
         OwnTrainer(parts, "python 'a", tmp_path, 60)
 
 

@@ -255,7 +255,9 @@ def test_a_rating_that_is_stored_later_replaces_no_answer(engine: Engine, clips:
 
 def test_scores_of_the_judge_are_answers(engine: Engine, clips: Dataset) -> None:
     terms = PromiseTerms(0.1, 0.5, shares=(0.25, 1.0))
-    with pytest.raises(SelectionError, match="clips has no scores of judge: run reelsieve score --metric judge"):
+    with pytest.raises(
+        SelectionError, match="clips has no scores of judge: run reelsieve score --dataset clips --metric judge"
+    ):
         select(engine, clips, terms)
     ranked, drawn = order_by_score(engine), draw_order(engine, clips)
     bad = set(ranked[60:])

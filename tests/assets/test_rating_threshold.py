@@ -175,7 +175,7 @@ def test_a_recipe_takes_what_the_cut_keeps_and_its_passport_says_which_cut(
     with engine.connect() as connection:
         stored_rule = require_selection(connection, chosen.selection_id)
     assert convert_rule(stored_rule["spec"]) == {"by": "vcs", "at_least": {"vcs": row.at_least}, "kind": "caption"}
-    with pytest.raises(SelectionError, match="stored for 'clips' are 'good coverage'"):
+    with pytest.raises(SelectionError, match="for kind caption: name one of 'good coverage'"):
         make(engine, clips, "good style")
 
 

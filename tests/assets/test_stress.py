@@ -167,7 +167,7 @@ def test_what_cannot_be_stressed_is_one_sentence(engine: Engine, template: Templ
     questions = make_dataset(engine, "questions")
     video = add_video(engine, questions, "v")
     add_sample(engine, questions, video, "q", "Who? I.", kind="qa", question="Who?", answer="I.")
-    with pytest.raises(NothingToStress, match="questions has no captions to rewrite, only references or questions"):
+    with pytest.raises(NothingToStress, match="questions has no captions to rewrite, and references are not rewritten"):
         stress_metric(engine, questions, scorer, n_drawn=9)
 
 
@@ -207,7 +207,7 @@ def test_a_source_that_needs_stored_samples_is_named(engine: Engine, template: T
     scorer = make_metric(length)
     score_shard(engine, scorer, template.filled, 0, run_id="run")
     scorer.sources = LetterScorer(LetterSettings()).sources
-    with pytest.raises(NothingToStress, match="vcs cannot score rewrites, which are not stored: letter_count is made"):
+    with pytest.raises(NothingToStress, match="vcs cannot score rewrites, since it needs evidence that is stored"):
         stress_metric(engine, template.filled, scorer, n_drawn=9)
 
 

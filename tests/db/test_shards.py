@@ -323,7 +323,10 @@ def test_a_table_that_an_input_names_must_exist(bench: Bench) -> None:
     loose: Input[Any] = Input("mood", "mood", "sha256('')", "NULL", str, ("moods",))
     with (
         bench.engine.connect() as connection,
-        pytest.raises(ValueError, match="input 'mood' of metric 'vcs' names table 'moods', which does not exist"),
+        pytest.raises(
+            ValueError,
+            match="metric vcs reads table moods, which neither Reelsieve nor an installed package has: correct",
+        ),
     ):
         create_views(connection, {"vcs": [TEXT, loose]})
 

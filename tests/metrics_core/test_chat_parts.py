@@ -368,7 +368,7 @@ def test_modes_of_the_cache() -> None:
         (after,) = model_at(server.url, cache=cache).chat([ask("a")])
     assert (offline.data, offline.is_cached) == ({"answer": "0"}, True)
     assert (missing.status, len(server.asked)) == ("error", 2)
-    assert "tiny has no stored answer: run once without offline" in str(missing.reason)
+    assert "tiny has no stored answer: run once without REELSIEVE_CHAT_MODE=offline" in str(missing.reason)
     assert (fresh.data, fresh.is_cached) == ({"answer": "1"}, False)
     assert (after.data, after.is_cached) == ({"answer": "1"}, True)
 

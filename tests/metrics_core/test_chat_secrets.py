@@ -179,7 +179,7 @@ def test_the_key_is_read_when_a_request_is_sent(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv(VARIABLE, "later-key")
         (reply,) = model.chat([ask("a")])
     assert {item.reason for item in missing} == {
-        f"environment variable {VARIABLE} is not set: it must hold the server's key"
+        f"environment variable {VARIABLE} is empty or not set: set it to the server's key"
     }
     assert reply.status == "ok"
     assert server.headers[0]["authorization"] == "Bearer later-key"

@@ -410,9 +410,9 @@ for use in (bare, cached, clip):
         with pytest.raises(BlockingIOError):
             silent.accept()
     assert [line.partition(" (")[0] for line in said] == [
-        "model 'bare' is neither a local folder nor a model of the hub that can be reached: give a path, or `offline` "
-        "in the variable that names it: REELSIEVE_TEXT_ENCODER, which then needs the extra `offline`, or "
-        "REELSIEVE_ECS_VERIFIER; `reelsieve doctor --models` shows where files belong",
+        "model 'bare' is neither a local folder nor a model in the local cache, and the model hub does not answer: "
+        "give a path, or `offline` in the variable that names it: REELSIEVE_TEXT_ENCODER, which then needs the extra "
+        "`offline`, or REELSIEVE_ECS_VERIFIER; `reelsieve doctor --models` shows where files belong",
         "model owner/model is not complete here, and no model hub answers: put modules.json, config.json, "
         f"tokenizer.json, model.safetensors into {main.parents[1] / 'snapshots' / 'c0ffee'}; "
         "`reelsieve doctor --models` lists all missing files",

@@ -117,7 +117,7 @@ def test_files_that_cannot_be_read(worker: DecodingWorker, tmp_path: Path) -> No
         worker.read_frames(encode_sound(tmp_path / "sound.m4a"))
     with pytest.raises(FrameReadError, match=r"missing\.mp4: there is no such file"):
         worker.read_frames(tmp_path / "missing.mp4")
-    with pytest.raises(FrameReadError, match="this is not a file"):
+    with pytest.raises(FrameReadError, match="it is a folder, not a file"):
         worker.read_frames(tmp_path)
 
 

@@ -99,7 +99,9 @@ def select(dataset: str) -> dict[str, Any]:
 def test_a_draw_is_judged_and_a_larger_one_confirms_the_promise(server: Loopback, dataset: str, tmp_path: Path) -> None:
     done = run_command("promise", dataset, *PROMISE)
     assert done.returncode == 1
-    assert f"{dataset} has no scores of judge: run reelsieve score --metric judge first" in done.stderr
+    assert (
+        f"{dataset} has no scores of judge: run reelsieve score --dataset {dataset} --metric judge first" in done.stderr
+    )
     draw(dataset, "6")
     assert len(server.asked) == 6
     refused = run_command("promise", dataset, *PROMISE)

@@ -123,7 +123,7 @@ def test_videos_are_searched_by_a_video_where_the_encoder_is_not_run(ingested: I
         (
             ["--like", "v", "--dataset", DATASET],
             1,
-            "there are vectors of no encoder; the manifest's table",
+            "or ingest a vector with the manifest's table vectors",
         ),
     ],
 )

@@ -151,7 +151,7 @@ class KeypointLabeller:
             counts.update(captions=len(ids), judged=len({task.sample_id for task, _ in pairs}))
             counts.update(judgement.status for _, judgement in failed.values())
             why += [f"{task.sample_key}: {judgement.reason}" for task, judgement in failed.values()]
-            tell(f"keypoints of {counts['captions']} of {len(chosen)} captions judged by {judge.identity.model_id}")
+            tell(f"keypoints of {counts['captions']:,} of {len(chosen):,} captions judged by {judge.identity.model_id}")
         for ids in split_ids(sample_ids[len(chosen) :], CAPTIONS_AT_A_TIME):
             self._list_open_tasks(engine, source, judge.identity, ids, Counter())
         chat_counts = {f"chat_{name}": value for name, value in tally.as_metadata().items()}

@@ -57,5 +57,5 @@ class QEVASettings(TextEncoderSettings, SplitterSettings):
     @classmethod
     def _has_its_judge(cls, matcher: str, info: ValidationInfo) -> str:
         if matcher == "judge" and not info.data.get("qeva_text", CHAT_MODEL).model:
-            raise ValueError("a judge is a text model: set REELSIEVE_QEVA_TEXT_MODEL too")
+            raise ValueError("a judge needs a text model: set REELSIEVE_QEVA_TEXT_MODEL too")
         return matcher

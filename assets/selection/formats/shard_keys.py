@@ -46,7 +46,7 @@ def write_shard_keys(
             rows.setdefault((address.container, column), set()).add(int(row_id))
     if n_elsewhere:
         raise SelectionError(
-            f"the videos of {n_elsewhere} of the {n} rows are in no tar file and no Lance table, and have no key "
+            f"the videos of {n_elsewhere:,} of the {n:,} rows are in no tar file and no Lance table, and have no key "
             "there: use another format"
         )
     for media in load_media(keys):

@@ -112,7 +112,7 @@ class HttpChatModel:
             if key in known:
                 return ChatReply("ok", known[key], is_cached=True)
         if self.endpoint.mode == "offline":
-            why = f"{self.endpoint.model} has no stored answer: run once without offline"
+            why = f"{self.endpoint.model} has no stored answer: run once without REELSIEVE_CHAT_MODE=offline"
             return ChatReply("error", reason=f"{request.purpose}: {why}")
         return None
 

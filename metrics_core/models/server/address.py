@@ -43,8 +43,9 @@ class Server:
         parts = urlsplit(self.url)
         if parts.username or parts.password or parts.query or parts.fragment:
             # The address is not quoted: it may hold the secret.
+            held = "a user or a password" if parts.username or parts.password else "a query or a fragment (? or #)"
             raise ServerUnusable(
-                "a server's address holds no password, query or fragment: name the environment variable of the key"
+                f"the server's address has {held}: take it out, and name the environment variable that holds the key"
             )
         if parts.scheme not in {"http", "https"} or not parts.hostname or not _has_good_port(self.url):
             raise ServerUnusable(f"{self.url!r} is not the address of a server: give one like http://127.0.0.1:8000/v1")
@@ -75,9 +76,13 @@ class Server:
             return None
         key = os.environ.get(self.key_variable, "").strip()
         if not key:
-            raise ServerUnusable(f"environment variable {self.key_variable} is not set: it must hold the server's key")
+            raise ServerUnusable(
+                f"environment variable {self.key_variable} is empty or not set: set it to the server's key"
+            )
         if not (key.isascii() and key.isprintable()) or " " in key:
-            raise ServerUnusable(f"environment variable {self.key_variable} holds a character that a key cannot have")
+            raise ServerUnusable(
+                f"environment variable {self.key_variable} holds a character that a key cannot have: correct it"
+            )
         if len(key) < _MIN_KEY_CHARACTERS:
             raise ServerUnusable(
                 f"environment variable {self.key_variable} holds fewer than {_MIN_KEY_CHARACTERS} characters: "
