@@ -400,6 +400,8 @@ def check_columns(where: str, names: Collection[str], columns: ColumnMap) -> Non
     """Raise NoManifest unless a table has both a column of videos and one of texts about them. The message names the
     option that gives the column. where: name of the table, for the message. names: of all its columns.
     """
+    if not names:
+        raise NoManifest(f"{where}: it has no column: give a table with a column of videos and one of captions")
     listed = ", ".join(repr(name) for name in names)
     if columns["video"] is None:
         raise NoManifest(

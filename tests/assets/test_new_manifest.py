@@ -577,6 +577,7 @@ def test_files_in_other_encodings_are_read_and_named(tmp_path: Path, clip: bytes
         ({}, "no videos with caption files"),
         ({"a.JPG": b"x", "b.png": b"x", "a.txt": "A cat."}, "2 images and no video: make a clip of every image"),
         ({"t.csv": "video,caption\n"}, "it is empty"),
+        ({"t.jsonl": "{}\n"}, r"^t\.jsonl: it has no column: give a table"),
         ({"t.csv": "video,video\n"}, "the header names 'video' twice: give every column"),
         ({"t.parquet": b"no parquet"}, r"t\.parquet: cannot be read"),
         ({"t.csv": "видео,caption\na,b\n".encode("cp1251")}, r"^t\.csv, header line: .* save the file as UTF-8$"),
