@@ -59,7 +59,7 @@ def project_vectors(vectors: npt.NDArray[np.floating]) -> Projection:
     peaks = np.maximum(vectors.max(axis=1, initial=0.0), -vectors.min(axis=1, initial=0.0)).astype(np.float64)
     (usable,) = np.nonzero(np.isfinite(peaks) & (peaks > 0))
     if (n := len(usable)) < 3:
-        raise NothingToProject(f"a map needs 3 vectors other than zero, not {n}: score more samples")
+        raise NothingToProject(f"a map needs 3 different vectors that are not zero, not {n}: score more samples")
     require_projectable(n, size)
     n_lots = -(-n * size // _LOT)
     rows, columns = np.array_split(usable, min(n, n_lots)), np.array_split(np.arange(size), min(size, n_lots))

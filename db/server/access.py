@@ -82,7 +82,7 @@ def _refuse_while_in_use(connection: psycopg.Connection[Any]) -> None:
     if n:
         raise ServerInUse(
             f"the server cannot be restarted, since {n:,} {'connection is' if n == 1 else 'connections are'} open: end "
-            "the programs and web pages that use it, then run the same command again"
+            "the commands, programs and web pages that use it, then run the same command again"
         )
 
 

@@ -309,7 +309,7 @@ LIMITS = (1.5, 1, 0, -0.1, 1e-12, float("nan"))
             (PromiseTerms(limit, 3, "overall"), RECIPE, "give a share of at least 1e-09 and below 1")
             for limit in LIMITS
         ),
-        (PromiseTerms(0.1, float("nan"), "overall"), RECIPE, "--error-below is not a number"),
+        (PromiseTerms(0.1, float("nan"), "overall"), RECIPE, "--error-below is nan: give the lowest answer"),
         (TERMS, Recipe(by={"vcs": 1.0}, kind="qa"), r"no sample|people rate captions only"),
     ],
 )

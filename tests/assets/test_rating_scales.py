@@ -204,7 +204,7 @@ def test_a_recipe_never_takes_the_highest_where_the_lowest_is_best(
     dataset = make_dataset(engine, "set")
     with (
         engine.begin() as connection,
-        pytest.raises(SelectionError, match=f"the recipe's {field}: names rating_e.* a recipe takes the highest"),
+        pytest.raises(SelectionError, match=f"the recipe's {field} names rating_e.* a recipe takes the highest"),
     ):
         freeze_recipe(connection, dataset, parse_recipe({**recipe, "keep": 1.0}))
     best = parse_recipe({"by": "rating_overall", "where": '"rating_errors" <= 2', "keep": 1.0})

@@ -473,7 +473,7 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, text: str, sentence: 
 @pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
 def test_a_recipe_is_a_regular_file(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "recipe.yaml")
-    with pytest.raises(SelectionError, match=r"recipe.yaml: .* \(it is a folder, a pipe or a device: name a regular"):
+    with pytest.raises(SelectionError, match=r"recipe.yaml: .* \(it is a (folder|pipe or a device)"):
         read_recipe(tmp_path / "recipe.yaml")
 
 

@@ -300,7 +300,7 @@ except ModelNotFound as error:
 """
     found, missing = python(code, HF_HUB_CACHE=str(tmp_path), HF_ENDPOINT="http://127.0.0.1:9")
     assert found == "c0ffee beef"
-    assert missing.startswith("model 'owner/other' is neither a local folder nor a model of the hub")
+    assert missing.startswith("model 'owner/other' is neither a local folder nor a model in the local cache")
 
 
 @pytest.fixture

@@ -98,8 +98,8 @@ def test_vectors_on_a_line_have_one_dimension(size: int) -> None:
 @pytest.mark.parametrize(
     ("vectors", "reason"),
     [
-        (np.empty((0, 4)), "needs 3 vectors other than zero, not 0"),
-        ([[1.0, 0], [0, 1], [0, 0]], "needs 3 vectors other than zero, not 2"),
+        (np.empty((0, 4)), "needs 3 different vectors that are not zero, not 0"),
+        ([[1.0, 0], [0, 1], [0, 0]], "needs 3 different vectors that are not zero, not 2"),
         ([[0.1, 0.7]] * 5, "all 5 vectors are equal"),
         ([[1.0, 2], [2, 4], [0.3, 0.6]], "all 3 vectors are equal"),
     ],

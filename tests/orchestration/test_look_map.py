@@ -407,7 +407,7 @@ def test_a_map_needs_three_different_vectors(shown: Shown) -> None:
     query = urlencode({"vectors": VECTORS, "colour": "system"})
     answer = shown.ask(f"/look/few/map/points?{query}")
     assert answer.status == 400
-    assert json.loads(answer.read())["message"].startswith("a map needs 3 vectors other than zero, not 2")
+    assert json.loads(answer.read())["message"].startswith("a map needs 3 different vectors that are not zero, not 2")
     add_captions(shown, "equal", ["equal"] * 4, np.ones((1, 2)))
     assert json.loads(shown.ask(f"/look/equal/map/points?{query}").read())["message"].startswith(
         "a map needs 3 different"

@@ -300,7 +300,7 @@ def test_a_name_that_leads_to_no_file(name: str, says: str, tmp_path: Path, monk
 
 def test_the_accounts_own_place_may_hold_no_pipe(own: Path) -> None:
     os.mkfifo(own)
-    assert run_command("config").stderr.startswith(f"error: {own} cannot be read (it is a folder)")
+    assert run_command("config").stderr.startswith(f"error: {own} cannot be read (it is a pipe or a device)")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file of another user")
