@@ -250,7 +250,7 @@ def test_an_index_without_a_name_is_passed_over(tmp_path: Path) -> None:
         "caption_id": "v2__captions", "video_id": "v2", "role": "candidate", "system": "captions", "text": "A dog."
     }  # fmt: skip
     assert left_out(made) == {"a column without a name": 1}
-    with pytest.raises(NoManifest, match="names .caption. twice"):
+    with pytest.raises(NoManifest, match=r"names .caption. twice"):
         create_manifest(put(tmp_path / "twice", {"t.csv": "video,caption,caption\nv1,A,B\n"}))
 
 

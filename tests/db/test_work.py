@@ -250,7 +250,7 @@ def test_samples_come_in_order_of_id_and_missing_ones_are_left_out(shard: Shard)
 @pytest.mark.parametrize("inputs", [(), (TEXT, TEXT), (TEXT, replace(VIDEO, name="text"))])
 def test_a_score_depends_on_something_and_on_each_thing_once(shard: Shard, inputs: tuple[Input[Any], ...]) -> None:
     shard.inputs = inputs
-    with pytest.raises(ValueError, match="no inputs: give one|two inputs are named 'text': give each"):
+    with pytest.raises(ValueError, match=r"no inputs: give one|two inputs are named 'text': give each"):
         shard.load()
 
 
