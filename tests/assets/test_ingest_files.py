@@ -65,7 +65,7 @@ def listening_socket(path: Path) -> None:
         os.chdir(before)
 
 
-NOT_A_FILE = "it is a (folder|pipe or a device)"
+NOT_A_FILE = "it is a folder, a pipe or a device"
 NOWHERE = "it is a link that leads nowhere"
 OUT = "it is a link that leads out of the folder"
 BAD_FILES: list[tuple[Callable[[Path], None], str]] = [
@@ -107,7 +107,7 @@ def test_a_file_of_mixed_rows_lies_anywhere_but_is_regular(
 ) -> None:
     manifest = write_manifest(tmp_path / "set", ["v"])
     make(tmp_path / "more.jsonl")
-    with pytest.raises(ManifestError, match=f"more.jsonl: cannot be read: {NOT_A_FILE}: name a regular file"):
+    with pytest.raises(ManifestError, match=r"more\.jsonl: cannot be read: it is a (folder|pipe or a device): name"):
         ingest_folder(engine, manifest, "set", mixed_rows=tmp_path / "more.jsonl")
     with engine.connect() as connection:
         assert connection.scalar(sa.text("SELECT count(*) FROM dataset")) == 0

@@ -205,7 +205,7 @@ def test_inbox_warns_of_folders_that_are_no_data_sets(folder: Path, capsys: pyte
     assert "inbox folder 'no table' is not ingested" in warnings
     assert "inbox folder 'demo' is not ingested: dataset name 'demo' is reserved" in warnings
     assert "table videos is missing" in warnings
-    assert "qa.jsonl: it is a folder: name a regular file" in warnings
+    assert "qa.jsonl: it is a folder, a pipe or a device" in warnings
 
 
 # Conclusions
