@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -136,6 +137,18 @@ def test_a_home_too_long_for_a_socket_works(tmp_path: Path, monkeypatch: pytest.
     assert Path(str(url.query["host"])).is_relative_to(temporary)
     assert not list(temporary.iterdir())
     assert (home / "postgres" / "PG_VERSION").is_file()
+
+
+@pytest.mark.parametrize("make", [Path.touch, lambda links: links.symlink_to("nowhere")])
+def test_what_is_no_folder_of_short_links_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        monkeypatch.setattr(tempfile, "tempdir", short)
+        links = Path(short) / f"reelsieve-{os.getuid()}"
+        make(links)
+        with pytest.raises(DatabaseUnavailable, match=f"{links}, which is no folder: remove it, or set REELSIEVE_HOME"):
+            start_embedded(tmp_path / ("long" * 20))
 
 
 def test_a_failed_start_is_one_sentence(tmp_path: Path) -> None:
