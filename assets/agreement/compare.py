@@ -115,8 +115,9 @@ def _find_pair(connection: Connection, dataset: Dataset, first: str, second: str
         if dataset.name not in scored:
             elsewhere = f", only on {', '.join(scored)}" if scored else ""
             raise NothingToCompare(
-                f"{scorer.name} has no score on {dataset.name}{elsewhere}: set its models and parameters, and run "
-                f"reelsieve score --dataset {dataset.name} --metric {scorer.metric}"
+                f"{scorer.name} has no score on {dataset.name}{elsewhere}: run reelsieve score --dataset "
+                f"{dataset.name} --metric {scorer.metric}, with the models and parameters of {scorer.name} in the "
+                "settings"
             )
     return first_scorer, second_scorer
 

@@ -90,9 +90,8 @@ def format_missing_scores(missing: Mapping[str, int]) -> str:
     """Return as text how many samples a scorer has no value for, in total and by status: `40 samples (30 too_short, 10
     stale)`. Without any it is `0 samples ()`.
     """
-    reasons = ", ".join(f"{n} {reason}" for reason, n in missing.items())
-    n = sum(missing.values())
-    return f"{n} sample{'' if n == 1 else 's'} ({reasons})"
+    reasons = ", ".join(f"{n:,} {reason}" for reason, n in missing.items())
+    return f"{format_count(sum(missing.values()), 'sample')} ({reasons})"
 
 
 def explain_comparison(comparison: Comparison) -> list[str]:

@@ -83,7 +83,7 @@ def _options(
     """Scores, sifts and selects video-caption training data."""
     for name, path in (("config", config), ("home", home)):
         if path == "":
-            context.fail(f"The path --{name} is empty: give one")
+            context.fail(f"The path --{name} is an empty text: give a path (is a shell variable unset?)")
         if path is not None:
             # The processes that this command starts read it too.
             os.environ[f"REELSIEVE_{name.upper()}"] = path

@@ -43,7 +43,7 @@ def calibrate(
     from orchestration.launch import run_calibration
 
     if limit is not None and not judge:
-        raise UsageError("--limit needs --judge: it limits how many captions the judge labels")
+        raise UsageError("--limit is for the captions that the judge labels: add --judge, or leave --limit out")
     report = run_calibration(installation, dataset, objective, labels, judge=judge, judge_limit=limit)
     if as_json:
         print_json({"dataset": dataset, **report})
@@ -53,9 +53,10 @@ def calibrate(
     print_sentence(f"thresholds for the best {objective}, with their 95 % intervals", style="bold")
     print_rows([_format_threshold(row) for row in report["thresholds"]], empty="no dimension has labels")
     print_sentence("\nagreement with the labels of the other videos", style="bold")
+    why = "they were chosen on all labels" if labels == "all" else "no other video has labels"
     print_rows(
         [_format_evaluation(row) for row in report["evaluation"]],
-        empty="how good the thresholds are was not measured: they were chosen on all labels",
+        empty=f"how good the thresholds are was not measured: {why}",
     )
     if report["evaluation"]:
         print_sentence(
@@ -67,10 +68,15 @@ def calibrate(
 
 def _explain_judged(report: Mapping[str, Any]) -> str:
     """Return a sentence on the captions that the judge labelled, refused or failed at."""
+    from assets.words.text import format_count
+
     counts = report["judged"]
-    without = counts["failed"] + counts["refused"]
-    left = f"; {without} without labels, since the judge failed or declined" if without else ""
-    done = f"{counts['judged']} of {counts['captions']} captions judged by this run"
+    left = "".join(
+        f"; {n:,} without labels, since the judge {why}"
+        for n, why in ((counts["failed"], "failed"), (counts["refused"], "declined"))
+        if n
+    )
+    done = f"{counts['judged']:,} of {format_count(counts['captions'], 'caption')} judged by this run"
     return f"chosen on labels of {report['labels_of']}, not of people; {done}{left}\n"
 
 

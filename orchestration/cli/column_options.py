@@ -45,10 +45,13 @@ def parse_columns(options: Sequence[str] | None, fields: Collection[str]) -> dic
         if name not in fields or not column:
             from db.spelling import suggest_name
 
-            all_names = f": write FIELD=COLUMN, where FIELD is one of {', '.join(fields)}"
-            raise UsageError(f"--column {option}{suggest_name(name, fields, all_names) if column else all_names}")
-        if name in columns or column in columns.values():
-            raise UsageError(f"--column {option}: name every field and every column only once")
+            if not column:
+                raise UsageError(f"--column {option}: write FIELD=COLUMN, where FIELD is one of {', '.join(fields)}")
+            raise UsageError(f"--column {option}: there is no field {name!r}{suggest_name(name, fields)}")
+        if name in columns:
+            raise UsageError(f"--column {option}: field {name} has column {columns[name]!r} already: leave one out")
+        if column in columns.values():
+            raise UsageError(f"--column {option}: another field has column {column!r} already: leave one out")
         columns[name] = column
     return columns
 

@@ -134,7 +134,7 @@ def _print_scorers(comparison: Comparison) -> None:
         print_rows(rows, empty="")
     print_sentence(
         f"\n{format_count(comparison.scores.n, 'sample')} of {format_count(comparison.scores.n_videos, 'video')} "
-        f"compared, {comparison.n_left_out} left out"
+        f"compared, {comparison.n_left_out:,} left out"
     )
     for letter, missing in zip(sides, comparison.missing, strict=True):
         if missing:
@@ -171,11 +171,11 @@ def _print_people(comparison: Comparison) -> None:
 
     for people in comparison.people:
         raters = format_count(people.n_raters, "rater")
-        print_sentence(f"\n{people.aspect}: {people.n} samples, {raters}", style="bold")
+        print_sentence(f"\n{people.aspect}: {format_count(people.n, 'sample')}, {raters}", style="bold")
         print_rows([_build_people_row(people, *statistic) for statistic in STATISTICS.items()], empty="")
     for choices in comparison.choices:
         raters = format_count(choices.n_raters, "rater")
-        print_sentence(f"\n{choices.aspect}, side by side: {choices.n} answers, {raters}", style="bold")
+        print_sentence(f"\n{choices.aspect}, side by side: {format_count(choices.n, 'answer')}, {raters}", style="bold")
         print_rows([_build_people_row(choices, PREFERENCE_ACCURACY, "same preference")], empty="")
     if comparison.people or comparison.choices:
         print_sentence("in brackets: 95 % intervals over videos", style="dim")

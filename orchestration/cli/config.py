@@ -16,6 +16,9 @@ from orchestration.cli.refusals import RequestRefused
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
+# FILE is one of your choice.
+_NAME_FILE = "run reelsieve --config FILE config init"
+
 config = typer.Typer(help="Settings: those in force, and a file for them.", no_args_is_help=False)
 
 
@@ -47,17 +50,17 @@ def write_default_settings() -> None:
 
     path = find_settings_file()
     if path is None:
-        raise RequestRefused("this account has no folder for settings: name a file by --config")
+        raise RequestRefused(f"this account has no folder for settings: {_NAME_FILE}")
     if path.is_dir():
-        raise RequestRefused(f"{path} is a folder: name a file by --config")
+        raise RequestRefused(f"{path} is a folder: {_NAME_FILE}")
     if os.path.lexists(path):
-        raise RequestRefused(f"{path} exists already: write into it, or remove it first")
+        raise RequestRefused(f"{path} exists already: edit it, or remove it to have a new one written")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
             file.write(format_default_settings())
     except OSError as error:
-        raise RequestRefused(f"{path} cannot be written ({error.strerror}): name another file by --config") from None
+        raise RequestRefused(f"{path} cannot be written ({error.strerror}): {_NAME_FILE}") from None
     console.print(f"written: {path}; take the # from a line to change its setting")
 
 

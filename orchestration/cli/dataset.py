@@ -85,7 +85,7 @@ def show_datasets(
             print_sentence("reelsieve dataset list NAME shows the plan of one dataset")
         return
     for row, counts in zip(rows, pending, strict=True):
-        of_metrics = ", ".join(f"{metric} {n}" for metric, n in counts.items())
+        of_metrics = ", ".join(f"{metric} {n:,}" for metric, n in counts.items())
         print_sentence(f"samples to score: {of_metrics or 'none'}")
         print_plan(load_dataset_plan(installation, row["dataset"]))
 
@@ -135,6 +135,7 @@ def show_scores(
     """
     from assets.datasets.lookup import require_dataset
     from assets.words.labels import load_metric_label
+    from assets.words.text import format_count
     from db.scores.sample_scores import list_scores, load_active_scorers
 
     stored_dataset = require_dataset(installation.engine, dataset)
@@ -150,9 +151,10 @@ def show_scores(
         if as_json:
             print_json(list_scores(connection, dataset, by, None, kind=chosen_kind))
             return
-        rows = list_scores(connection, dataset, by, limit, kind=chosen_kind)
+        rows = list_scores(connection, dataset, by, limit + 1, kind=chosen_kind)
         captions = _load_best_captions(connection, dataset, by, rows) if chosen_kind is None else []
         rows = captions or rows
+        has_more, rows = len(rows) > limit, rows[:limit]
         labels = {metric: load_metric_label(connection, metric) for metric in shown}
     empty = f"dataset {dataset} has no samples" + (f" of kind {chosen_kind}" if chosen_kind else "")
     table = build_score_table(rows, shown, sys.maxsize if wide else console.width)
@@ -166,8 +168,8 @@ def show_scores(
         print_sentence(
             "only captions are listed: values of question-answer pairs are on another scale; --kind qa lists them"
         )
-    if len(rows) == limit:
-        print_sentence(f"these are the first {limit} samples; --limit shows more, --json all")
+    if has_more:
+        print_sentence(f"the table ends after {format_count(limit, 'sample')}; --limit shows more, --json all")
 
 
 def _load_best_captions(
@@ -231,7 +233,7 @@ def show_holders(
     if as_json:
         print_json({"videos": videos, "selections": selections})
         return
-    print_rows(videos, empty="no dataset holds it")
+    print_rows(videos, empty=f"no dataset holds {name}")
     shown = [
         {
             **row,
@@ -240,9 +242,9 @@ def show_holders(
         }
         for row in selections
     ]
-    print_rows(shown, empty="no selection holds it")
+    print_rows(shown, empty=f"no selection holds {name}")
     if selections:
-        print_sentence("exports of these selections contain it, too: their passports name the selections")
+        print_sentence("exports of these selections contain it too; the passport of an export names its selection")
 
 
 @dataset.command("drop")
@@ -269,10 +271,9 @@ def drop_dataset(
     if not as_json:
         print_rows([{"goes": what, "rows": n} for what, n in going.items()], empty=f"nothing is in {meant}")
         print_sentence(f"stays: {format_count(n_selections, 'frozen selection')}, and all files")
-        if n_selections:
-            print_sentence(
-                "export the selections first: later exports lack references, durations and fields of the manifest"
-            )
+        if n_selections and not metric:
+            these = "the selection" if n_selections == 1 else "the selections"
+            print_sentence(f"export {these} first: later exports lack references, durations and fields of the manifest")
     is_wanted = yes or (not as_json and sys.stdin.isatty() and typer.confirm(f"drop {meant}?"))
     if is_wanted and metric:
         removal.delete_imported_metric(installation, dataset, metric)

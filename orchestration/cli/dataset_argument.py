@@ -50,7 +50,7 @@ class DatasetCommand(TyperCommand):
         for each in self.params:
             if given.get(each.name) == "" and each.type_descriptor.annotation in (Path, Path | None):
                 name = each.get_error_hint().split(" / ")[0].strip("'")
-                ctx.fail(f"The path {name} is empty: give one")
+                ctx.fail(f"The path {name} is an empty text: give a path (is a shell variable unset?)")
         if self._option is None or self._place is None:
             return super().parse_args(ctx, args)
         ctx.meta[_BY_OPTION] = isinstance(given.get(self._option.name), str)

@@ -136,8 +136,9 @@ def restore(
         print_error("note: this back-up was restored here before, so nothing was restored now; data stored since stays")
     elif left_out:
         names = ", ".join(left_out)
-        print_error(f"note: tables that no installed package has were left out: {names}")
-    _print_answer({"revision": REVISION}, f"restored; the schema is at revision {REVISION}", as_json)
+        print_error(f"note: left out, since no installed package has these tables: {names}")
+    done = "nothing was restored" if left_out is None else "restored"
+    _print_answer({"revision": REVISION}, f"{done}; the schema is at revision {REVISION}", as_json)
 
 
 @db.command()
@@ -177,4 +178,6 @@ def _print_answer(value: dict[str, Any], sentence: str, as_json: bool) -> None:
 
 def _refuse_foreign_server(installation: Installation, verb: str) -> None:
     if installation.settings.database_url:
-        raise RequestRefused(f"CURATION_DB_URL is set: {verb} that server with its own tools")
+        raise RequestRefused(
+            f"CURATION_DB_URL names a server that Reelsieve does not {verb}: {verb} it with its own tools"
+        )

@@ -41,7 +41,7 @@ def demo(installation: Installation) -> None:
     metrics = installation.usable_metrics
     _stage(3, f"score captions and questions with {', '.join(metrics)}: this takes longest")
     written = sum(sum(counts.values()) for _, counts in run_scoring(installation, DATASET, metrics))
-    done = f"{written} results (a score, or a status and its reason)" if written else "nothing was left to score"
+    done = f"{written:,} results (a score, or a status and its reason)" if written else "nothing was left to score"
     print_sentence(f"scored: {done}")
     _stage(4, "calibrate the thresholds of ecs on labels")
     has_calibrated = _calibrate(installation)

@@ -31,6 +31,7 @@ def export(
     """Write a frozen selection to files for training, with a passport: whole or not at all. Nothing is overwritten."""
     from assets.selection.export import export_selection
     from assets.selection.export_target import ExportFormat
+    from assets.words.text import format_count
 
     with show_progress() as tell:
         done = export_selection(installation.engine, selection, to, ExportFormat(format) if format else None, tell=tell)
@@ -38,6 +39,6 @@ def export(
         answer = {"selection_id": selection, "path": str(done.path), "format": done.form.value, "rows": done.rows}
         print_json({**answer, "media_root": done.media_root})
         return
-    console.print(f"{done.rows} rows written to {done.path}")
+    console.print(f"{format_count(done.rows, 'row')} written to {done.path}")
     if done.media_root:
         console.print(f"media addresses are relative to {done.media_root}")

@@ -36,4 +36,5 @@ def facts(installation: Installation, dataset: DatasetName, as_json: AsJson = Fa
         return
     print_rows(rows, empty="")
     if errors:
-        print_sentence(f"{format_count(len(errors), 'video')} could not be measured, such as {errors[0]}")
+        reason = "the reason" if len(errors) == 1 else "the first reason"
+        print_sentence(f"{format_count(len(errors), 'video')} could not be measured; {reason}: {errors[0]}")

@@ -65,9 +65,7 @@ def ingest(
         return
     _print_tables(report)
     if report.rejected:
-        print_sentence(
-            f"{format_count(report.rejected, 'row')} refused: reelsieve dataset rejects {dataset} lists reasons"
-        )
+        print_sentence(f"{format_count(report.rejected, 'row')} refused: reelsieve dataset rejects {dataset} shows why")
 
 
 def _run_trial(

@@ -88,7 +88,9 @@ def choose_ratings(progress: Progress, findings: Findings) -> list[str]:
     offers = [offer for offer in list_rating_offers(findings) if offer.question]
     if offers and not sys.stdin.isatty():
         options = " ".join(offer.arguments for offer in offers)
-        print_error(f"ratings: no number counts as a rating of people, unless you give {options}")
+        print_error(
+            f"ratings: no number was taken as a rating of people, since nobody could be asked: if one is, add {options}"
+        )
         return []
     return [option for offer in offers if progress.confirm(offer.question or "") for option in offer.options]
 

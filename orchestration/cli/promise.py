@@ -74,7 +74,9 @@ def promise(
     from assets.promise.terms import PromiseTerms
     from metrics_core.promise import DEFAULT_SHARES
 
-    if (by_people is None) != by_judge:
+    if by_people is not None and by_judge:
+        raise UsageError("--by-people and --by-judge cannot be combined: give one of them")
+    if by_people is None and not by_judge:
         raise UsageError("a promise needs answers: give either --by-people ASPECT or --by-judge")
     stored_dataset, rule = prepare_recipe(
         installation, dataset, recipe, by=by, where=where, at_least=at_least, dedupe=dedupe, seed=seed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote, urlencode
@@ -74,19 +75,24 @@ def rate(
     from orchestration.web.access import TOKEN, open_page_keys
 
     if for_promise is not None:
-        if aspect is not None or pairs or keypoints:
-            raise UsageError("--for-promise has its own aspect and order: leave out --aspect, --pairs and --keypoints")
+        if given := _join_given({"--aspect": aspect, "--pairs": pairs, "--keypoints": keypoints}):
+            raise UsageError(f"--for-promise has its own aspect and order: leave out {given}")
         aspect = _print_promise(installation, dataset, for_promise)
-    if (aspect is None) != keypoints:
-        raise UsageError("give either --aspect, such as --aspect coverage, to rate, or --keypoints to label keypoints")
-    if keypoints and (scale is not None or pairs or guidelines is not None or attention_check is not None):
-        raise UsageError(
-            "--scale, --pairs, --guidelines and --attention-check are for ratings: leave them out with --keypoints"
-        )
+    if aspect is None and not keypoints:
+        raise UsageError("it is open what to rate: give --aspect, such as --aspect coverage, or --keypoints")
+    for_ratings = {
+        "--aspect": aspect,
+        "--scale": scale,
+        "--pairs": pairs,
+        "--guidelines": guidelines,
+        "--attention-check": attention_check,
+    }
+    if keypoints and (given := _join_given(for_ratings)):
+        raise UsageError(f"--keypoints labels keypoints instead of rating captions: leave out {given}")
     if scale is not None and pairs:
         raise UsageError("--scale is for one caption at a time: leave it out with --pairs")
-    if spans and (pairs or keypoints):
-        raise UsageError("--spans marks words while people rate one caption: leave out --pairs and --keypoints")
+    if spans and (given := _join_given({"--pairs": pairs, "--keypoints": keypoints})):
+        raise UsageError(f"--spans marks words while people rate one caption: leave out {given}")
     if scale is not None and scale not in SCALES:
         raise UsageError(f"--scale: there is no scale {scale!r}: choose one of {', '.join(SCALES)}")
     if rater is not None and rater_links is not None:
@@ -114,6 +120,13 @@ def rate(
     serve_pages(installation, path, dataset, port, {} if aspect is None else {aspect: setup})
 
 
+def _join_given(options: Mapping[str, object]) -> str:
+    """Return those of the options, by name, that were given, as words of a sentence; "" for none."""
+    from assets.words.text import join_names
+
+    return join_names([name for name, value in options.items() if value not in (None, False)])
+
+
 def _require_scale_ends(installation: Installation, name: str, aspect: str) -> None:
     """Raise UsageError for an aspect whose scale has no ends, since no answer to an attention check can be judged."""
     from assets.agreement.scales import load_scale
@@ -123,7 +136,7 @@ def _require_scale_ends(installation: Installation, name: str, aspect: str) -> N
     with installation.engine.connect() as connection:
         if load_scale(connection, dataset, aspect).least is None:
             raise UsageError(
-                f"--attention-check: the scale of {aspect} has no ends, so no rating is surely low: leave it out"
+                f"--attention-check needs a scale with a lowest value, unlike that of {aspect}: leave it out"
             )
 
 
@@ -142,6 +155,9 @@ def _print_promise(installation: Installation, name: str, promise_id: int) -> st
             installation.engine, dataset, promise_id, lambda: find_text_encoder(installation.curation.scorers), tell
         )
     if state.terms.aspect is None:
-        raise UsageError(f"promise {promise_id} counts scores of the judge, not ratings: run reelsieve score for it")
+        raise UsageError(
+            f"promise {promise_id} counts scores of the judge, not ratings: run reelsieve score --dataset {name} "
+            "--metric judge, with a larger --draw"
+        )
     console.print(explain_countdown(state))
     return state.terms.aspect

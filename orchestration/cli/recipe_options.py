@@ -67,7 +67,8 @@ def _read_options(path: Path | None, fields: dict[str, Any]) -> Recipe:
         return parse_recipe(fields)
     if fields:
         given = ", ".join(f"--{name.replace('_', '-')}" for name in fields)
-        raise SelectionError(f"--recipe holds the whole recipe: leave {given} out, or write them into {path}")
+        them = "it" if len(fields) == 1 else "them"
+        raise SelectionError(f"--recipe holds the whole recipe: leave {given} out, or write {them} into {path}")
     return read_recipe(path)
 
 
@@ -79,7 +80,7 @@ def _parse_pairs(option: str, texts: Sequence[str]) -> dict[str, float | str]:
     for text in texts:
         name, _, value = (part.strip() for part in text.rpartition("="))
         if not name or not value:
-            raise SelectionError(f"--{option} {text}: give it as NAME=VALUE")
+            raise SelectionError(f"--{option} {text}: write it as NAME=VALUE, such as vcs=0.3")
         if name in pairs:
             raise SelectionError(f"--{option} names {name[:40]!r} twice: leave one out")
         try:

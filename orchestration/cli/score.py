@@ -133,10 +133,10 @@ def _build_draw(
 
     if n is None:
         if given := [name for name, value in options.items() if value is not None]:
-            raise UsageError(f"--{given[0]} belongs to --draw: give the number of samples to draw, too")
+            raise UsageError(f"--{given[0]} belongs to --draw: add --draw and a number of samples, or leave it out")
         return None
     if not metric:
-        raise UsageError("--draw asks one metric about a part of the dataset: name it, such as --metric judge")
+        raise UsageError("--draw needs a metric: give --metric, such as --metric judge")
     if shard:
         raise UsageError("--draw draws from the whole dataset: leave out --shard")
     return Draw(n, options["seed"] or 0, options["where"], options["repeat"] or 1)

@@ -40,8 +40,14 @@ def search(
     from assets.datasets.lookup import require_dataset
     from assets.search import SearchSettings, search_captions, search_frames, search_like_video
 
-    if (text is None) == (like is None) or (like is None and encoder) or (like and frames):
-        raise UsageError("give either a text or --like VIDEO: --frames goes with a text, --encoder with --like")
+    if text is None and like is None:
+        raise UsageError("it is open what to search for: give a text in quotes, or --like VIDEO")
+    if text is not None and like is not None:
+        raise UsageError("a text and --like cannot be combined: give one of them")
+    if text is not None and encoder is not None:
+        raise UsageError("--encoder is for --like: leave it out with a text")
+    if like is not None and frames:
+        raise UsageError("--frames is for a text: leave it out with --like")
     if text is not None and not text.strip():
         raise UsageError("the text is empty: give words to search for")
     chosen = require_dataset(installation.engine, dataset) if dataset is not None else None
@@ -58,7 +64,7 @@ def search(
     if as_json:
         print_json({"encoder": result.encoder, "notes": list(result.notes), "found": result.rows})
         return
-    print_rows([_format_hit(row, chosen is None) for row in result.rows], empty="nothing is near")
+    print_rows([_format_hit(row, chosen is None) for row in result.rows], empty="nothing was found")
     for note in result.notes:
         print_error(f"note: {note}")
 

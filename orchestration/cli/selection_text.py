@@ -62,7 +62,7 @@ def explain_choice(numbers: Mapping[str, Any]) -> Iterator[str]:
         yield f"{format_count(n_duplicates, 'near-duplicate')} of better samples {are} left out"
     for metric, counts in unjudged.items():
         yield f"samples without a value of {metric}, in the whole dataset: " + ", ".join(
-            f"{n} {status}" for status, n in sorted(counts.items())
+            f"{n:,} {status}" for status, n in sorted(counts.items())
         )
 
 
@@ -84,13 +84,13 @@ def _print_numbers(
 ) -> None:
     from assets.words.text import format_count
 
-    things = {"caption": "captions", "qa": "question-answer pairs"}.get(numbers["kind"], "samples")
-    size = f"{numbers['n']} of {numbers['n_eligible']} {things} of {dataset}"
-    print_sentence(f"{beginning} {size}, {_describe_choice(installation, rule, numbers['cutoff'])}{end}")
+    thing = {"caption": "caption", "qa": "question-answer pair"}.get(numbers["kind"], "sample")
+    size = f"{format_count(numbers['n'], thing)} of {dataset}, of {numbers['n_eligible']:,} eligible"
+    print_sentence(f"{beginning} {size}; {_describe_choice(installation, rule, numbers['cutoff'])}{end}")
     if n_others:
         print_sentence(
-            f"only captions are selected: {format_count(n_others, 'question-answer pair')} left out, since their scale "
-            "differs; --kind qa selects them"
+            f"only captions are selected: {format_count(n_others, 'question-answer pair')} left out, since values of "
+            "pairs are on another scale; --kind qa selects pairs"
         )
     for line in explain_choice(numbers):
         print_sentence(line)

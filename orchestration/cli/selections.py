@@ -59,7 +59,8 @@ def print_selections(
     if as_json:
         print_json({"selections": printed})
     else:
-        print_rows(printed, empty="there are no selections: make one with reelsieve select")
+        of = f" of {dataset}" if dataset else ""
+        print_rows(printed, empty=f"there are no selections{of}: make one with reelsieve select")
 
 
 @selections.command()
@@ -100,7 +101,9 @@ def diff(
         print_json({"differences": [asdict(row) for row in differences]})
         return
     counts = Counter(row.change for row in differences)
-    print_sentence(f"from selection {first} to {second}: {counts['went out']} went out, {counts['came in']} came in")
+    print_sentence(
+        f"from selection {first} to {second}: {counts['went out']:,} went out, {counts['came in']:,} came in"
+    )
     for change in ("went out", "came in"):
         _print_change(change, [row for row in differences if row.change == change])
 
@@ -109,13 +112,13 @@ def _print_change(change: str, rows: Sequence[Difference]) -> None:
     """Print a table for every reason, below the reason: the samples, with their values at that time where known."""
     for why in dict.fromkeys(row.reason for row in rows):
         same = [row for row in rows if row.reason == why]
-        print_sentence(f"{len(same)} {change}: {why}")
+        print_sentence(f"{len(same):,} {change}: {why}")
         shown: list[dict[str, Any]] = [{"sample": row.sample, "system": row.system} for row in same[:_SHOWN]]
         if any(row.value_then is not None for row in same):
             shown = [{**cells, "value": row.value_then} for cells, row in zip(shown, same, strict=False)]
         print_rows(shown, empty="")
         if len(same) > _SHOWN:
-            print_sentence(f"and {len(same) - _SHOWN} more: --json lists all of them")
+            print_sentence(f"and {len(same) - _SHOWN:,} more: --json lists all of them")
 
 
 def format_recipe_file(selection: Mapping[str, Any]) -> str:
@@ -129,7 +132,7 @@ def format_recipe_file(selection: Mapping[str, Any]) -> str:
     from assets.promise.sentences import explain_promise
     from db.selection.recipes import convert_rule
 
-    spec, size = selection["spec"], f"{selection['n']} of {selection['n_eligible']} samples"
+    spec, size = selection["spec"], f"{selection['n']:,} of {selection['n_eligible']:,} eligible samples"
     lines = [
         f"selection {selection['selection_id']}: {size}, score hash {selection['score_hash'][:16]}…",
         *explain_choice({**selection, "cuts": spec.get("cuts", {})}),

@@ -58,9 +58,9 @@ def stress(
         "best 1/8, all: captions that look so without a rewrite",
     ]
     if outcome.n_timed:
-        notes.append(f"{format_count(outcome.n_timed, 'caption')} with times left out")
+        notes.append(f"left out: {format_count(outcome.n_timed, 'caption')} with times, which rewrites would break")
     if outcome.n_unscored:
-        notes.append(f"{format_count(outcome.n_unscored, 'caption')} left out that got no value again")
+        notes.append(f"left out: {format_count(outcome.n_unscored, 'caption')} without a value when scored again")
     for note in notes:
         print_sentence(note, style="dim")
     _print_rewrites(shown)

@@ -115,7 +115,7 @@ def _create_manifest(
         )
     print_findings(made)
     for row in made.findings.list_left_out():
-        print_sentence(f"left out: {row['left out']} ({row['n']}, such as {row['first']})")
+        print_sentence(f"left out: {row['left out']} ({row['n']:,}, such as {row['first']})")
     print_written_files(made)
     return made
 

@@ -197,11 +197,10 @@ def _score(installation: Installation, plan: Plan) -> list[str]:
     if metrics:
         n_results = len(metrics) * plan.holdings.samples
         n_scores = sum(scorers[metric].n_defined for metric in metrics if metric in scorers)
-        results = (
-            f"{format_count(n_results, 'result')}: {format_count(n_scores, 'score')}, {n_results - n_scores} without a "
-            "score"
-        )
-        print_sentence(f"scored: {results} (reelsieve dataset scores shows why); {n_written} of them by this run")
+        results = f"{format_count(n_results, 'result')}: {format_count(n_scores, 'score')}"
+        if n_without := n_results - n_scores:
+            results += f", {n_without:,} without a score (reelsieve dataset scores {dataset} shows why)"
+        print_sentence(f"scored: {results}; {n_written:,} of them by this run")
     defined = [metric for metric in metrics if metric in scorers and scorers[metric].n_defined]
     for metric in metrics:
         if metric not in defined:
@@ -259,7 +258,7 @@ def _print_samples(
     n_full = sum(spread.n == n and spread.least is not None for spread in spreads)
     facts_shown = f"{format_count(n_full, 'fact')} {'has' if n_full == 1 else 'have'} a number"
     of_all = f"all {format_count(n, counted)}" if n > 1 else f"the {counted}"
-    print_sentence(f"\n{facts_shown} for {of_all}; reelsieve facts shows them\n")
+    print_sentence(f"\n{facts_shown} for {of_all}; reelsieve facts {dataset} shows them\n")
     shown = [{name: row[name] for name in (counted, *columns)} for row in rows]
     print_rows(shown, empty="", kept=None if wide else (counted,))
     if n > SHOWN and holdings.samples:
@@ -271,7 +270,7 @@ def _print_some(what: str, sentences: list[str]) -> None:
     for sentence in sentences[:NAMED]:
         console.print(f"{what}: {sentence}")
     if (more := len(sentences) - NAMED) > 0:
-        print_sentence(f"{what}: {more} more")
+        print_sentence(f"{what}: {more:,} more")
 
 
 def _stage(number: int, what: str) -> None:

@@ -325,8 +325,8 @@ def test_another_dataset(engine: Engine, pair: tuple[int, int]) -> None:
     with pytest.raises(NothingToCompare) as caught:
         compare_scorers(engine, make_dataset(engine, "other"), "vcs", f"vcs@{pair[0]}", 1)
     assert str(caught.value) == (
-        f"vcs@{pair[1]} has no score on other, only on clips: set its models and parameters, and run "
-        "reelsieve score --dataset other --metric vcs"
+        f"vcs@{pair[1]} has no score on other, only on clips: run reelsieve score --dataset other --metric vcs, "
+        f"with the models and parameters of vcs@{pair[1]} in the settings"
     )
 
 
@@ -351,5 +351,5 @@ def test_one_common_sample(engine: Engine, clips: Dataset, samples: list[int]) -
 
 def test_a_scorer_that_scored_nothing(engine: Engine, clips: Dataset, pair: tuple[int, int]) -> None:
     unused = register(engine, version="3")
-    with pytest.raises(NothingToCompare, match=f"vcs@{unused} has no score on clips: set its models and parameters"):
+    with pytest.raises(NothingToCompare, match=f"vcs@{unused} has no score on clips: run reelsieve score"):
         compare_scorers(engine, clips, "vcs", f"vcs@{unused}", 1)

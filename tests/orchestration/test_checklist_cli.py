@@ -252,7 +252,7 @@ def test_a_limit_needs_a_judge(story: dict[str, Any]) -> None:
     done = run_command("calibrate", "-d", "tiny", "--limit", "3")
     assert (done.returncode, done.stderr.strip()) == (
         2,
-        "error: --limit needs --judge: it limits how many captions the judge labels",
+        "error: --limit is for the captions that the judge labels: add --judge, or leave --limit out",
     )
 
 

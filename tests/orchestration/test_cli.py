@@ -225,7 +225,7 @@ def test_a_recipe_is_previewed_frozen_shown_and_compared(run: Run, scored: dict[
     listed = read_json(run("selections", "-d", "cli", "--json"))["selections"][0]
     assert (listed["n"], listed["n_eligible"]) == (frozen["n"], frozen["n_eligible"])
     shown = run("selections", "show", str(frozen["selection_id"])).stdout
-    assert f"{frozen['n']} of {frozen['n_eligible']} samples" in shown
+    assert f"{frozen['n']} of {frozen['n_eligible']} eligible samples" in shown
     assert [
         f"# samples without a value of {metric}, in the whole dataset: "
         f"{', '.join(f'{n} {status}' for status, n in sorted(counts.items()))}\n" in shown
@@ -379,7 +379,7 @@ def test_an_export_says_what_it_wrote_and_where_the_media_are(run: Run, scored: 
         done = run("export", str(chosen["selection_id"]), "--format", form, "--to", str(tmp_path / form))
         assert done.returncode == 0, done.stderr
         assert done.stdout.splitlines() == [
-            f"1 rows written to {tmp_path / form}",
+            f"1 row written to {tmp_path / form}",
             f"media addresses are relative to {tmp_path / 'videos'}",
         ]
         assert "1 of 1 rows" in done.stderr
@@ -654,7 +654,7 @@ def test_an_argument_that_cannot_be_used_ends_with_code_2(
         (["dataset", "drop", "clii"], "there is no dataset 'clii', did you mean 'cli'?"),
         (["select", "-d", "cli", "--keep", "1.5"], "the recipe's keep is '1.5': give the share"),
         (["select", "-d", "cli", "--by", "bleu"], "there is no column 'bleu'"),
-        (["select", "-d", "cli", "--at-least", "vcs"], "--at-least vcs: give it as NAME=VALUE"),
+        (["select", "-d", "cli", "--at-least", "vcs"], "--at-least vcs: write it as NAME=VALUE"),
         (["select", "-d", "cli", "--by", "vcs", "--by", "vcs=2"], "--by names 'vcs' twice"),
         (["select", "-d", "cli", "--where", ""], "the filter is empty: give one condition"),
         (["selections", "show", "9" * 20], "there is no selection"),

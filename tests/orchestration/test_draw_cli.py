@@ -121,7 +121,7 @@ def test_a_part_is_asked_several_times(server: Loopback, folder: Path) -> None:
     ("arguments", "sentence"),
     [
         (("--metric", "vcs", "--draw", "5"), "vcs scores every sample, so a draw has no effect on it"),
-        (("--draw", "5"), "--draw asks one metric about a part of the dataset: name it"),
+        (("--draw", "5"), "--draw needs a metric: give --metric, such as --metric judge"),
         (("--metric", "judge", "--seed", "5"), "--seed belongs to --draw"),
         (("--metric", "judge", "--where", "words > 5"), "--where belongs to --draw"),
         (("--metric", "judge", "--repeat", "5"), "--repeat belongs to --draw"),

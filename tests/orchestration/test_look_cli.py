@@ -152,23 +152,23 @@ def test_an_answer_outlives_a_kill() -> None:
         ),
         (
             ["rate", "tiny"],
-            "give either --aspect, such as --aspect coverage, to rate, or --keypoints to label keypoints",
+            "it is open what to rate: give --aspect, such as --aspect coverage, or --keypoints",
         ),
         (
-            ["rate", "tiny", "--keypoints", "--pairs"],
-            "--scale, --pairs, --guidelines and --attention-check are for ratings: leave them out with --keypoints",
+            ["rate", "tiny", "--keypoints", "--aspect", "fun", "--pairs"],
+            "--keypoints labels keypoints instead of rating captions: leave out --aspect and --pairs",
         ),
         (
             ["rate", "tiny", "--keypoints", "--attention-check", "9"],
-            "--scale, --pairs, --guidelines and --attention-check are for ratings: leave them out with --keypoints",
+            "--keypoints labels keypoints instead of rating captions: leave out --attention-check",
         ),
         (
             ["rate", "tiny", "--aspect", "coverage", "--pairs", "--spans"],
-            "--spans marks words while people rate one caption: leave out --pairs and --keypoints",
+            "--spans marks words while people rate one caption: leave out --pairs",
         ),
         (
             ["rate", "tiny", "--aspect", "z", "--attention-check", "9"],
-            "--attention-check: the scale of z has no ends, so no rating is surely low: leave it out",
+            "--attention-check needs a scale with a lowest value, unlike that of z: leave it out",
         ),
         (
             ["rate", "tiny", "--aspect", "coverage", "--guidelines", "nowhere.md"],

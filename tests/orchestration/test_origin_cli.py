@@ -43,14 +43,14 @@ def test_origins_select_are_reported_and_are_held(
     run_successfully("select", "-d", "clips", "--by", "words", "--count", "1", "--where", where)
     run_successfully("select", "-d", "clips", "--by", "words", "--keep", "1", "--json")
     shown = run_successfully("dataset", "holds", "https://clips.example/a")
-    assert "exports of these selections contain it, too" in shown.stdout
+    assert "exports of these selections contain it too" in shown.stdout
     held = json.loads(run_successfully("dataset", "holds", "https://clips.example/a", "--json").stdout)
     assert [row["video"] for row in held["videos"]] == ["a"]
     assert [(row["selection"], row["rows"]) for row in held["selections"]] == [(2, 1)]
     held = json.loads(run_successfully("dataset", "holds", "b", "--json").stdout)
     assert [row["selection"] for row in held["selections"]] == [2, 1]
     nothing = run_successfully("dataset", "holds", "nowhere")
-    assert nothing.stdout.split("\n")[:2] == ["no dataset holds it", "no selection holds it"]
+    assert nothing.stdout.split("\n")[:2] == ["no dataset holds nowhere", "no selection holds nowhere"]
 
     run_successfully("report", "-d", "clips", "--to", str(tmp_path / "page"))
     page = " ".join((tmp_path / "page" / "index.html").read_text().split())

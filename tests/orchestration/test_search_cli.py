@@ -116,10 +116,10 @@ def test_videos_are_searched_by_a_video_where_the_encoder_is_not_run(ingested: I
     [
         (["  "], 2, "the text is empty"),
         (["a", "--dataset", "nowhere"], 1, "there is no dataset 'nowhere'"),
-        ([], 2, "give either a text or --like VIDEO: --frames goes with a text, --encoder with --like"),
-        (["a", "--like", "v"], 2, "give either a text"),
-        (["a", "--encoder", "e"], 2, "give either a text"),
-        (["--like", "v", "--frames"], 2, "give either a text"),
+        ([], 2, "it is open what to search for: give a text in quotes, or --like VIDEO"),
+        (["a", "--like", "v"], 2, "a text and --like cannot be combined: give one of them"),
+        (["a", "--encoder", "e"], 2, "--encoder is for --like: leave it out with a text"),
+        (["--like", "v", "--frames"], 2, "--frames is for a text: leave it out with --like"),
         (
             ["--like", "v", "--dataset", DATASET],
             1,

@@ -318,7 +318,7 @@ def test_an_account_without_a_folder_for_settings(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("orchestration.settings.files.user_config_path", fail)
     assert in_force()["frames_cap"] == (128, "default")
-    said = "error: this account has no folder for settings: name a file by --config\n"
+    said = "error: this account has no folder for settings: run reelsieve --config FILE config init\n"
     assert run_command("config", "init").stderr == said
 
 
@@ -424,9 +424,9 @@ def test_the_file_that_init_writes_holds_every_setting_with_its_default(
         monkeypatch.setenv("REELSIEVE_CONFIG", str(path))
     assert run_command("config", "init").returncode == 0
     again = run_command("config", "init")
-    assert again.stderr == f"error: {path} exists already: write into it, or remove it first\n"
+    assert again.stderr == f"error: {path} exists already: edit it, or remove it to have a new one written\n"
     folder = run_command("config", "init", REELSIEVE_CONFIG=str(path.parent))
-    assert folder.stderr == f"error: {path.parent} is a folder: name a file by --config\n"
+    assert folder.stderr == f"error: {path.parent} is a folder: run reelsieve --config FILE config init\n"
     lines = re.findall(r"^# ([\w.]+) = *(.*)$", path.read_text(), flags=re.MULTILINE)
     assert {name for name, _ in lines} | {"profile", "failure_url"} == set(list_setting_fields())
     # What has no default is left out, and so is the precision in the example of a profile.

@@ -133,4 +133,4 @@ def test_a_server_in_use_is_not_started_anew(owner: Machine, machines: list[Mach
         done = owner.run("db", "start", "--no-listen")
     assert done.returncode == 1
     assert "open: end the commands" in " ".join(done.stderr.split())
-    assert machines[0].run("db", "start", "--listen").stderr.startswith("error: CURATION_DB_URL is set")
+    assert machines[0].run("db", "start", "--listen").stderr.startswith("error: CURATION_DB_URL names a server")

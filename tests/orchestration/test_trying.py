@@ -101,7 +101,7 @@ def test_ten_clips_with_a_caption_each_have_numbers_in_many_columns(tried: Done,
     captions = query("SELECT * FROM sample_scores WHERE dataset = 'clips'")
     assert len(captions) == 10
     assert "measured: 10 texts, 10 videos by this run" in tried.stdout
-    full = re.search(r"(\d+) facts have a number for all 10 samples; reelsieve facts shows them", told(tried))
+    full = re.search(r"(\d+) facts have a number for all 10 samples; reelsieve facts clips shows them", told(tried))
     assert full is not None
     numbers = [name for name in FACT_COLUMNS if all(isinstance(row[name], int | float) for row in captions)]
     # `has_sound` is yes or no, which Python counts as a number.
@@ -294,15 +294,13 @@ def test_ratings_are_named_before_the_manifest_is_written(folder: Path) -> None:
     source.mkdir()
     (source / "t.csv").write_text("video,caption,score\na,A dog runs.,4\nb,A cat.,2\n")
     done = run("init", "rated")
-    assert done.stderr.startswith("ratings: no number counts as a rating of people, unless you give --rating score\n")
+    why = "ratings: no number was taken as a rating of people, since nobody could be asked: if one is, add "
+    assert done.stderr.startswith(f"{why}--rating score\n")
     other = folder / "rated_otherwise"
     other.mkdir()
     (other / "t.csv").write_text("video,caption,score,mos\na,A dog runs.,yes,4.5\nb,A cat.,no,5\n")
     tried = run("init", "rated_otherwise")
-    assert tried.stderr.startswith(
-        "ratings: no number counts as a rating of people, unless you give --rating score=yes-no --rating 'mos=1-5, "
-        "mean of 3'\n"
-    )
+    assert tried.stderr.startswith(f"{why}--rating score=yes-no --rating 'mos=1-5, mean of 3'\n")
     wrong = run_command("init", "rated", "--column", "referense=x")
     assert (wrong.returncode, "did you mean 'reference'?" in wrong.stderr) == (2, True)
 

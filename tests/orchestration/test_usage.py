@@ -93,7 +93,8 @@ def test_no_path_is_empty(arguments: list[str], name: str) -> None:
     done = run_command(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     command = "--help" if arguments[0].startswith("-") else arguments[0]
-    sentence = f"error: the path {name} is empty: give one (see reelsieve {command}"
+    cause = "is an empty text: give a path (is a shell variable unset?)"
+    sentence = f"error: the path {name} {cause} (see reelsieve {command}"
     assert done.stderr.lower().startswith(sentence.lower())
 
 
