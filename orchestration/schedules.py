@@ -10,6 +10,7 @@ from assets.definitions.curation import Curation
 from assets.definitions.partitions import SHARDS, build_range_tags
 from assets.scores.base import find_missing_setting
 from assets.scores.pending import count_pending_by_shard, update_active_scorer_if_complete
+from assets.words.text import format_count
 from db.manifest.datasets import list_datasets
 from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import prune_job, scoring_job
@@ -36,7 +37,8 @@ def score_missing(
     for shards in group_shards_into_runs(known, known, free):
         yield dg.RunRequest(run_key=f"{shards[0]} to {shards[-1]}", tags=build_range_tags(shards[0], shards[-1]))
     if pending and not free:
-        yield dg.SkipReason(f"{len(pending)} shards wait for runs of their datasets to end")
+        wait = "waits for the run of its dataset" if len(pending) == 1 else "wait for runs of their datasets"
+        yield dg.SkipReason(f"{format_count(len(pending), 'shard')} {wait} to end")
     if not pending:
         yield dg.SkipReason("every sample of every dataset is scored")
 

@@ -153,10 +153,8 @@ class _SampleColumns:
         exact = {name: name if name in texts else None for name in EXACT}
         if guessed["caption"] is None and not (exact["question"] and exact["answer"]):
             shown = ", ".join(map(repr, texts)) or "none"
-            names_known = ", ".join(KNOWN_HEADERS["caption"][:3])
-            raise ReelsieveError(
-                f"the table has no column of captions (columns: {shown}): name it one of {names_known}"
-            )
+            known = KNOWN_HEADERS["caption"][0]
+            raise ReelsieveError(f"the table has no column of captions (columns: {shown}): rename one to {known}")
         if repeated := [name for name in texts if texts.count(name) > 1]:
             raise ReelsieveError(f"several columns of the table are named {repeated[0]!r}: give each its own name")
         is_path = guessed["video"] is not None and normalise_header(guessed["video"]) != "videoid"

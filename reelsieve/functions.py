@@ -188,15 +188,18 @@ def metric(
     from db.scores.sample_scores import SIMPLE_SCORES, list_columns_without_metrics
 
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ReelsieveError(f"metric name {name!r}: write at most 40 lower-case letters, digits and _")
+        raise ReelsieveError(
+            f"metric name {name!r}: write a lower-case letter, then at most 39 lower-case letters, digits and _"
+        )
     if name in {*list_columns_without_metrics(), *SIMPLE_SCORES}:
         raise ReelsieveError(f"metric name {name!r} is that of a column of sample_scores already: choose another")
 
     def make(function: Callable[..., Any]) -> FunctionMetric:
         parameters = list(inspect.signature(function).parameters)
         if not parameters or not set(parameters) <= {*PARAMETERS}:
-            known, named = ", ".join(PARAMETERS), ", ".join(parameters) or "none"
-            raise ReelsieveError(f"metric {name}: its function may have the parameters {known}, not {named}")
+            known, unknown = ", ".join(PARAMETERS), [each for each in parameters if each not in PARAMETERS]
+            why = f"has the unknown parameter {unknown[0]}" if unknown else "has no parameter"
+            raise ReelsieveError(f"metric {name}: its function {why}: give it some of {known}")
         return FunctionMetric(function, name, version, value_range)
 
     return make

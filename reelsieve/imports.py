@@ -64,7 +64,9 @@ def import_scores(
     from reelsieve.stored import find_connection_url
 
     if not _NAME.fullmatch(name):
-        raise ReelsieveError(f"metric name {name!r}: write 3 to 40 lower-case letters, digits and _")
+        raise ReelsieveError(
+            f"metric name {name!r}: write a lower-case letter, then 2 to 39 lower-case letters, digits and _"
+        )
     if source is not None and not (isinstance(source, str) and source.strip() and is_storable(source)):
         raise ReelsieveError(f"source {_shorten(source)} is not plain text: name who made the numbers, or leave it out")
     rows = _read_rows(frame, name)
@@ -114,8 +116,10 @@ def _read_rows(frame: Any, name: str) -> list[dict[str, Any]]:
             "text": row.get("text"),
             **_parse_outcome(number, row[value], row.get("status"), row.get("reason")),
         }
-        if not isinstance(meant["key"], str) or not is_storable(meant["key"]):
+        if not isinstance(meant["key"], str):
             raise ReelsieveError(f"row {number}: {key} {meant['key']!r} is not text: give the key of a sample")
+        if not is_storable(meant["key"]):
+            raise ReelsieveError(f"row {number}: {key} {meant['key']!r} has a character of no key: correct it")
         first = places.setdefault((str(meant["kind"]), meant["key"]), number)
         if first != number:
             raise ReelsieveError(f"rows {first} and {number} are both about sample {meant['key']!r}: leave one out")
@@ -140,11 +144,12 @@ def _parse_outcome(number: int, value: Any, status: Any, reason: Any) -> dict[st
         raise ReelsieveError(f"row {number}: value {_shorten(value)} is not finite: {remedy}")
     given_status = status or ("ok" if has_value else "undefined")
     if has_value and given_status != "ok":
-        raise ReelsieveError(f"row {number}: status {_shorten(given_status)} has a value: leave one of them out")
+        raise ReelsieveError(f"row {number}: status {_shorten(given_status)} comes with a value: leave one of them out")
     if not has_value and (
         not isinstance(given_status, str) or not STATUS_PATTERN.fullmatch(given_status) or given_status in _OWN_STATUSES
     ):
-        raise ReelsieveError(f"row {number}: status {_shorten(given_status)} cannot be given: use one such as no_audio")
+        why = "comes without a value" if given_status == "ok" else "cannot be given"
+        raise ReelsieveError(f"row {number}: status {_shorten(given_status)} {why}: use one such as no_audio")
     why = None if has_value else str(reason or "it was imported without a value")[:500]
     if why and not is_storable(why):
         raise ReelsieveError(
@@ -173,7 +178,9 @@ def _load_samples(connection: Connection, dataset: Dataset, rows: Sequence[Mappi
     for number, row in enumerate(rows, 1):
         meant = [candidate for candidate in by_key.get(row["key"], ()) if row["kind"] in (None, candidate.kind)]
         if len(meant) > 1:
-            raise ReelsieveError(f"row {number}: {row['key']!r} is a caption and a question: add a column kind")
+            raise ReelsieveError(
+                f"row {number}: {row['key']!r} is a caption and a question: add a column kind with caption or qa"
+            )
         if not meant:
             unknown.append((number, row["key"]))
             continue
@@ -184,10 +191,15 @@ def _load_samples(connection: Connection, dataset: Dataset, rows: Sequence[Mappi
         chosen.append(meant[0])
     if unknown:
         number, key = unknown[0]
-        n = f"{len(unknown):,} rows name samples that" if len(unknown) > 1 else "a row names a sample that"
+        kind = rows[number - 1]["kind"]
+        named = f"{key!r}" if kind is None else f"{key!r} of kind {kind!r}"
+        if len(unknown) == 1:
+            raise ReelsieveError(
+                f"row {number}: dataset {dataset.name!r} has no sample {named}: correct the row, or ingest it first"
+            )
         raise ReelsieveError(
-            f"{n} dataset {dataset.name!r} does not have, such as {key!r} in row {number}: correct the table, or "
-            "ingest these samples first"
+            f"{len(unknown):,} rows name samples that dataset {dataset.name!r} does not have, such as {named} in row "
+            f"{number}: correct the table, or ingest these samples first"
         )
     return chosen
 
@@ -256,7 +268,7 @@ def _store_scores_once(
         if (n_gone := len(batch) - counts.inserted - counts.updated - counts.unchanged) > 0:
             raise ReelsieveError(
                 f"samples of dataset {dataset.name!r} were deleted during the import, {n_gone:,} so far: ingest it "
-                "again"
+                "again, and import again"
             )
         written += counts
     update_active_scorer(engine, scorer_id, [dataset])

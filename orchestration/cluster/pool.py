@@ -46,7 +46,7 @@ class RayActorPool:
     are started when steps need them, and they end with the connection to Ray.
     """
 
-    def __init__(self, size: PoolSize, concerns: tuple[Dataset, Sequence[str]], work_identity: str) -> None:
+    def __init__(self, size: PoolSize, concerns: tuple[Dataset, Sequence[str]], work_identity: list[str]) -> None:
         """Start no actor yet. concerns: the dataset and the metrics. work_identity: the identity of work on these that
         every actor must report.
         """
@@ -79,10 +79,11 @@ class RayActorPool:
                         raise error.cause from None
                     except RayError as error:
                         key = step.shards[0].key
-                        tell(f"an actor died at {key}, another one takes it over: {_first_line(error)}")
                         died[key] += 1
                         if died[key] < TRIES:
                             left.appendleft(step)
+                        rest = "another one takes it over" if died[key] < TRIES else "it is given up"
+                        tell(f"an actor died at {key}, {rest}: {_first_line(error)}")
                         continue
                     self._idle.append(actor)
                     yield results
@@ -119,10 +120,9 @@ class RayActorPool:
         while not (ready := ray.wait(futures, timeout=PATIENCE_S)[0]):
             if not self._working:
                 n, size = time.monotonic() - since, self._size
-                tell(
-                    f"no actor has started for {n:.0f} s: an actor needs {size.cpus:g} cores and {size.gpus:g} GPUs "
-                    "of the cluster"
-                )
+                gpus = f" and REELSIEVE_RAY_GPUS={size.gpus:g}" if size.gpus else ""
+                needed = f"an actor needs REELSIEVE_RAY_CPUS={size.cpus:g}{gpus} of the cluster"
+                tell(f"no actor has started for {n:.0f} s: {needed}")
         return list(ready)
 
     def _begin(self, actor: Any, future: Any, tell: LineWriter) -> None:
@@ -141,13 +141,25 @@ class RayActorPool:
         if work_identity != self._work_identity:
             # The raised error keeps this actor alive, which keeps its cores: the run's next step would wait for them.
             ray.kill(actor)
-            raise WorkIdentityDiffers(
-                f"{place} has another database or other scorers than this command: set the same CURATION_DB_URL there "
-                "(for an embedded server, the output of `reelsieve db url --owner`) and the same REELSIEVE_ variables, "
-                "and install the same version"
-            )
+            raise WorkIdentityDiffers(f"{place} {self._explain_difference(work_identity)}")
         self._n_in_vain = 0
         self._idle.append(actor)
+
+    def _explain_difference(self, work_identity: Sequence[str]) -> str:
+        """Return how an actor's identity differs from that of this command, with the remedy, as the end of a sentence
+        about the actor's process.
+        """
+        if work_identity[0] != self._work_identity[0]:
+            return (
+                "has another database than this command: set the same CURATION_DB_URL there (for an embedded server, "
+                "the output of `reelsieve db url --owner`)"
+            )
+        pairs = zip(self._concerns[1], work_identity[1:], self._work_identity[1:], strict=True)
+        metrics = ", ".join(metric for metric, theirs, ours in pairs if theirs != ours)
+        return (
+            f"has other scorers of {metrics} than this command: install the same version there, and set the same "
+            "REELSIEVE_ variables"
+        )
 
 
 def _first_line(error: BaseException) -> str:

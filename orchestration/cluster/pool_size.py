@@ -87,10 +87,12 @@ def _check_gpus(machines: Sequence[Machine], fitting: Sequence[int], settings: A
         )
     most = max(machine.gpus for machine in machines)
     if not any(fitting) and (most or settings.ray_gpu_actors):
+        if most < settings.ray_gpus:
+            why = f"an actor needs REELSIEVE_RAY_GPUS={settings.ray_gpus:g}, and no machine has more than {most:g}"
+            raise ActorSizeError(f"{why}: lower it, or set REELSIEVE_RAY_GPU_ACTORS to 0")
         raise ActorSizeError(
-            f"no machine has room for an actor with {settings.ray_gpus:g} GPUs and {settings.ray_cpus:g} cores (the "
-            f"largest has {most:g} GPUs): lower REELSIEVE_RAY_GPUS or REELSIEVE_RAY_CPUS, or set "
-            "REELSIEVE_RAY_GPU_ACTORS to 0"
+            f"an actor needs REELSIEVE_RAY_CPUS={settings.ray_cpus:g}, and no machine with GPUs has so many cores: "
+            "lower it, or set REELSIEVE_RAY_GPU_ACTORS to 0"
         )
 
 

@@ -98,7 +98,12 @@ def _check_address(address: str) -> None:
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), KNOCK_S).close()
-    except (OSError, ValueError) as error:
+    except (ValueError, OverflowError):
+        raise NoCluster(
+            f"RAY_ADDRESS is {address}, which is no HOST:PORT: set it to the one that `ray start` prints, or unset it "
+            "to score on this machine"
+        ) from None
+    except OSError as error:
         raise NoCluster(
             f"RAY_ADDRESS is {address}, where no Ray cluster answers ({error}): set it to the HOST:PORT that "
             "`ray start` prints, or unset it to score on this machine"

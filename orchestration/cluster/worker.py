@@ -20,10 +20,10 @@ from db.schema import dataset
 from orchestration.installation import get_installation
 
 
-def build_work_identity(curation: Curation, computed_dataset: Dataset, metrics: Sequence[str]) -> str:
-    """Return a text that is equal in two processes if they see the same dataset and make the same scorers for these
-    metrics. It has the dataset's name and time of creation, read from the database, and the scorers' fingerprints.
-    Loads no model.
+def build_work_identity(curation: Curation, computed_dataset: Dataset, metrics: Sequence[str]) -> list[str]:
+    """Return texts that are equal in two processes if they see the same dataset and make the same scorers for these
+    metrics: first the dataset's name and time of creation, read from the database, then the scorers' fingerprints, in
+    the order of the metrics. Loads no model.
 
     Two processes with equal identities work on the same rows with the same models and parameters.
     """
@@ -32,7 +32,7 @@ def build_work_identity(curation: Curation, computed_dataset: Dataset, metrics: 
             dataset.c.dataset_id == computed_dataset.dataset_id
         )
         row = connection.execute(query).one_or_none()
-    return f"{row} {[compute_scorer_fingerprint(curation.scorers[metric]) for metric in metrics]}"
+    return [str(row), *(str(compute_scorer_fingerprint(curation.scorers[metric])) for metric in metrics)]
 
 
 class RayWorker:
@@ -51,7 +51,7 @@ class RayWorker:
             # After the installation, which has read the settings files.
             os.environ.setdefault(format_variable_name("decoders"), str(n_decoders))
 
-    def report_identity(self, computed_dataset: Dataset, metrics: Sequence[str]) -> tuple[str, str]:
+    def report_identity(self, computed_dataset: Dataset, metrics: Sequence[str]) -> tuple[str, list[str]]:
         """Return this actor's place as text (process id and host name), and its work identity for the dataset and
         metrics, as `build_work_identity` gives it.
         """

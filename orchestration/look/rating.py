@@ -218,7 +218,7 @@ def accept_answer(request: Request) -> Response:
         session = _parse_session(connection, dataset, request)
         rater, value = session.rater, session.parse_answer(parameters.get("answer", ""))
         if value is None:
-            raise BadAnswer("the answer is not one of the page: open it again")
+            raise BadAnswer("the page does not offer this answer: open the page again")
         question = _require_seen(connection, state, session, parameters)
         extra: dict[str, Any] = {"answer": parameters["answer"], "seed": rater.seed}
         if rater.kind == "preference":
@@ -377,8 +377,10 @@ def _load_promise(state: LookState, session: RatingSession) -> PromiseState | No
         return None
     promised = state.promises.load(session.rater.dataset, session.promise)
     if promised.terms.aspect != session.rater.aspect:
-        counted = "scores of the judge" if promised.terms.aspect is None else f"ratings of {promised.terms.aspect}"
-        raise BadAnswer(f"promise {session.promise} counts {counted}, not of {session.rater.aspect}: rate that aspect")
+        counts = f"promise {session.promise} counts"
+        if (aspect := promised.terms.aspect) is None:
+            raise BadAnswer(f"{counts} scores of the judge, not ratings: leave for-promise out of the address")
+        raise BadAnswer(f"{counts} ratings of {aspect}, not of {session.rater.aspect}: rate {aspect}")
     return promised
 
 

@@ -156,7 +156,8 @@ def _describe_map(made: SampleMap) -> str:
         "differ, and points close together may differ in what is not shown."
     )
     lost = format_count(made.n_placeless, "sample")
-    return f"{note} {lost} with a zero vector have no point." if made.n_placeless else note
+    have = "has" if made.n_placeless == 1 else "have"
+    return f"{note} {lost} with a zero vector {have} no point." if made.n_placeless else note
 
 
 def _parse_time(text: str) -> datetime:

@@ -84,8 +84,14 @@ def run_failure_command(command: str, content: dict[str, str]) -> None:
             cwd=find_caller_folder(),
             env=build_user_environment(),
         )
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise NoticeNotDelivered(f"REELSIEVE_FAILURE_COMMAND cannot be run: {type(error).__name__}") from None
+    except subprocess.TimeoutExpired:
+        raise NoticeNotDelivered(
+            f"the command of REELSIEVE_FAILURE_COMMAND was ended after {PATIENCE_S} s: give one that ends sooner"
+        ) from None
+    except (OSError, ValueError) as error:
+        # Not the whole text of an OSError, which has the command and its secrets.
+        why = error.strerror if isinstance(error, OSError) else error
+        raise NoticeNotDelivered(f"REELSIEVE_FAILURE_COMMAND cannot be run ({why}): correct it") from None
     if done.returncode:
         raise NoticeNotDelivered(f"the command of REELSIEVE_FAILURE_COMMAND ended with exit code {done.returncode}")
 

@@ -66,7 +66,9 @@ def read_settings_values() -> Values:
     if chosen and chosen not in {*PROFILES, *by_profile}:
         there = list(dict.fromkeys([*PROFILES, *by_profile]))
         all_names = f": name one of {', '.join(there)}, or write [profile.{chosen}] into {path or SETTINGS_FILE}"
-        raise SettingsError(f"{format_variable_name(PROFILE)} is {chosen}{suggest_name(chosen, there, all_names)}")
+        raise SettingsError(
+            f"{format_variable_name(PROFILE)} is {chosen}, no profile{suggest_name(chosen, there, all_names)}"
+        )
     return plain | _list_profile_values(chosen) | by_profile.get(chosen, {})
 
 
@@ -107,7 +109,7 @@ def _read_content(path: Path) -> bytes:
             f"{path} belongs to another account: copy it, and name the copy by --config or {CONFIG_VARIABLE}"
         )
     if len(content) > LONGEST_FILE:
-        raise SettingsError(f"{path} is longer than {LONGEST_FILE >> 10} KiB, the most of a settings file: shorten it")
+        raise SettingsError(f"{path} is longer than {LONGEST_FILE >> 10} KiB, the limit of a settings file: shorten it")
     return content
 
 

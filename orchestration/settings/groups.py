@@ -21,7 +21,7 @@ from assets.models.profiles import PROFILES
 SETTINGS_FILE = "reelsieve.toml"
 PROFILE = "profile"
 # Settings that no file may hold, and why.
-ENVIRONMENT_ONLY = {"failure_url": "is a secret", PROFILE: "chooses in the file"}
+ENVIRONMENT_ONLY = {"failure_url": "is a secret", PROFILE: "names a table of this file"}
 
 
 class _Variables(EnvSettingsSource):

@@ -160,7 +160,7 @@ def test_a_failed_run_is_told_to_command_and_url(tmp_path: Path) -> None:
     ("command", "status", "reasons"),
     [
         ("false", 204, ["the command of REELSIEVE_FAILURE_COMMAND ended with exit code 1"]),
-        ("no-such-program", 204, ["REELSIEVE_FAILURE_COMMAND cannot be run: FileNotFoundError"]),
+        ("no-such-program", 204, ["REELSIEVE_FAILURE_COMMAND cannot be run (No such file or directory): correct it"]),
         ("true", 500, ["the server of REELSIEVE_FAILURE_URL answered with status 500"]),
         (
             "false",

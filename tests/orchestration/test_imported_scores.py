@@ -268,8 +268,8 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
         ({**good, "value": ["high", "low"]}, "extra", "row 1: value 'high' is not a number"),
         ({**good, "value": [0.1, float("inf")]}, "extra", "row 2: value inf is not finite"),
         ({**good, "value": [10**400, 1]}, "extra", "row 1: value 1329 bits long is not finite"),
-        ({**good, "sample": ["a\x00", "b"]}, "extra", "row 1: sample 'a\\x00' is not text"),
-        ({**good, "sample": ["a\ud800", "b"]}, "extra", "row 1: sample 'a\\ud800' is not text"),
+        ({**good, "sample": ["a\x00", "b"]}, "extra", "row 1: sample 'a\\x00' has a character of no key"),
+        ({**good, "sample": ["a\ud800", "b"]}, "extra", "row 1: sample 'a\\ud800' has a character of no key"),
         (
             {**good, "value": [None, 1], "status": ["no_audio", "ok"], "reason": ["\ud800", ""]},
             "extra",
@@ -278,10 +278,10 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
         ({**good, "value": [None, 1], "status": ["\x00", "ok"]}, "extra", "row 1: status '\\x00' cannot be given"),
         ({**good, "value": [True, False]}, "extra", "row 1: value True is not a number"),
         ({**good, "sample": [KEYS[0]] * 2}, "extra", f"rows 1 and 2 are both about sample '{KEYS[0]}'"),
-        (gone, "extra", "a row names a sample that dataset 'mine' does not have, such as 'gone' in row 2"),
+        (gone, "extra", "row 2: dataset 'mine' has no sample 'gone': correct the row"),
         ({**good, "sample": ["a", "b"]}, "extra", "2 rows name samples that dataset 'mine' does not have, such as 'a'"),
         ({**good, "sample": [1, 2]}, "extra", "row 1: sample 1 is not text"),
-        ({**good, "status": ["failed", "ok"]}, "extra", "row 1: status 'failed' has a value"),
+        ({**good, "status": ["failed", "ok"]}, "extra", "row 1: status 'failed' comes with a value"),
         ({**good, "value": [None, 1.0], "status": ["stale", "ok"]}, "extra", "row 1: status 'stale' cannot be given"),
         (elsewhere, "extra", f"row 1: video 'clip_01' is not that of sample '{KEYS[0]}'"),
         (good, "vcs", "the name 'vcs' is already a metric or another column of view sample_scores"),
@@ -289,7 +289,7 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
         (good, "select", "the name 'select' is a reserved word of SQL"),
         (good, "video_id", "the name 'video_id' has another meaning in queries"),
         (good, "majority", "the name 'majority' has another meaning in queries"),
-        (good, "My Metric", "metric name 'My Metric': write 3 to 40 lower-case letters"),
+        (good, "My Metric", "metric name 'My Metric': write a lower-case letter, then 2 to 39"),
     ]:
         with pytest.raises(rs.ReelsieveError, match=r"^[^\n]*$") as error:
             # As objects, for the other kind of column takes no half of a pair.

@@ -362,7 +362,7 @@ def test_a_map_is_computed_again_only_after_a_change(shown: Shown) -> None:
     first = maps.load(dataset, VECTORS)
     assert maps.load(dataset, VECTORS) is first
     assert (sorted(first.sample_ids.tolist()), first.n_all, first.n_placeless) == (ids[:3], 4, 1)
-    assert "1 sample with a zero vector have no point" in points(shown, "changing")["note"]
+    assert "1 sample with a zero vector has no point" in points(shown, "changing")["note"]
     area = MapArea(VECTORS, first.stamp, -9, 9, 0, 9)
     expected = [i for i, (_, y) in zip(first.sample_ids.tolist(), first.coordinates, strict=True) if y >= 0]
     assert maps.list_area(dataset, area) == expected

@@ -117,7 +117,7 @@ def test_a_killed_actor_and_a_killed_machine_cost_the_batches_under_way(
         assert_each_once(divided.url)
         assert_same_end(divided.url, alone)
         other = {"REELSIEVE_TEXT_ENCODER": str(divided.verifier), "RAY_ADDRESS": machines.address}
-        assert "has another database or other scorers" in error_of(started(divided, ray_folder, **other))
+        assert "has other scorers of vcs than this command: install" in error_of(started(divided, ray_folder, **other))
     assert "where no Ray cluster answers" in error_of(started(divided, ray_folder, **other))
 
 
@@ -166,9 +166,9 @@ def test_an_actor_that_is_refused_or_fails_keeps_no_cores_from_the_next_step(ins
         dataset = require_dataset(get_installation().engine, "d")
         step = Step("words_in_common_score", (RunShard("d:0000", dataset, 0),), ("words_in_common",), "run")
         all_cores, concerns = PoolSize(1, os.cpu_count() or 1), (dataset, step.metrics)
-        stranger = RayActorPool(all_cores, concerns, "another sight")
+        stranger = RayActorPool(all_cores, concerns, ["another dataset", "another scorer"])
         pool = RayActorPool(all_cores, concerns, build_work_identity(get_installation().curation, *concerns))
-        with pytest.raises(WorkIdentityDiffers) as refused:
+        with pytest.raises(WorkIdentityDiffers, match="has another database than this command: set") as refused:
             list(stranger.compute_steps([step], tell))
         with pytest.raises(WorkIdentityDiffers):
             list(stranger.compute_steps([step], tell))

@@ -70,10 +70,18 @@ def test_metrics_without_models_take_no_gpu(monkeypatch: pytest.MonkeyPatch) -> 
         (
             [BOX, BOX],
             {"ray_gpus": 3},
-            "actor with 3 GPUs and 1 cores .the largest has 2 GPUs.: lower",
+            "an actor needs REELSIEVE_RAY_GPUS=3, and no machine has more than 2: lower it",
         ),
-        ([LAPTOP], {"ray_gpu_actors": 1}, "the largest has 0 GPUs.: lower REELSIEVE_RAY_GPUS"),
-        ([Machine(64), Machine(1, 1)], {"ray_cpus": 2}, "with 1 GPUs and 2 cores"),
+        (
+            [LAPTOP],
+            {"ray_gpu_actors": 1},
+            "an actor needs REELSIEVE_RAY_GPUS=1, and no machine has more than 0: lower it",
+        ),
+        (
+            [Machine(64), Machine(1, 1)],
+            {"ray_cpus": 2},
+            "an actor needs REELSIEVE_RAY_CPUS=2, and no machine with GPUs has so many cores",
+        ),
     ],
 )
 def test_a_size_that_fits_nowhere_is_said_in_a_sentence(

@@ -372,7 +372,7 @@ def test_an_account_without_a_folder_for_settings(monkeypatch: pytest.MonkeyPatc
         (f"\n\nframes_cap = {'9' * 5000}", "has a number with too many digits: shorten it"),
         (f"frames_cap = [\n1,\n{'9' * 5000}\n]", "has a number with too many digits: shorten it"),
         (f"frames_cap = 0x{'f' * 5000}", "frames_cap has too many digits: shorten it"),
-        (f"{'a' * 10_000_000} = 1", "is longer than 64 KiB, the most of a settings file: shorten it"),
+        (f"{'a' * 10_000_000} = 1", "is longer than 64 KiB, the limit of a settings file: shorten it"),
         (f"{'a' * 60_000} = 1", f": {'a' * 60}.. is not a setting"),
         (f"{'a.' * 30_000}b = 1", "is n"),
         (
@@ -399,10 +399,10 @@ def test_a_mistake_in_the_file_is_one_sentence(own: Path, text: str, wrong: str)
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("[profile.mine]", "is big: name one of laptop, gpu, paper, mine, or write [profile.big] into /"),
+        ("[profile.mine]", "is big, no profile: name one of laptop, gpu, paper, mine, or write [profile.big] into /"),
         (
             None,
-            "error: REELSIEVE_PROFILE is big: name one of laptop, gpu, paper, or write [profile.big] into /",
+            "error: REELSIEVE_PROFILE is big, no profile: name one of laptop, gpu, paper, or write [profile.big] into ",
         ),
     ],
 )

@@ -125,11 +125,15 @@ def test_question_answer_pairs_are_not_its_business() -> None:
 @pytest.mark.parametrize(
     ("name", "function", "sentence"),
     [
-        ("My metric", lambda text: 1, "metric name 'My metric': write at most 40 lower-case letters"),
+        ("My metric", lambda text: 1, "metric name 'My metric': write a lower-case letter, then at most 39"),
         (3, lambda text: 1, "metric name 3"),
         ("words", lambda text: 1, "metric name 'words' is that of a column of sample_scores already"),
-        ("mine", lambda caption: 1, "metric mine: its function may have the parameters text, references, keypoints"),
-        ("mine", lambda: 1, "not none"),
+        (
+            "mine",
+            lambda caption: 1,
+            "metric mine: its function has the unknown parameter caption: give it some of text,",
+        ),
+        ("mine", lambda: 1, "metric mine: its function has no parameter: give it some of text, references, keypoints"),
     ],
 )
 def test_what_cannot_be_a_metric_is_one_sentence(name: Any, function: Any, sentence: str) -> None:
