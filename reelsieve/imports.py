@@ -148,8 +148,8 @@ def _parse_outcome(number: int, value: Any, status: Any, reason: Any) -> dict[st
     if not has_value and (
         not isinstance(given_status, str) or not STATUS_PATTERN.fullmatch(given_status) or given_status in _OWN_STATUSES
     ):
-        why = "comes without a value" if given_status == "ok" else "cannot be given"
-        raise ReelsieveError(f"row {number}: status {_shorten(given_status)} {why}: use one such as no_audio")
+        unfit = "comes without a value" if given_status == "ok" else "cannot be given"
+        raise ReelsieveError(f"row {number}: status {_shorten(given_status)} {unfit}: use one such as no_audio")
     why = None if has_value else str(reason or "it was imported without a value")[:500]
     if why and not is_storable(why):
         raise ReelsieveError(

@@ -75,8 +75,8 @@ def rate(
     from orchestration.web.access import TOKEN, open_page_keys
 
     if for_promise is not None:
-        if given := _join_given({"--aspect": aspect, "--pairs": pairs, "--keypoints": keypoints}):
-            raise UsageError(f"--for-promise has its own aspect and order: leave out {given}")
+        if unfit := _join_given({"--aspect": aspect, "--pairs": pairs, "--keypoints": keypoints}):
+            raise UsageError(f"--for-promise has its own aspect and order: leave out {unfit}")
         aspect = _print_promise(installation, dataset, for_promise)
     if aspect is None and not keypoints:
         raise UsageError("it is open what to rate: give --aspect, such as --aspect coverage, or --keypoints")
@@ -87,12 +87,12 @@ def rate(
         "--guidelines": guidelines,
         "--attention-check": attention_check,
     }
-    if keypoints and (given := _join_given(for_ratings)):
-        raise UsageError(f"--keypoints labels keypoints instead of rating captions: leave out {given}")
+    if keypoints and (unfit := _join_given(for_ratings)):
+        raise UsageError(f"--keypoints labels keypoints instead of rating captions: leave out {unfit}")
     if scale is not None and pairs:
         raise UsageError("--scale is for one caption at a time: leave it out with --pairs")
-    if spans and (given := _join_given({"--pairs": pairs, "--keypoints": keypoints})):
-        raise UsageError(f"--spans marks words while people rate one caption: leave out {given}")
+    if spans and (unfit := _join_given({"--pairs": pairs, "--keypoints": keypoints})):
+        raise UsageError(f"--spans marks words while people rate one caption: leave out {unfit}")
     if scale is not None and scale not in SCALES:
         raise UsageError(f"--scale: there is no scale {scale!r}: choose one of {', '.join(SCALES)}")
     if rater is not None and rater_links is not None:
