@@ -143,7 +143,7 @@ def _database(installation: Installation) -> tuple[bool, str]:
     kind = "from CURATION_DB_URL" if installation.settings.database_url else "embedded"
     return (
         vector is not None,
-        f"Postgres {server} ({kind}, database {installation.database_url.database}), pgvector {vector}",
+        f"Postgres {server} ({kind}, database {installation.database_url.database}), pgvector {vector or 'missing'}",
     )
 
 

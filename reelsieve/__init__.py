@@ -50,11 +50,13 @@ def _refuse_other_rooms() -> None:
         return  # installed from a wheel, see building.py
     for room in ("assets", "db", "demo", "metrics_core", "orchestration"):
         spec = find_spec(room)
-        folder = Path(spec.origin or "").resolve().parent if spec else None
+        if spec is None:
+            raise ImportError(f"the package {room!r} of Reelsieve is missing: install Reelsieve again")
+        folder = Path(spec.origin or "").resolve().parent
         if folder != here.parent / room:
             raise ImportError(
-                f"the package {room!r} in {folder.parent if folder else 'no folder'} hides that of Reelsieve: rename "
-                "it, or install Reelsieve from a wheel, which has no such names"
+                f"the package {room!r} in {folder.parent} hides that of Reelsieve: rename it, or install Reelsieve "
+                "from a wheel, which has no such names"
             )
 
 

@@ -37,11 +37,16 @@ def explain(
     ]
     scores = [score for score in explained if score is not None]
     if not scores:
-        raise RequestRefused(f"{dataset} has no sample {sample!r}: reelsieve dataset scores {dataset} lists them")
+        raise RequestRefused(
+            f"dataset {dataset} has no sample {sample!r}: reelsieve dataset scores {dataset} lists the samples"
+        )
     facts = load_facts_of_key(installation.engine, dataset_row, sample)
     has_scores = any(score.status is not None for score in scores)
     if not has_scores and not facts:
-        raise RequestRefused(f"{sample!r} has no score yet: run reelsieve score --dataset {dataset}")
+        computed = [name for name in metric or () if name in scorers]
+        command = " ".join([f"run reelsieve score --dataset {dataset}", *(f"--metric {name}" for name in computed)])
+        of, remedy = f" of {' or '.join(metric)}" if metric else "", "import one with rs.import_scores"
+        raise RequestRefused(f"{sample!r} has no score{of} yet: {command if computed or not metric else remedy}")
     if as_json:
         print_json([{**score.as_dict(), "facts": facts} for score in scores])
         return
