@@ -10,6 +10,7 @@ import dagster as dg
 from assets.definitions.ecs_thresholds import ecs_thresholds
 from assets.definitions.step_errors import explain_failure
 from assets.metrics.registry import METRICS, SCORERS, build_score_asset_name, list_scoring_assets
+from assets.words.text import format_count
 from db.scores.sample_scores import SIMPLE_SCORES
 from orchestration.retention import KEEP_DAYS, delete_runs_and_ticks, list_superseded_runs
 
@@ -75,7 +76,7 @@ def prune_runs(context: dg.OpExecutionContext) -> None:
     before = datetime.now(timezone.utc) - timedelta(days=KEEP_DAYS)
     superseded = list_superseded_runs(context.instance, before)
     delete_runs_and_ticks(context.instance, context.resources.curation.engine.url, superseded, before)
-    context.log.info(f"deleted {len(superseded)} runs from before {before:%Y-%m-%d}")
+    context.log.info(f"deleted {format_count(len(superseded), 'run')} from before {before:%Y-%m-%d}")
 
 
 @dg.job

@@ -28,6 +28,7 @@ from assets.sources.base import MissingEvidence
 from assets.sources.frames import SampledFrames
 from assets.sources.texts import TextVectors
 from assets.words.marked_text import TextPiece, split_differences, split_sample_text
+from assets.words.text import format_count
 from db.evidence.facts import load_facts, load_first_videos
 from db.manifest.datasets import Dataset, list_datasets
 from db.manifest.remarks import list_views
@@ -395,8 +396,9 @@ def freeze_selection(request: Request) -> Response:
     dataset, recipe, _ = _build_recipe(request)
     made = make_selection(get_state(request).engine, dataset, recipe, _no_encoder, lambda _: None)
     known = "" if made.is_new else ", made before and unchanged"
-    export = f"reelsieve export {made.selection_id} --to FILE.parquet writes them"
-    return JSONResponse({"message": f"selection {made.selection_id} has {made.n:,} samples{known}: {export}"})
+    export = f"reelsieve export {made.selection_id} --to FILE.parquet exports it"
+    size = format_count(made.n, "sample")
+    return JSONResponse({"message": f"selection {made.selection_id} has {size}{known}: {export}"})
 
 
 def _build_recipe(request: Request) -> tuple[Dataset, Recipe, PageView]:
