@@ -96,7 +96,7 @@ class RayActorPool:
             raise StepAbandoned(
                 lost,
                 f"{steps[0].asset} of {', '.join(lost)} was not computed, since {TRIES} actors in a row died at "
-                f"{'it' if len(lost) == 1 else 'each of them'}: see the logs of Ray",
+                f"{'it' if len(lost) == 1 else 'every one of them'}: see the logs of Ray",
             )
 
     def _hand_out(self, left: deque[Step]) -> None:
