@@ -235,7 +235,10 @@ def test_a_mistake_gets_one_sentence(story: dict[str, Any], tmp_path: Any) -> No
     (bare / "keypoint_labels.jsonl").unlink()
     assert run_command("ingest", str(bare), "-d", "bare").returncode == 0
     for arguments, says in (
-        (["explain", "nobody", "-d", "tiny"], "tiny has no sample 'nobody': reelsieve dataset scores tiny lists"),
+        (
+            ["explain", "nobody", "-d", "tiny"],
+            "dataset tiny has no sample 'nobody': reelsieve dataset scores tiny lists the",
+        ),
         (["explain", CAPTION, "-d", "nowhere"], "there is no dataset 'nowhere'"),
         (["calibrate", "-d", "nowhere"], "there is no dataset 'nowhere'"),
         (["calibrate", "-d", "bare"], "bare has no keypoint with both a label and a verdict: ingest keypoint_labels"),

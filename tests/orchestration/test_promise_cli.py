@@ -79,7 +79,7 @@ def test_from_a_refusal_to_a_passport(tmp_path: Path) -> None:
     ("options", "code", "sentence"),
     [
         ([*TERMS], 2, "a promise needs answers: give either --by-people ASPECT or --by-judge"),
-        ([*TERMS, "--by-people", "fun", "--by-judge"], 2, "give either --by-people ASPECT or --by-judge"),
+        ([*TERMS, "--by-people", "fun", "--by-judge"], 2, "--by-people and --by-judge cannot be combined"),
         (["--errors-at-most", "0.1", "--by-people", "fun"], 2, "missing option '--error-below'"),
         ([*TERMS, "--errors-at-most", "5%", "--by-people", "fun"], 2, "'5%' is not a number: write 0.05"),
         ([*TERMS, "--errors-at-most", "5", "--by-people", "fun"], 1, "--errors-at-most is 5: give a share"),

@@ -61,7 +61,7 @@ SEE = "(see reelsieve {} --help)\n"
         ),
         (
             "init x --column captoin=Text",
-            "--column captoin=Text, did you mean 'caption'?\n",
+            "--column captoin=Text: there is no field 'captoin', did you mean 'caption'?\n",
         ),
         ("select --dataset", "option '--dataset' requires an argument (see reelsieve --help)\n"),
     ],
