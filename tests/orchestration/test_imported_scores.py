@@ -141,7 +141,7 @@ def test_a_changed_text_makes_them_stale(imported: Installation) -> None:
             found = Report(get_installation().engine, connection, dataset, get_installation().curation.scorers, judged)
             stale = [line for line in found.notices if "stale" in line]
             remedies = stale + [step.sentence for step in found.answers.steps]
-        assert "1 score of HUMAN_like is stale and left out: rs.import_scores imports it again." in remedies
+        assert "1 score of human_like is stale and left out: rs.import_scores imports it again." in remedies
         assert any(line.startswith("Import stale scores again with rs.import_scores: ") for line in remedies)
         assert not any("Compute stale scores again" in line for line in remedies)
         older = pa.table({"sample": KEYS[11:12], "value": [1.0], "text": ["An older text."]})

@@ -69,7 +69,7 @@ def test_origins_select_are_reported_and_are_held(
     run_successfully("ingest", str(folder), "-d", "clips")
     (folder / "origin.json").write_text('{"license": "MIT"}')
     assert run_command("ingest", str(folder), "-d", "clips").stderr.startswith(
-        "error: origin.json: 'license' is not a field of an origin"
+        "error: origin.json: 'license' is not a field of an origin, did you mean 'licence'?"
     )
 
 
