@@ -36,5 +36,5 @@ def facts(installation: Installation, dataset: DatasetName, as_json: AsJson = Fa
         return
     print_rows(rows, empty="")
     if errors:
-        reason = "the reason" if len(errors) == 1 else "the first reason"
-        print_sentence(f"{format_count(len(errors), 'video')} could not be measured; {reason}: {errors[0]}")
+        such_as = ":" if len(errors) == 1 else ", such as"
+        print_sentence(f"{format_count(len(errors), 'video')} could not be measured{such_as} {errors[0]}")
