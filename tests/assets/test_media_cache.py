@@ -92,7 +92,7 @@ def test_content_that_is_there_already_is_kept_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("size", "limit", "why"),
-    [(9 * KB, 100 * KB, "more than the 9000 bytes"), (11 * KB, 100 * KB, "10000 of the 11000 bytes")],
+    [(9 * KB, 100 * KB, "more than the 9,000 bytes"), (11 * KB, 100 * KB, "10,000 of the 11,000 bytes")],
 )
 def test_another_size_than_announced_leaves_nothing(tmp_path: Path, size: int, limit: int, why: str) -> None:
     cache = MediaCache(tmp_path, limit)
