@@ -117,7 +117,8 @@ def test_a_killed_actor_and_a_killed_machine_cost_the_batches_under_way(
         assert_each_once(divided.url)
         assert_same_end(divided.url, alone)
         other = {"REELSIEVE_TEXT_ENCODER": str(divided.verifier), "RAY_ADDRESS": machines.address}
-        assert "has other scorers of vcs, ecs than this command: install" in error_of(started(divided, ray_folder, **other))
+        error = error_of(started(divided, ray_folder, **other))
+        assert "has other scorers of vcs, ecs than this command: install" in error
     assert "where no Ray cluster answers" in error_of(started(divided, ray_folder, **other))
 
 
