@@ -180,6 +180,6 @@ def test_a_restore_by_no_superuser_says_what_it_lacks(limited: URL, guarded: URL
 def test_a_database_that_cannot_be_created_is_named_with_who_may_not(guarded: URL) -> None:
     server = build_sibling_url(guarded, "postgres")
     as_superuser(server, "DROP ROLE IF EXISTS small", "CREATE ROLE small LOGIN PASSWORD 'small'")
-    with pytest.raises(DatabaseUnavailable, match="CREATE DATABASE small OWNER small"):
+    with pytest.raises(DatabaseUnavailable, match="make it for small, with CREATE DATABASE small OWNER"):
         migrate(guarded.set(username="small", password="small", database="small"), METRIC_INPUTS)
     as_superuser(server, "DROP ROLE small")
