@@ -18,12 +18,14 @@ from assets.metrics.installed import BrokenMetric, UnusableMetric, find_package,
 from assets.metrics.registry import INSTALLED_METRICS, METRICS
 from assets.progress import LineWriter
 from assets.scores.base import Scorer, find_missing_setting
+from metrics_core.models.chat.outbox import Outbox
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One asset to compute on these shards: evidence for all `metrics` that need it, or the scores of one metric.
     `run_id` is the run that results are stored under, and `options` the values of the evidence's options, by name.
+    `outbox` takes the requests to chat models instead of their servers; None sends them.
     """
 
     asset: str
@@ -31,6 +33,7 @@ class Step:
     metrics: tuple[str, ...]
     run_id: str
     options: Mapping[str, bool] = field(default_factory=dict)
+    outbox: Outbox | None = None
 
 
 class _Scorers(dict[str, Scorer]):

@@ -68,7 +68,14 @@ def _make_evidence(curation: Curation, step: Step, tell: LineWriter) -> Iterator
             for metric, scorer in scorers.items():
                 orders = [
                     Order(
-                        curation.engine, where.dataset, where.number, ids[metric], step.run_id, tell_held, step.options
+                        curation.engine,
+                        where.dataset,
+                        where.number,
+                        ids[metric],
+                        step.run_id,
+                        tell_held,
+                        step.options,
+                        outbox=step.outbox,
                     )
                     for where in (shards[key] for key in keys)
                 ]

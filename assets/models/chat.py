@@ -15,6 +15,7 @@ from assets.home.settings import NamedModel, SettingsError, format_variable_name
 from db.evidence.chat_replies import PostgresLedger, PostgresReplies
 from metrics_core.models.chat.bookkeeping import ReplyCache
 from metrics_core.models.chat.client import HttpChatModel
+from metrics_core.models.chat.outbox import Outbox
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest
 from metrics_core.models.chat.wire import FIRST_DIALECTS, Dialect
 from metrics_core.models.served_encoder import ServedTextEncoder
@@ -95,13 +96,20 @@ class ChatSettings(BaseModel):
         prices = [each.price for each in served if each.price]
         return Prices(*max(prices)) if prices else None
 
-    def add_cache(self, chat: ChatModel, engine: Engine, run_id: str) -> ChatModel:
+    def add_cache(self, chat: ChatModel, engine: Engine, run_id: str, outbox: Outbox | None = None) -> ChatModel:
         """Return a copy of the chat model with its cache in table chat_reply and its record in table chat_call. A model
-        that can have no cache is returned itself. run_id: the run that requests are recorded under.
+        that can have no cache is returned itself. run_id: the run that requests are recorded under. outbox: takes the
+        requests instead of the server. Raises SettingsError for an outbox and a model whose requests it cannot take, or
+        the mode "refresh".
         """
+        if outbox is not None and not isinstance(chat, HttpChatModel):
+            raise SettingsError(f"requests to {chat.identity.model_id} cannot be written to files: use reelsieve score")
+        if outbox is not None and self.chat_mode == "refresh":
+            variable = format_variable_name("chat_mode")
+            raise SettingsError(f"{variable} is refresh, by which imported answers would not count: set it to normal")
         if isinstance(chat, CachingChatModel):
-            return chat.add_cache(PostgresReplies(engine), self.chat_mode, PostgresLedger(engine, run_id))
-        return chat
+            chat = chat.add_cache(PostgresReplies(engine), self.chat_mode, PostgresLedger(engine, run_id))
+        return chat.divert(outbox) if outbox is not None and isinstance(chat, HttpChatModel) else chat
 
 
 def make_recording_encoder(encoder: TextEncoder, engine: Engine, run_id: str) -> TextEncoder:

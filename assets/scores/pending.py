@@ -94,13 +94,13 @@ def make_evidence(scorer: Scorer, kind: type[Source[Any]], orders: Sequence[Orde
     the scorer has no such source. orders: one for every shard.
 
     The samples of all shards go to the source together, so that small shards fill its batches. Sources that this one
-    needs must have made their evidence.
+    needs must have made their evidence. Orders with an outbox are only for sources that ask chat models.
     """
     counts: dict[str, int | str] = {}
     # Every shard has the same sources, in the same order.
     for requests in zip(*(_list_source_requests(scorer, order) for order in orders), strict=True):
         source = requests[0][0]
-        if source.asset == kind.asset:
+        if source.asset == kind.asset and (orders[0].outbox is None or source.chat_models):
             sample_ids = sorted(sample_id for _, list_pending in requests for sample_id in list_pending())
             counts |= source.make(orders[0], sample_ids)
     return counts

@@ -25,6 +25,7 @@ from db.evidence.store import DictStore, PostgresStore, Store, Table
 from db.manifest.datasets import Dataset
 from db.schema.inputs import Input
 from db.scores.pending import PendingSample, list_shard_samples, load_samples, split_ids
+from metrics_core.models.chat.outbox import Outbox
 from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.protocols import ModelIdentity
 
@@ -54,7 +55,8 @@ class NeedsDatabase(RuntimeError):
 class Order:
     """The work that a source is to do: make the evidence of one shard of a dataset for one scorer. run_id: the run that
     results are stored under. tell: takes lines about progress. options: values of the source's options that differ from
-    the defaults, by name. n_answers: for a forecast, how many answers a sample needs at least.
+    the defaults, by name. n_answers: for a forecast, how many answers a sample needs at least. outbox: takes the
+    requests to chat models instead of their servers; None sends them.
     """
 
     engine: Engine
@@ -65,6 +67,7 @@ class Order:
     tell: LineWriter = lambda _: None
     options: Mapping[str, bool] = field(default_factory=dict)
     n_answers: int = 1
+    outbox: Outbox | None = None
 
     def samples(
         self, sample_ids: list[int], inputs: Collection[Input[Any]], size: int = BATCH_SIZE
@@ -144,7 +147,8 @@ class Batch:
         """
         order = self.order
         return self.tally.count(
-            chat, lambda bare: settings.add_cache(bare, order.engine, order.run_id) if order is not None else bare
+            chat,
+            lambda bare: settings.add_cache(bare, order.engine, order.run_id, order.outbox) if order else bare,
         )
 
 
@@ -255,6 +259,11 @@ class Source(ABC, Generic[T]):
         By default a check passes if no key lacks its value.
         """
         return dict.fromkeys(self.checks, counts["missing"] == 0)
+
+    @property
+    def chat_models(self) -> Collection[ChatModel]:
+        """The chat models that `compute` asks by `Batch.prepare_chat`; () for none."""
+        return ()
 
     # What follows from it
 

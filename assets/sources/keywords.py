@@ -16,6 +16,7 @@ from db.evidence.keywords import load_keywords, store_keywords
 from db.evidence.store import Table
 from db.schema.inputs import Input
 from db.scores.pending import PendingSample
+from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.models.chat_keywords import ChatKeywordExtractor, KeywordExtraction
 from metrics_core.models.errors import ModelUnusable
 from metrics_core.models.server.spending import compute_call_usage
@@ -83,6 +84,11 @@ class ExtractedKeywords(Source[Extractions]):
     def model(self) -> ModelIdentity:
         """The identity of the chat model together with the version of the prompt."""
         return self._extractor.identity
+
+    @property
+    def chat_models(self) -> Collection[ChatModel]:
+        """The chat model that extracts the keywords."""
+        return (self._extractor.chat_model,)
 
     def keys(self, batch: Batch) -> Iterator[str]:
         """Yield the texts of the samples whose keywords are needed; repeated ones come again."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import Connection, Engine
 
 from db.evidence.models import compute_fingerprint, register_model
 from db.schema import chat_call, chat_reply
@@ -37,8 +37,8 @@ class _ModelIds:
 
 
 class PostgresReplies:
-    """A store of the valid replies of chat models, in table `chat_reply` of the database. A reply has the hash of its
-    request as key. Several threads may share one store.
+    """A store of the replies of chat models, in table `chat_reply` of the database. A reply has the hash of its request
+    as key. Several threads may share one store.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -46,33 +46,31 @@ class PostgresReplies:
         self._models = _ModelIds(engine)
 
     def load(self, keys: Sequence[bytes]) -> dict[bytes, Mapping[str, Any]]:
-        """Return the stored replies as {request hash: parsed JSON of the reply}. keys: hashes of requests; a request
-        without a stored reply is left out.
+        """Return the stored replies as {request hash: columns outcome, data and reason}. keys: hashes of requests; a
+        request without a stored reply is left out.
         """
         if not keys:
             return {}
-        query = sa.select(chat_reply.c.request_sha256, chat_reply.c.data).where(
-            chat_reply.c.request_sha256 == sa.any_(sa.bindparam("keys"))
+        columns = chat_reply.c
+        query = sa.select(columns.request_sha256, columns.outcome, columns.data, columns.reason).where(
+            columns.request_sha256 == sa.any_(sa.bindparam("keys"))
         )
         with self._engine.connect() as connection:
-            return {bytes(row.request_sha256): row.data for row in connection.execute(query, {"keys": list(keys)})}
+            rows = connection.execute(query, {"keys": list(keys)})
+            return {
+                bytes(row.request_sha256): {"outcome": row.outcome, "data": row.data, "reason": row.reason}
+                for row in rows
+            }
 
     def store(self, replies: Sequence[Mapping[str, Any]]) -> None:
-        """Store valid replies in one transaction. A reply replaces the stored one to the same request. Models that are
-        new are inserted into table `model`.
+        """Store replies in one transaction. A reply replaces the stored one to the same request. Models that are new
+        are inserted into table `model`.
 
         replies: columns of `chat_reply`, with the model's identity as "model" in place of its id.
         """
-        # By key order: two runs that write the same rows then wait for each other instead of deadlocking.
-        ordered = sorted(replies, key=lambda reply: reply["request_sha256"])
-        rows = {reply["request_sha256"]: self._models.build_row(reply) for reply in ordered}
-        if not rows:
-            return
-        new = insert(chat_reply).values(list(rows.values()))
-        columns = ("model_id", "purpose", "data", "calls", "tokens_in", "tokens_out", "money")
-        replaced = {name: new.excluded[name] for name in columns} | {"created_at": sa.func.now()}
+        rows = [self._models.build_row(reply) for reply in replies]
         with self._engine.begin() as connection:
-            connection.execute(new.on_conflict_do_update(index_elements=["request_sha256"], set_=replaced))
+            _write_replies(connection, rows)
 
 
 class PostgresLedger:
@@ -93,3 +91,43 @@ class PostgresLedger:
         row = {**self._models.build_row(call), "run_id": self._run_id}
         with self._engine.begin() as connection:
             connection.execute(sa.insert(chat_call).values(row))
+
+
+class PostgresImport:
+    """A store of answers that others computed: replies in table `chat_reply`, and the attempts that gave them in table
+    `chat_call`. run_id: the export of the requests.
+    """
+
+    def __init__(self, engine: Engine, run_id: str) -> None:
+        self._engine = engine
+        self._run_id = run_id
+        self._models = _ModelIds(engine)
+
+    def list_failed_requests(self) -> set[bytes]:
+        """List the hashes of the requests for which this import has stored an attempt without any reply."""
+        query = sa.select(chat_call.c.request_sha256).where(
+            chat_call.c.run_id == self._run_id,
+            chat_call.c.outcome.in_(("unreachable", "rejected", "wrong_model")),
+        )
+        with self._engine.connect() as connection:
+            return {bytes(key) for key in connection.scalars(query)}
+
+    def store(self, replies: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]]) -> None:
+        """Store replies and attempts in one transaction: see `PostgresReplies.store` and `PostgresLedger.record`."""
+        reply_rows = [self._models.build_row(reply) for reply in replies]
+        call_rows = [{**self._models.build_row(call), "run_id": self._run_id} for call in calls]
+        with self._engine.begin() as connection:
+            _write_replies(connection, reply_rows)
+            if call_rows:
+                connection.execute(sa.insert(chat_call), call_rows)
+
+
+def _write_replies(connection: Connection, replies: Sequence[Mapping[str, Any]]) -> None:
+    # By key order: two runs that write the same rows then wait for each other instead of deadlocking.
+    rows = {reply["request_sha256"]: reply for reply in sorted(replies, key=lambda reply: reply["request_sha256"])}
+    if not rows:
+        return
+    new = insert(chat_reply).values(list(rows.values()))
+    columns = ("model_id", "purpose", "outcome", "data", "reason", "calls", "tokens_in", "tokens_out", "money")
+    replaced = {name: new.excluded[name] for name in columns} | {"created_at": sa.func.now()}
+    connection.execute(new.on_conflict_do_update(index_elements=["request_sha256"], set_=replaced))

@@ -28,20 +28,27 @@ model = declare_table(
     time_column("created_at"),
 )
 
-# Valid replies of chat models by the hash of the request; a failed call leaves only a row in chat_call.
+# Replies of chat models by the hash of the request. A call that fails leaves only a row in chat_call; an imported
+# answer that is no valid one is a reply too, since it is the only sign that the request was answered.
 chat_reply = declare_table(
     "chat_reply",
-    "A valid reply of a chat model, stored so that the same request is not sent twice.",
+    "A reply of a chat model, stored so that the same request is not sent twice.",
     key_column("request_sha256", sa.LargeBinary, "Digest of the whole request."),
     parent_column("model.model_id"),
     text_column("purpose", "Purpose of the request."),
-    json_column("data", "The answer, as JSON."),
+    text_column("outcome", "ok; of an imported answer also malformed, truncated, refused or rejected."),
+    json_column("data", "The answer, as JSON; NULL where the outcome is not ok.", nullable=True),
+    text_column("reason", "Why there is no valid answer; NULL where the outcome is ok.", nullable=True),
     column("calls", sa.Integer, "Number of attempts until the reply came."),
     column("tokens_in", sa.BigInteger, "Tokens sent."),
     column("tokens_out", sa.BigInteger, "Tokens received."),
     measure_column("money", "Price of the attempts; NULL where no price is set."),
     time_column("created_at"),
     sa.Index("ix_chat_reply_model_id", "model_id"),
+    sa.CheckConstraint("outcome IN ('ok', 'malformed', 'truncated', 'refused', 'rejected')", name="outcome"),
+    sa.CheckConstraint(
+        "(outcome = 'ok') = (data IS NOT NULL) AND (outcome = 'ok') = (reason IS NULL)", name="answer_if_ok"
+    ),
 )
 
 chat_call = declare_table(

@@ -32,6 +32,7 @@ from orchestration.cli import (
     prove,
     rate,
     report,
+    requests,
     score,
     search,
     select,
@@ -113,6 +114,7 @@ _PANELS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
         "explain": explain.explain,
         "compare": compare.compare,
         "calibrate": calibrate.calibrate,
+        "requests": requests.requests,
     },
     "Trust": {"promise": promise.promise, "prove": prove.prove, "stress": stress.stress},
     "Running": {

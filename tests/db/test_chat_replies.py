@@ -34,7 +34,11 @@ def key(text: str) -> bytes:
 
 def answer(text: str, data: Mapping[str, Any]) -> dict[str, Any]:
     asked = {"request_sha256": key(text), "model": IDENTITY, "purpose": "factuality questions"}
-    return {**asked, "data": data, "calls": 1, **SPENT}
+    return {**asked, **valid(data), "calls": 1, **SPENT}
+
+
+def valid(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {"outcome": "ok", "data": data, "reason": None}
 
 
 def attempt(text: str, **changes: Any) -> dict[str, Any]:
@@ -51,7 +55,10 @@ def test_an_answer_comes_back_as_it_was_stored(engine: Engine) -> None:
     data = {"questions": ["Why does the dog run?", "犬 \"'\\ 🐕"], "n": 2, "share": 0.1, "none": None, "yes": True}
     replies = PostgresReplies(engine)
     replies.store([answer("a", data), answer("b", {})])
-    assert PostgresReplies(engine).load([key("a"), key("b"), key("never asked")]) == {key("a"): data, key("b"): {}}
+    assert PostgresReplies(engine).load([key("a"), key("b"), key("never asked")]) == {
+        key("a"): valid(data),
+        key("b"): valid({}),
+    }
     stored = {bytes(row.request_sha256): row for row in rows(engine, schema.chat_reply)}[key("a")]
     assert (stored.purpose, stored.calls, stored.tokens_in, stored.tokens_out, stored.money) == (
         "factuality questions",
@@ -69,7 +76,7 @@ def test_the_newest_answer_to_a_request_stays(engine: Engine) -> None:
     replies = PostgresReplies(engine)
     replies.store([answer("a", {"answer": "old"})])
     replies.store([answer("a", {"answer": "new"}), answer("a", {"answer": "newest"})])
-    assert replies.load([key("a")]) == {key("a"): {"answer": "newest"}}
+    assert replies.load([key("a")]) == {key("a"): valid({"answer": "newest"})}
     assert len(rows(engine, schema.chat_reply)) == 1
 
 
@@ -83,7 +90,7 @@ def test_threads_may_store_at_once(engine: Engine) -> None:
     replies = PostgresReplies(engine)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda i: replies.store([answer(str(i % 5), {"answer": str(i % 5)})]), range(40)))
-    assert replies.load([key(str(i)) for i in range(5)]) == {key(str(i)): {"answer": str(i)} for i in range(5)}
+    assert replies.load([key(str(i)) for i in range(5)]) == {key(str(i)): valid({"answer": str(i)}) for i in range(5)}
 
 
 def test_a_model_takes_its_answers_and_calls_along(engine: Engine) -> None:

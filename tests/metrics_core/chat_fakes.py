@@ -56,7 +56,7 @@ class MemoryCache:
         self.replies: dict[bytes, Mapping[str, Any]] = {}
 
     def load(self, keys: Sequence[bytes]) -> Mapping[bytes, Mapping[str, Any]]:
-        return {key: self.replies[key]["data"] for key in keys if key in self.replies}
+        return {key: self.replies[key] for key in keys if key in self.replies}
 
     def store(self, replies: Sequence[Mapping[str, Any]]) -> None:
         self.replies |= {reply["request_sha256"]: reply for reply in replies}

@@ -128,6 +128,11 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
             judge.model_id, judge.revision, {**judge.params, "video": self.material.identity.as_dict()}
         )
 
+    @property
+    def chat_models(self) -> Collection[ChatModel]:
+        """The judge."""
+        return (self._chat,)
+
     def pending(self, order: Order, asked: Callable[[], list[int]]) -> list[int]:
         """Return the ids of the samples to judge: those of `asked` that draws of the dataset have reached, all without
         a draw, and scored ones for which draws want further answers. Most samples of a dataset with a draw are thereby

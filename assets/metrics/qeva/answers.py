@@ -17,6 +17,7 @@ from assets.words.text import format_portion
 from db.evidence.embeddings import text_sha256
 from db.evidence.qeva import GOOD_STATUSES, load_answers, store_answers
 from db.evidence.store import Table
+from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.protocols import ModelIdentity
 from metrics_core.qeva import AnswerJudgement, AnswerOutcome, choose_outcome, is_empty_summary, judge_replies
 from metrics_core.qeva.records import Context, ContextQuestion, Question, Reply
@@ -114,6 +115,11 @@ class AnswerSource(Source[Mapping[int, AnsweredQuestions]]):
         of their identities.
         """
         return self._factory.make_models(None).answer_identity
+
+    @property
+    def chat_models(self) -> Collection[ChatModel]:
+        """The chat models that have a role of QEVA."""
+        return self._factory.chat_models
 
     @property
     def asks_servers(self) -> bool:

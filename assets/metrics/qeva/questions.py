@@ -19,6 +19,7 @@ from db.evidence.qeva import FILTER_COLUMNS, Row, load_question_sets, store_filt
 from db.evidence.store import Table
 from db.schema.inputs import TEXT
 from db.scores.pending import PendingSample
+from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.protocols import ModelIdentity
 from metrics_core.qeva import FilterMark, filter_questions, is_empty_summary
 from metrics_core.qeva.records import Dimension, Question, QuestionSet, VideoAsFrames, VideoNotes
@@ -175,6 +176,11 @@ class QuestionSource(Source[SetsBySample]):
         identities.
         """
         return self._factory.make_models(None).question_identity
+
+    @property
+    def chat_models(self) -> Collection[ChatModel]:
+        """The chat models that have a role of QEVA."""
+        return self._factory.chat_models
 
     @property
     def asks_servers(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -207,6 +207,11 @@ class QEVAModelFactory:
         }
         identities["sentence_splitter"] = self._splitter.identity
         return {name: identity.as_dict() for name, identity in identities.items()}
+
+    @property
+    def chat_models(self) -> Collection[ChatModel]:
+        """The chat models that have a role."""
+        return self._chats.values()
 
     @property
     def asks_servers(self) -> bool:

@@ -15,16 +15,19 @@ _FORM = 1
 
 
 class ReplyCache(Protocol):
-    """A store of valid answers by the hash of their request. Several threads call it at once."""
+    """A store of answers by the hash of their request. Several threads call it at once."""
 
     def load(self, keys: Sequence[bytes]) -> Mapping[bytes, Mapping[str, Any]]:
-        """Return the stored answers (parsed JSON objects) by key; a key without an answer is left out."""
+        """Return the stored answers by key, as mappings with `outcome`, `data` and `reason`; a key without an answer is
+        left out. `outcome` is "ok" and `data` the parsed JSON object, or `reason` says why an imported answer is no
+        valid one.
+        """
         ...
 
     def store(self, replies: Sequence[Mapping[str, Any]]) -> None:
         """Store these answers durably; a newer answer to the same request replaces an older one. An answer has its
-        `request_sha256`, the identity of the `model` as plain data, `purpose`, `data`, and the `calls`, `tokens_in`,
-        `tokens_out` and `money` of all attempts.
+        `request_sha256`, the identity of the `model` as plain data, `purpose`, `outcome`, `data`, `reason`, and the
+        `calls`, `tokens_in`, `tokens_out` and `money` of all attempts.
         """
         ...
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from metrics_core.models.chat.attempt_result import AttemptResult, classify_answer
 from metrics_core.models.chat.bookkeeping import ReplyCache, check_request, compute_request_keys
+from metrics_core.models.chat.outbox import Outbox, OutgoingRequest
 from metrics_core.models.chat.protocol import ChatReply, ChatRequest
 from metrics_core.models.chat.token_estimates import estimate_tokens
 from metrics_core.models.chat.wire import Dialect, build_request_body
@@ -23,6 +24,8 @@ from metrics_core.protocols import ModelIdentity
 if TYPE_CHECKING:
     import openai
 
+# Outcomes after which the next attempt asks the model anew, with another seed.
+_ASKED_ANEW = frozenset({"malformed", "truncated"})
 # Requests in a row without an answer after which the rest is not asked; more where more run at once.
 _MIN_SILENT = 4
 
@@ -38,13 +41,15 @@ class _Stop:
 @dataclass(eq=False)
 class HttpChatModel:
     """A ChatModel behind an HTTP server, which sends several requests at once. dialect: the request format to send; one
-    that the server understands replaces it. cache: where answers are looked up and stored, None for nowhere. Raises
-    ValueError for an offline endpoint without a cache.
+    that the server understands replaces it. cache: where answers are looked up and stored, None for nowhere. outbox:
+    takes the requests in place of the server; None sends them. Raises ValueError for an offline endpoint without a
+    cache.
     """
 
     endpoint: Endpoint
     dialect: Dialect = field(default_factory=Dialect)
     cache: ReplyCache | None = None
+    outbox: Outbox | None = None
     _silence: _Stop | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -63,6 +68,12 @@ class HttpChatModel:
         """
         return replace(self, endpoint=replace(self.endpoint, mode=mode, ledger=ledger), cache=cache, _silence=_Stop())
 
+    def divert(self, outbox: Outbox) -> HttpChatModel:
+        """Return a copy of this model that asks no server: it puts the requests without a stored answer into `outbox`,
+        and gives them the status "stopped".
+        """
+        return replace(self, outbox=outbox)
+
     def chat(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
         """Return one reply per request, in their order, from the cache or the server; equal requests are asked once. A
         failure of server, model or network is a reply's status. Raises ValueError for a bad schema or max_tokens below
@@ -79,10 +90,16 @@ class HttpChatModel:
         for request, request_keys in zip(requests, keys, strict=True):
             reply = self._find_reply(request, request_keys, known)
             if reply is None:
-                pending[request_keys[0]] = _Asker(self, request, request_keys, call, silence)
+                # An imported answer that is no valid JSON was one of the attempts.
+                n_tried = next(n for n, key in enumerate(request_keys) if key not in known)
+                pending[request_keys[0]] = _Asker(
+                    self, request, request_keys, call, silence, attempts=n_tried, content_retries=n_tried
+                )
             else:
                 replies[request_keys[0]] = reply
-        if pending:
+        if self.outbox is not None:
+            replies |= {key: asker.hand_over(self.outbox) for key, asker in pending.items()}
+        elif pending:
             # It imports the libraries of servers, which take seconds.
             from metrics_core.models.server.exchange import ask_all
 
@@ -108,10 +125,14 @@ class HttpChatModel:
     def _find_reply(
         self, request: ChatRequest, keys: Sequence[bytes], known: Mapping[bytes, Mapping[str, Any]]
     ) -> ChatReply | None:
-        for key in keys:
-            if key in known:
-                return ChatReply("ok", known[key], is_cached=True)
-        if self.endpoint.mode == "offline":
+        stored = [known[key] for key in keys if key in known]
+        for answer in stored:
+            if answer["outcome"] == "ok":
+                return ChatReply("ok", answer["data"], is_cached=True)
+        final = [answer for answer in stored if answer["outcome"] not in _ASKED_ANEW]
+        if final or len(stored) == len(keys):
+            return _build_stored_failure(request, (final or stored)[-1])
+        if self.endpoint.mode == "offline" and self.outbox is None:
             why = f"{self.endpoint.model} has no stored answer: run once without REELSIEVE_CHAT_MODE=offline"
             return ChatReply("error", reason=f"{request.purpose}: {why}")
         return None
@@ -133,6 +154,22 @@ class _Asker:
     attempts: int = 0
     content_retries: int = 0
     result: AttemptResult | None = None
+
+    def hand_over(self, outbox: Outbox) -> ChatReply:
+        """Put the request into `outbox`, and return the reply that it has until an answer is imported."""
+        endpoint, n = self.model.endpoint, self.content_retries
+        outbox.put(
+            OutgoingRequest(
+                self.keys[n],
+                n,
+                self.request,
+                self.model.identity,
+                endpoint.model,
+                self.model.dialect,
+                endpoint.prices,
+            )
+        )
+        return ChatReply("stopped", reason=f"{self.request.purpose}: written to {outbox.name}, and not answered yet")
 
     async def ask(self, client: openai.AsyncOpenAI) -> ChatReply:
         """Ask the server until there is a valid answer, a final failure, or no retry, money or time left, and return
@@ -180,7 +217,7 @@ class _Asker:
         return {"request_sha256": key, "model": model, "purpose": self.request.purpose}
 
     def _can_retry(self, result: AttemptResult, dialect: Dialect) -> bool:
-        if result.outcome not in {"malformed", "truncated"}:
+        if result.outcome not in _ASKED_ANEW:
             return result.is_not_understood and self.model.learn_dialect(dialect, result.reason or "")
         is_left = self.content_retries < self.model.endpoint.content_retries
         self.content_retries += is_left
@@ -189,7 +226,8 @@ class _Asker:
     def _store_answer(self, result: AttemptResult) -> ChatReply:
         self.silence.n_silent = 0
         if self.model.cache is not None:
-            self.model.cache.store([{**self._describe(), "data": result.data, **asdict(self.usage)}])
+            answer = {"outcome": "ok", "data": result.data, "reason": None}
+            self.model.cache.store([{**self._describe(), **answer, **asdict(self.usage)}])
         return ChatReply("ok", result.data, usage=self.usage)
 
     def _build_failed_reply(self, result: AttemptResult) -> ChatReply:
@@ -198,7 +236,7 @@ class _Asker:
         if result.affects_all_requests:
             self.call.reason = self.call.reason or reason
         self._count_silence(result, reason)
-        if result.outcome in {"malformed", "truncated"}:
+        if result.outcome in _ASKED_ANEW:
             return ChatReply("malformed", reason=reason, usage=self.usage, is_cut=result.outcome == "truncated")
         is_refused = result.outcome == "refused" or result.is_request_fault
         return ChatReply("refused" if is_refused else "error", reason=reason, usage=self.usage)
@@ -208,6 +246,13 @@ class _Asker:
         silence.n_silent = silence.n_silent + 1 if result.outcome == "unreachable" else 0
         if silence.n_silent >= max(_MIN_SILENT, self.model.endpoint.concurrency) and not silence.reason:
             silence.reason = f"not sent, since the {silence.n_silent} requests before it got no answer: {reason}"
+
+
+def _build_stored_failure(request: ChatRequest, answer: Mapping[str, Any]) -> ChatReply:
+    """Return the reply for an imported answer that is no valid one."""
+    outcome, reason = answer["outcome"], f"{request.purpose}: {answer['reason']} (an imported answer)"
+    status: Literal["malformed", "refused"] = "malformed" if outcome in _ASKED_ANEW else "refused"
+    return ChatReply(status, reason=reason, is_cached=True, is_cut=outcome == "truncated")
 
 
 def _sort_replies(replies: Mapping[bytes, ChatReply], keys: Sequence[bytes]) -> list[ChatReply]:

@@ -70,7 +70,8 @@ class ChatReply:
 
     malformed: no valid JSON after all content retries. refused: the model declined, or the server rejected this
     request, such as one too long for the model; asking again does not help. error: transport, deadline or
-    configuration. stopped: not asked, or not to the end, because the spending limit was reached.
+    configuration. stopped: not asked, or not to the end, because the spending limit was reached, or the request was
+    written to a file for others to answer.
     """
 
     status: Literal["ok", "malformed", "refused", "error", "stopped"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -12,6 +13,9 @@ from metrics_core.models.chat.protocol import ChatRequest, ImagePart, MessagePar
 
 JsonMode: TypeAlias = Literal["json_schema", "json_object_schema", "json_object", "prompt"]
 """How a server is asked for JSON. json_object_schema: type json_object with a schema next to it, as in llama.cpp."""
+
+PlacePicture: TypeAlias = Callable[[bytes], str]
+"""Returns the address under which a server finds a JPEG image."""
 
 _JSON_MODES: tuple[JsonMode, ...] = ("json_schema", "json_object_schema", "json_object", "prompt")
 # The most that OpenAI's servers and vLLM give for a token.
@@ -72,19 +76,24 @@ def is_about_logprobs(complaint: str) -> bool:
     return "logprobs" in complaint.lower()
 
 
-def build_request_body(request: ChatRequest, model: str, dialect: Dialect, seed: int) -> dict[str, Any]:
+def build_data_url(jpeg: bytes) -> str:
+    """Return the address of a JPEG image that holds the image itself."""
+    return f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"
+
+
+def build_request_body(
+    request: ChatRequest, model: str, dialect: Dialect, seed: int, place_picture: PlacePicture = build_data_url
+) -> dict[str, Any]:
     """Build the JSON body of a chat request, with the fields that the dialect allows. model: the name that the server
-    knows. seed: of this attempt; sent in place of the request's own.
+    knows. seed: of this attempt; sent in place of the request's own. place_picture: returns the addresses of images.
     """
+    parts = (*request.parts, TextPart(format_schema_instruction(request.schema)))
     body: dict[str, Any] = {
         "model": model,
         "messages": [
             {"role": "system", "content": request.system},
             # Last, so that requests about one video with schemas of their own share all that comes before.
-            {
-                "role": "user",
-                "content": _build_content((*request.parts, TextPart(format_schema_instruction(request.schema)))),
-            },
+            {"role": "user", "content": _build_content(parts, place_picture)},
         ],
         "temperature": request.temperature,
         dialect.limit_field: request.max_tokens,
@@ -98,18 +107,17 @@ def build_request_body(request: ChatRequest, model: str, dialect: Dialect, seed:
     return body
 
 
-def _build_content(parts: tuple[MessagePart, ...]) -> str | list[dict[str, Any]]:
+def _build_content(parts: tuple[MessagePart, ...], place_picture: PlacePicture) -> str | list[dict[str, Any]]:
     texts = [part.text for part in parts if isinstance(part, TextPart)]
     if len(texts) == len(parts):
         # Every server takes a plain text; some take nothing else where there is no image.
         return "\n\n".join(texts)
-    return [_build_part(part) for part in parts]
+    return [_build_part(part, place_picture) for part in parts]
 
 
-def _build_part(part: MessagePart) -> dict[str, Any]:
+def _build_part(part: MessagePart, place_picture: PlacePicture) -> dict[str, Any]:
     if isinstance(part, ImagePart):
-        data = base64.b64encode(part.jpeg).decode()
-        return {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{data}"}}
+        return {"type": "image_url", "image_url": {"url": place_picture(part.jpeg)}}
     return {"type": "text", "text": part.text}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from metrics_core.models.server.address import Server
 from metrics_core.models.server.answers import Exchange
-from metrics_core.models.server.ledger import AttemptOutcome, CacheMode, Ledger
+from metrics_core.models.server.ledger import AttemptOutcome, CacheMode, Ledger, build_call
 from metrics_core.models.server.spending import Prices, SpendingLimit, Usage, compute_call_usage
 
 
@@ -68,7 +68,5 @@ class Endpoint:
         if self.spending is not None:
             self.spending.add(usage)
         if self.ledger is not None:
-            ended = {"outcome": outcome, "error": error, "http_status": exchange.status, "duration_s": exchange.seconds}
-            took = {"tokens_in": usage.tokens_in, "tokens_out": usage.tokens_out, "money": usage.money}
-            self.ledger.record({**request, **ended, **took})
+            self.ledger.record(build_call(request, exchange, outcome, error, usage))
         return usage
