@@ -98,9 +98,10 @@ class ChatSettings(BaseModel):
 
     def add_cache(self, chat: ChatModel, engine: Engine, run_id: str, outbox: Outbox | None = None) -> ChatModel:
         """Return a copy of the chat model with its cache in table chat_reply and its record in table chat_call. A model
-        that can have no cache is returned itself. run_id: the run that requests are recorded under. outbox: takes the
-        requests instead of the server. Raises SettingsError for an outbox and a model whose requests it cannot take, or
-        the mode "refresh".
+        that can have no cache is returned itself. run_id: the run that requests are recorded under.
+
+        outbox: takes the requests instead of the server. Raises SettingsError for an outbox and a model whose requests
+        it cannot take, or the mode "refresh".
         """
         if outbox is not None and not isinstance(chat, HttpChatModel):
             raise SettingsError(f"requests to {chat.identity.model_id} cannot be written to files: use reelsieve score")

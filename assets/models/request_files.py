@@ -35,7 +35,7 @@ class RequestFilesUnusable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RequestForm:
-    """What written requests have in common, by which their answers are read. model: the name at the server. identity:
+    """The common part of written requests, by which their answers are read. model: the name at the server. identity:
     of the model, as plain data. prices: for a million tokens in and out, None where there are none.
     """
 

@@ -55,8 +55,9 @@ class NeedsDatabase(RuntimeError):
 class Order:
     """The work that a source is to do: make the evidence of one shard of a dataset for one scorer. run_id: the run that
     results are stored under. tell: takes lines about progress. options: values of the source's options that differ from
-    the defaults, by name. n_answers: for a forecast, how many answers a sample needs at least. outbox: takes the
-    requests to chat models instead of their servers; None sends them.
+    the defaults, by name. n_answers: for a forecast, how many answers a sample needs at least.
+
+    outbox: takes the requests to chat models instead of their servers; None sends them.
     """
 
     engine: Engine

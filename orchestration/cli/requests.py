@@ -39,9 +39,9 @@ def export_requests(
     ] = None,
     pictures: Annotated[
         Literal["inline", "files"],
-        typer.Option(help="Whether frames are part of the requests, or files that they name by path."),
+        typer.Option(help="Way to pass frames: within the requests, or as files that they name by path."),
     ] = "inline",
-    file_mb: Annotated[int, typer.Option(min=1, help="Most megabytes of a file of requests.")] = 100,
+    file_mb: Annotated[int, typer.Option(min=1, help="Number of megabytes that a file of requests has at most.")] = 100,
     as_json: AsJson = False,
 ) -> None:
     """Write what a metric would ask a model server now into files that `vllm run-batch` reads.
@@ -73,7 +73,7 @@ def import_requests(
     folder: Annotated[Path, typer.Argument(help="Folder of an export, with files answers*.jsonl.")],
     as_json: AsJson = False,
 ) -> None:
-    """Store the answers to written requests, whoever computed them; then score needs no server for them.
+    """Store the answers to written requests, computed anywhere; then score needs no server for them.
 
     Answers are matched by their ids. A second import of the same files changes nothing.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,22 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from assets.home.folder import DEMO_DATASET
 from assets.home.settings import SettingsError
+from assets.metrics.evqa.scorer import EVQAScorer
+from assets.metrics.evqa.settings import EVQASettings
+from assets.metrics.qeva.scorer import QEVAScorer
 from assets.models.answer_files import ImportedAnswers, import_answers
 from assets.models.request_files import RequestFilesUnusable
 from db import schema
+from demo.encoder import make_demo_encoder
+from metrics_core.models.chat_keywords import ChatKeywordExtractor
+from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.batch_runner import Line, answer, export, read_requests
+from tests.assets.examiner import STORY, by_text, chat, examiner, qeva
 from tests.assets.judging import answering, constant, decide, judge, judged_text
-from tests.assets.manifests import candidate, write_clip
-from tests.assets.verifying import Bench
+from tests.assets.manifests import candidate, reference, spans, write_clip
+from tests.assets.verifying import Bench, ToldVerifier
 from tests.metrics_core.chat_server import Answer, Script, complaint, completion, loopback
 
 NOWHERE = "http://127.0.0.1:1/v1"
@@ -56,8 +64,8 @@ def results(bench: Bench, scorer: Any) -> dict[str, tuple[Any, ...]]:
 def forget(bench: Bench) -> None:
     """Delete all that models answered."""
     with bench.engine.begin() as connection:
-        for table in (schema.score, schema.past_score, schema.judge_answer, schema.chat_reply, schema.chat_call):
-            connection.execute(sa.delete(table))
+        connection.execute(sa.delete(schema.scorer))
+        connection.execute(sa.delete(schema.model))
 
 
 def invalid(text: str) -> Answer:
@@ -89,6 +97,74 @@ def test_imported_answers_give_what_http_gives(bench: Bench, tmp_path: Path, scr
     bench.run(scorer)
     assert results(bench, scorer) == expected
     assert calls(bench) == recorded
+
+
+def keywords(n: int, body: Mapping[str, Any]) -> Answer:
+    """The long words of a text."""
+    text = body["messages"][-1]["content"].partition("\n\n")[0]
+    return completion(json.dumps({"keywords": [word for word in text.rstrip(".").split() if len(word) > 3]}))
+
+
+def evqa(url: str) -> EVQAScorer:
+    extractor = ChatKeywordExtractor(chat(url))
+    return EVQAScorer(EVQASettings(frames_every=5), make_demo_encoder(), extractor, RuleSplitter())
+
+
+def qeva_of_frames(url: str) -> QEVAScorer:
+    chats = {"video": chat(url), "text": chat(url)}
+    return qeva(chats, verifier=ToldVerifier(limit=0), qeva_frames=4, qeva_frame_size=32)
+
+
+# With notes, rules write the questions about videos.
+BY_NOTES = [
+    {"factuality questions", "closed-book answers"},
+    {"closed-book answers", "answers"},
+    {"answers"},
+    {"answers"},
+]
+BY_FRAMES = [
+    {"coverage questions", "events", "factuality questions"},
+    {"reference answers", "closed-book answers"},
+    {"closed-book answers", "answers"},
+    {"answers"},
+    {"judgements"},
+    {"answers"},
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "script", "rounds"),
+    [(evqa, keywords, [{"keywords"}]), (by_text, examiner, BY_NOTES), (qeva_of_frames, examiner, BY_FRAMES)],
+)
+def test_every_metric_is_asked_round_by_round(
+    engine: Engine, tmp_path: Path, make: Callable[[str], Any], script: Script, rounds: list[set[str]]
+) -> None:
+    # The demo encoder only knows the demo's dataset.
+    bench = Bench(engine, tmp_path, DEMO_DATASET)
+    (tmp_path / DEMO_DATASET).mkdir()
+    story(bench)
+    with loopback(script) as server:
+        bench.run(make(server.url))
+        expected, recorded = results(bench, make(server.url)), calls(bench)
+    forget(bench)
+    named = []
+    while asked := export(bench, make(NOWHERE), folder := tmp_path / str(len(named)), "files"):
+        named.append({*asked})
+        answer(folder, script)
+        assert take(bench, folder).n_open == 0
+    assert named == rounds
+    bench.run(make(NOWHERE))
+    assert results(bench, make(NOWHERE)) == expected
+    assert {status for _, status, _ in expected.values()} == {"ok"}
+    assert calls(bench) == recorded
+
+
+def story(bench: Bench) -> None:
+    """Three captions of a video with a reference."""
+    write_clip(bench.folder / bench.name / "videos" / "v.avi", width=64)
+    timed = reference("r", "v", " ".join(STORY), segments=spans((0, 0.3), (0.3, 0.6), (0.6, 0.9), texts=STORY))
+    captions = [candidate(f"c{n}", "v", " ".join(STORY[: n + 1])) for n in range(3)]
+    bench.ingest([{"video_id": "v", "path": "videos/v.avi"}], captions=[timed, *captions])
 
 
 def test_files_are_cut_by_size_and_share_pictures(bench: Bench, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from db import schema
 from db.manifest.draws import build_draw_order
 from orchestration.installation import get_installation
+from tests.assets.batch_runner import answer, read_requests
 from tests.assets.judging import answering
 from tests.assets.manifests import candidate, write_clip
 from tests.assets.manifests import write_manifest as write_tables
@@ -115,6 +116,45 @@ def test_a_part_is_asked_several_times(server: Loopback, folder: Path) -> None:
     # Nothing is left, and a plain run knows the wish.
     run_successfully(*SCORE)
     assert len(server.asked) == 8
+
+
+def test_a_part_is_written_answered_elsewhere_and_imported(server: Loopback, folder: Path, tmp_path: Path) -> None:
+    n_ok = list(statuses().values()).count("ok")
+    to = tmp_path / "out"
+    shown = run_successfully(
+        "requests", "export", "clips", "--metric", "judge", "--draw", str(n_ok + 4), "--to", str(to)
+    )
+    n_new = len(read_requests(to))
+    assert n_new >= 4
+    assert f"{n_new} requests written to {to} in 1 file; next: " in shown.stdout
+    answer(to, answering())
+    done = run_successfully("requests", "import", str(to))
+    assert done.stdout.endswith(f"{n_new} of {n_new} requests have a stored answer\n")
+    assert " lines " not in done.stderr
+    run_successfully(*SCORE)
+    assert list(statuses().values()).count("ok") == n_ok + n_new
+    assert server.asked == []
+    again = run_successfully("requests", "export", "clips", "--metric", "judge", "--to", str(tmp_path / "new"))
+    assert again.stdout == "nothing to ask: reelsieve score --dataset clips --metric judge needs no server\n"
+    other = run_successfully("requests", "import", str(to), REELSIEVE_JUDGE_MODEL="other")
+    assert "the present settings ask judge otherwise than this export did" in other.stderr
+    assert json.loads(run_successfully("requests", "import", str(to), "--json").stdout)["n_known"] == n_new
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--metric", "vcs", "--to", "x"), "vcs asks no chat model: name one in the settings, such as "),
+        (("--metric", "nothing", "--to", "x"), "there is no metric 'nothing'"),
+        (("--metric", "judge", "--to", "."), "folder . is not empty: name a new folder for every export"),
+    ],
+)
+def test_requests_that_cannot_be_written_end_with_one_sentence(
+    server: Loopback, arguments: tuple[str, ...], sentence: str
+) -> None:
+    done = run_command("requests", "export", "clips", *arguments)
+    assert done.returncode != 0
+    assert sentence in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(
