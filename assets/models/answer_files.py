@@ -36,8 +36,8 @@ _TROUBLES: Mapping[str, str] = {
 
 @dataclass
 class ImportedAnswers:
-    """The counts of an import. n_written: the requests. n_by_outcome: new answers by outcome. n_known: answers that were
-    stored before. n_open: requests without a reply afterwards. troubles: by what is wrong with lines of the files,
+    """The counts of an import. n_written: the requests. n_by_outcome: new answers by outcome. n_known: answers that
+    were stored before. n_open: requests without a reply afterwards. troubles: by what is wrong with lines of the files,
     their number, and the place of the first with the reason.
     """
 
