@@ -82,6 +82,7 @@ def test_verifiers_keep_apart(engine: Engine) -> None:
     assert load_entailments(engine, first, [pair]) == {pair: Entailment(0.75, False)}
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_pairs_at_once(engine: Engine) -> None:
     model_id = new_verifier(engine)
     judged = {(f"Sentence {i % 1000}.", f"Keypoint {i}."): Entailment(i / 100_000, i % 3 == 0) for i in range(100_000)}

@@ -25,6 +25,8 @@ from tests.command_line import Done, run_command
 from tests.orchestration.conftest import Installation, forget_installation
 from tests.orchestration.survival import connect
 
+pytestmark = pytest.mark.slow
+
 TEXTS = {
     "faithful": "A red ball rolls in from the left. It hits a blue box. The box falls over. The ball stops.",
     "brief": "A ball hits a box.",

@@ -17,6 +17,8 @@ from orchestration.installation import get_installation
 from tests.command_line import run_command, run_successfully
 from tests.orchestration.conftest import Installation
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def scored(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> None:

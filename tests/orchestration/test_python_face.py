@@ -20,6 +20,8 @@ from tests.command_line import run_command
 from tests.conftest import PROJECT
 from tests.orchestration.conftest import Installation
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def scored(installation: Installation) -> Installation:

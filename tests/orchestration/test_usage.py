@@ -188,6 +188,7 @@ def test_the_command_line_starts_without_databases_metrics_and_dagster() -> None
     assert {name for name in loaded if name.partition(".")[0] == "metrics_core"} <= light
 
 
+@pytest.mark.slow
 def test_torch_makes_no_folder_among_the_temporary_files_of_all(tmp_path: Path) -> None:
     """It does so when transformers, which loads every text model, is imported."""
     code = """
