@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 from sqlalchemy.engine import Engine
 
@@ -15,6 +15,7 @@ from assets.progress import LineWriter
 from assets.selection.export_input import Batch, ExportInput, load_export_input, require_all_rows
 from assets.selection.export_target import (
     PASSPORT_SUFFIX,
+    RANGES_SUFFIX,
     ExportFormat,
     build_write_error,
     choose_format,
@@ -35,7 +36,7 @@ from assets.selection.frozen_media import MediaRows
 from assets.selection.partial_file import delete_abandoned_files, open_partial_file
 from assets.selection.partial_folder import open_partial_folder
 from assets.selection.passport import format_passport
-from db.selection.exports import ExportColumn, load_export_batches, load_media_in_tars
+from db.selection.exports import add_member_places, load_export_batches, load_media_in_tars
 from db.selection.recipes import SelectionError
 from metrics_core.file_hash import compute_file_sha256
 
@@ -89,17 +90,20 @@ def _export_rows(engine: Engine, selection_id: int, target: Path, form: ExportFo
         connection.begin(),
     ):
         source = load_export_input(connection, selection_id, form.value)
-        batches = require_all_rows(source.frozen, load_export_batches(connection, source.query), tell)
+        query = add_member_places(source.query) if form is ExportFormat.KEYS else source.query
+        batches = require_all_rows(source.frozen, load_export_batches(connection, query), tell)
         if form is ExportFormat.PARQUET:
             with open_partial_file(target) as file:
                 write_parquet(file, source.columns, source.passport, batches)
         elif form is ExportFormat.HUGGING_FACE:
             with open_partial_folder(target, tell) as folder:
                 write_hugging_face(folder, source, batches)
-        else:
+        elif form is ExportFormat.KEYS:
             load_media = partial(load_media_in_tars, connection, source.media_root)
-            write = partial(write_shard_keys, load_media=load_media) if form is ExportFormat.KEYS else _WRITERS[form]
-            _write_with_passport(target, write, source, batches)
+            write = partial(write_shard_keys, load_media=load_media)
+            _write_with_passport(target, write, source, batches, RANGES_SUFFIX)
+        else:
+            _write_with_passport(target, _WRITERS[form], source, batches)
     return source
 
 
@@ -122,19 +126,29 @@ def _export_shards(
     return source
 
 
-def _write_with_passport(target: Path, write: _Writer, source: ExportInput, batches: Iterator[Batch]) -> None:
-    """Write a file and its passport. The passport gets its name first: a file without one is not a complete export."""
-    with open_partial_file(target) as file:
-        write(file, source.columns, batches)
-        file.flush()
-        # On the disk before the passport has its name, so that only the file's name can still fail.
-        os.fsync(file.fileno())
-        file_record = {"name": target.name, "bytes": file.tell(), "sha256": compute_file_sha256(Path(file.name)).hex()}
+def _write_with_passport(
+    target: Path, write: _Writer, source: ExportInput, batches: Iterator[Batch], *suffixes: str
+) -> None:
+    """Write a file, further ones with its name and these suffixes, and their passport. The passport gets its name
+    first, the file without a suffix last: one without the others is not a complete export.
+    """
+    with ExitStack() as stack:
+        paths = [target.with_name(target.name + suffix) for suffix in ("", *suffixes)]
+        files = [stack.enter_context(open_partial_file(path)) for path in paths]
+        write(*files, source.columns, batches)
+        records = []
+        for path, file in zip(paths, files, strict=True):
+            file.flush()
+            # On the disk before the passport has its name, so that only the file's name can still fail.
+            os.fsync(file.fileno())
+            digest = compute_file_sha256(Path(file.name)).hex()
+            records.append({"name": path.name, "bytes": file.tell(), "sha256": digest})
         with open_partial_file(target.with_name(target.name + PASSPORT_SUFFIX)) as passport_file:
-            passport_file.write(format_passport({**source.passport, "files": [file_record]}).encode())
+            passport_file.write(format_passport({**source.passport, "files": records}).encode())
 
 
-_Writer = Callable[[BinaryIO, Sequence[ExportColumn], Iterator[Batch]], None]
+# Of binary files, columns and batches.
+_Writer = Callable[..., None]
 _WRITERS: Mapping[ExportFormat, _Writer] = {
     ExportFormat.JSON_LINES: write_json_lines,
     ExportFormat.CSV: write_csv,

@@ -36,6 +36,8 @@ FORMATS_BY_SUFFIX: Mapping[str, ExportFormat] = {
     ".keys": ExportFormat.KEYS,
 }
 PASSPORT_SUFFIX = ".passport.json"
+# Of the places of videos in tar files, next to their keys.
+RANGES_SUFFIX = ".parquet"
 
 
 def choose_format(path: Path, form: ExportFormat | None) -> ExportFormat:
@@ -76,7 +78,7 @@ def require_export_target(path: Path, form: ExportFormat | None = None, *, repla
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         for suffix in _list_companion_suffixes(chosen_form):
             companion = target.with_name(target.name + suffix)
-            if suffix == PASSPORT_SUFFIX:
+            if suffix != PARTIAL_SUFFIX:
                 _check_free(companion, companion, may_be_file=replace or _is_left_over(companion, target))
             _read_status(companion)
     except (OSError, RuntimeError) as error:  # RuntimeError: the home folder of an unknown user
@@ -105,15 +107,18 @@ def _check_free(path: Path, target: Path, *, may_be_file: bool) -> None:
     raise SelectionError(f"{path}: cannot export to it, because {kind}: move it away, or give another name")
 
 
-def _is_left_over(passport_path: Path, target: Path) -> bool:
-    """Return whether this is the passport of an export to `target` that was killed just before the file got its
-    name.
+def _is_left_over(companion: Path, target: Path) -> bool:
+    """Return whether this is the passport of an export to `target` that was killed just before the file got its name,
+    or a file that such a passport names.
     """
+    passport_path = target.with_name(target.name + PASSPORT_SUFFIX)
     if target.exists() or not passport_path.is_file():
         return False
     try:
         passport = json.loads(passport_path.read_bytes())
-        return bool(passport["format"] in FORMATS_BY_SUFFIX.values() and passport["files"][0]["name"] == target.name)
+        names = [file["name"] for file in passport["files"]]
+        is_own = passport["format"] in FORMATS_BY_SUFFIX.values() and names[0] == target.name
+        return is_own and companion.name in (passport_path.name, *names[1:])
     except (ValueError, TypeError, LookupError):
         return False
 
@@ -130,4 +135,6 @@ def _list_companion_suffixes(form: ExportFormat) -> tuple[str, ...]:
     """Return the suffixes that the names of further files and folders of an export add to its own."""
     if form is ExportFormat.PARQUET:
         return ()
+    if form is ExportFormat.KEYS:
+        return (PASSPORT_SUFFIX, RANGES_SUFFIX)
     return (PASSPORT_SUFFIX,) if form in FORMATS_BY_SUFFIX.values() else (PARTIAL_SUFFIX,)

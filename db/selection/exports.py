@@ -182,6 +182,15 @@ def build_export_query(frozen: FrozenSelection, root: str | None) -> sa.Select[A
     return sa.select(*named).select_from(rows).where(_ITEM.selection_id == frozen.selection_id).order_by(_ITEM.rank)
 
 
+def add_member_places(query: sa.Select[Any]) -> sa.Select[Any]:
+    """Return a query of `build_export_query` with two more columns, `member_offset` and `size_bytes`: where the frozen
+    file lies in its tar file. Both are None where the dataset has another file by now, or none.
+    """
+    is_same = sa.and_(video.c.uri == _ITEM.uri, video.c.content_sha256.is_not_distinct_from(_ITEM.content_sha256))
+    places = (video.c.member_offset, video.c.size_bytes)
+    return query.add_columns(*[sa.case((is_same, place)).label(place.name) for place in places])
+
+
 def load_export_batches(connection: Connection, query: sa.Select[Any]) -> Iterator[list[sa.Row[Any]]]:
     """Yield the rows of a query of `build_export_query`, best rank first, in lists of up to 2,000 rows; nothing for a
     selection without rows.
@@ -223,8 +232,11 @@ def load_media_in_tars(connection: Connection, root: str | None, tars: Collectio
     column `media` of an export with the media root `root`; the addresses are in the same form.
     """
     media = _build_relative_path(video.c.uri, root)
-    is_inside = sa.func.substring(media, "^tar://(.*?[.][tT][aA][rR])#").in_(tars)
-    yield from connection.scalars(sa.select(media).distinct().where(video.c.uri.startswith("tar://"), is_inside))
+    # As one value: a statement has no room for the names of 100,000 tar files.
+    wanted = sa.any_(sa.literal(list(tars), sa.ARRAY(sa.Text)))
+    is_inside = sa.func.substring(media, "^tar://(.*?[.][tT][aA][rR])#") == wanted
+    query = sa.select(media).where(video.c.uri.startswith("tar://"), is_inside)
+    yield from connection.scalars(query, execution_options={"yield_per": 10_000})
 
 
 def _build_relative_path(uri: sa.ColumnElement[str], root: str | None) -> sa.ColumnElement[str]:

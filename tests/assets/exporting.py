@@ -20,6 +20,7 @@ from db import schema
 from db.manifest.datasets import Dataset
 from db.manifest.remarks import Remark, store_remarks
 from db.selection.recipes import parse_recipe
+from tests.conftest import PROJECT
 from tests.db.builders import add_reference, add_sample, add_video, change, make_dataset, set_scores
 from tests.db.freezing import freeze_recipe
 
@@ -158,6 +159,15 @@ def from_table(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same rows with the JSON of tables as objects."""
     of_json = ("segments", "extra", "video_extra")
     return [row | {name: json.loads(row[name]) for name in of_json if row[name] is not None} for row in rows]
+
+
+def read_documented(chapter: str) -> dict[str, Any]:
+    """What the examples in a chapter of docs/export.md define, by name."""
+    page = (PROJECT / "docs" / "export.md").read_text(encoding="utf-8").split(f"## {chapter}\n")[1]
+    blocks = re.findall(r"^```python\n(.*?)^```", page.split("\n## ")[0], flags=re.MULTILINE | re.DOTALL)
+    scope: dict[str, Any] = {}
+    exec("\n".join(blocks), scope)
+    return scope
 
 
 def from_cell(name: str, cell: str) -> Any:

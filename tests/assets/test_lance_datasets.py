@@ -28,6 +28,7 @@ from assets.selection.export_target import ExportFormat
 from db.reports.samples import find_video
 from db.selection.holders import list_holding_datasets, list_holding_selections
 from db.selection.recipes import parse_recipe
+from tests.assets.exporting import read_documented
 from tests.assets.manifests import candidate
 from tests.assets.test_member_datasets import (
     N,
@@ -36,7 +37,6 @@ from tests.assets.test_member_datasets import (
     ingested,
     measured,
     measured_as_files,
-    read_documented,
     shown,
 )
 from tests.db.builders import set_scores
@@ -281,7 +281,7 @@ def test_the_keys_of_a_selection_read_it_out_of_the_table(
     # As where the addresses name no column.
     unnamed = tmp_path / "unnamed.keys"
     unnamed.write_text(done.path.read_text().replace('"clip"', "null"))
-    load_rows = read_documented("Rows of Lance tables", "load_rows")
+    load_rows = read_documented("Rows of Lance tables")["load_rows"]
     for keys, root, options in (
         (done.path, str(table.parent), {}),
         (rooted, "", {}),

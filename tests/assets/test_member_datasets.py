@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 import webdataset
@@ -37,10 +37,10 @@ from db.selection.recipes import SelectionError, parse_recipe
 from metrics_core.file_hash import compute_file_sha256
 from metrics_core.frames.features import FrameEncoder
 from metrics_core.qeva.records import VideoAsFrames
+from tests.assets.exporting import read_documented
 from tests.assets.init_sources import shard
 from tests.assets.manifests import candidate, write_clip, write_manifest
 from tests.assets.verifying import dataset_of
-from tests.conftest import PROJECT
 from tests.db.builders import set_scores
 from tests.db.freezing import freeze_recipe
 from tests.metrics_core.test_frames_encoding import MeanColour
@@ -205,15 +205,6 @@ def test_an_export_has_the_members_and_no_folder_of_this_machine(
         export_selection(engine, selection, tmp_path / "third", ExportFormat.WEB_DATASET)
 
 
-def read_documented(chapter: str, name: str) -> Any:
-    """The function of this name in a chapter of docs/export.md."""
-    page = (PROJECT / "docs" / "export.md").read_text(encoding="utf-8").split(f"## {chapter}\n")[1]
-    (code,) = re.findall(r"^```python\n(.*?)^```", page.split("\n## ")[0], flags=re.MULTILINE | re.DOTALL)
-    scope: dict[str, Any] = {}
-    exec(code, scope)
-    return scope[name]
-
-
 def test_the_keys_of_a_selection_read_it_out_of_the_shards(
     engine: Engine, shards: Path, clips: Mapping[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,10 +220,11 @@ def test_the_keys_of_a_selection_read_it_out_of_the_shards(
     assert str(tmp_path) not in passport_text
     passport = json.loads(passport_text)
     assert passport["files"] == [
-        {"name": "best.keys", "bytes": done.path.stat().st_size, "sha256": compute_file_sha256(done.path).hex()}
+        {"name": path.name, "bytes": path.stat().st_size, "sha256": compute_file_sha256(path).hex()}
+        for path in (done.path, tmp_path / "best.keys.parquet")
     ]
     assert (passport["format"], passport["counts"]["rows"]) == ("keys", 3)
-    load_selection = read_documented("Keys of shards", "load_selection")
+    load_selection = read_documented("Keys of shards")["load_selection"]
     loaded = list(load_selection(str(done.path), str(shards / "deep")).decode())
     assert [(sample["__key__"], sample["avi"], sample["txt"]) for sample in loaded] == [
         (key, clips[f"{key}.avi"], f"Clip {key}.") for key in ("0", "2", "4")
@@ -242,6 +234,22 @@ def test_the_keys_of_a_selection_read_it_out_of_the_shards(
     rooted.write_text(done.path.read_text().replace('"s', '"root://clips/deep/s'))
     monkeypatch.setenv("REELSIEVE_MEDIA_ROOTS", json.dumps({"clips": str(shards)}))
     assert [sample["__key__"] for sample in load_selection(str(rooted), "")] == ["0", "2", "4"]
+    ranges = pq.read_table(tmp_path / "best.keys.parquet")
+    found = [(row["tar"], row["key"], row["member"], row["text"]) for row in ranges.to_pylist()]
+    assert found == [(f"s{int(key) // 3}.tar", key, f"{key}.avi", f"Clip {key}.") for key in ("0", "2", "4")]
+    in_deep = {tar.name: tar.read_bytes() for tar in (shards / "deep").iterdir()}
+    assert [in_deep[row["tar"]][row["offset"] :][: row["size"]] for row in ranges.to_pylist()] == [
+        clips[f"{key}.avi"] for key in ("0", "2", "4")
+    ]
+    load_ranges = read_documented("Ranges of shards")["load_ranges"]
+    read = list(load_ranges(str(tmp_path / "best.keys.parquet"), str(shards / "deep")).compose(webdataset.decode()))
+    assert read == [
+        {name: sample[name] for name in ("__key__", "avi", "txt")} | {"__url__": f"s{int(sample['__key__']) // 3}.tar"}
+        for sample in loaded
+    ]
+    # A second export replaces what a killed one left.
+    done.path.unlink()
+    assert export_selection(engine, selection, tmp_path / "best.keys").path == done.path
 
 
 def test_keys_need_videos_in_tar_files(engine: Engine, shards: Path, tmp_path: Path) -> None:
@@ -252,6 +260,24 @@ def test_keys_need_videos_in_tar_files(engine: Engine, shards: Path, tmp_path: P
         file.write(json.dumps(candidate("c", "text", "Only text.")) + "\n")
     selection = chosen(engine, ingested(engine, folder))
     with pytest.raises(SelectionError, match=r"^the videos of 1 of the 7 rows are in no tar file"):
+        export_selection(engine, selection, tmp_path / "best.keys")
+    assert not list(tmp_path.glob("best*"))
+
+
+def test_places_of_files_that_the_dataset_no_longer_has_are_unknown(
+    engine: Engine, shards: Path, clips: Mapping[str, bytes], tmp_path: Path
+) -> None:
+    folder = create_manifest(shards).folder
+    selection = chosen(engine, ingested(engine, folder))
+    members = [("0.avi", clips["0.avi"]), ("1.avi", clips["5.avi"]), ("2.avi", clips["2.avi"])]
+    shard(shards / "deep" / "s0.tar", [("first.txt", "x" * 2000), *members])
+    dataset = ingested(engine, folder)
+    refused = r"^the dataset no longer has the files of {} of the 6 rows.*select again, or use --format webdataset$"
+    with pytest.raises(SelectionError, match=refused.format(1)):
+        export_selection(engine, selection, tmp_path / "best.keys")
+    with engine.begin() as connection:
+        delete_dataset(connection, dataset)
+    with pytest.raises(SelectionError, match=refused.format(6)):
         export_selection(engine, selection, tmp_path / "best.keys")
     assert not list(tmp_path.glob("best*"))
 
