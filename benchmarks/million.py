@@ -12,9 +12,10 @@ import argparse
 import json
 import os
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,13 +26,14 @@ import numpy as np
 import psutil
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
+from typing_extensions import Self
 
 from assets.ingest.run import ingest_folder, try_ingest
 from assets.metrics.registry import METRIC_INPUTS, METRICS
 from assets.scores.pending import count_pending_by_shard, update_active_scorer_if_complete
 from assets.selection.select import choose_samples
 from benchmarks.installation import read_server_pid, temporary_engine, write_rows
-from benchmarks.measure import RESULTS, Spread, save_with_load
+from benchmarks.measure import RESULTS, Spread, peak_kb, save_with_load
 from benchmarks.million_fill import MODELS, NAME, Filled, fill, score_all
 from benchmarks.million_plans import SlowStatements, copy_all, forget, row_sizes, stored_rows
 from benchmarks.server_cost import sum_server_cpu
@@ -215,6 +217,70 @@ def ingest(bench: Bench, folder: Path, n_rows: int, repeats: int) -> None:
         bench.time(f"ingest that changes {share:.0%} of scored captions", lambda: ingest_folder(**run))
 
 
+def measure_once(bench: Bench, folder: Path) -> dict[str, Any]:
+    """Seconds and peaks of memory, in GB, of a selection, thresholds, a report and the first page of `look`, twice."""
+    page = partial(first_page, bench.engine)
+    calls: dict[str, Callable[[], object]] = {
+        "best 12.5 %": lambda: select(bench, None),
+        "--where over two metrics": lambda: select(bench, "vcs > 0.3 and evqa > 0.2"),
+        "thresholds of all metrics": lambda: spread_out(bench),
+        "report": lambda: report(bench, folder),
+        "first page of look, the first time": page,
+        "first page of look": page,
+    }
+    peaks = {}
+    for name, call in calls.items():
+        with Peak(bench.server) as peak:
+            bench.time(name, call)
+        peaks[name] = {"own_gb": peak.own_kb / 1e6, "server_gb": peak.server_kb / 1e6}
+        print(f"{'':<44}{peaks[name]}", flush=True)
+    return {name: taken[0]._asdict() | peaks[name] for name, taken in bench.seconds.items()}
+
+
+def database_gb(engine: Engine) -> float:
+    """GB of the database on disk."""
+    with engine.connect() as connection:
+        return int(connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one()) / 1e9
+
+
+def first_page(engine: Engine) -> None:
+    """The first page of `reelsieve look`, as its server writes it."""
+    from starlette.testclient import TestClient
+
+    from orchestration.look.app import make_look_app
+
+    TestClient(make_look_app(engine, dict, has_lineage=False)).get(f"/look/{NAME}").raise_for_status()
+
+
+class Peak:
+    """The most memory that this process and the server, with what it has in common with others once, take meanwhile."""
+
+    def __init__(self, server: psutil.Process) -> None:
+        self.own_kb = self.server_kb = 0
+        self._server, self._is_over = server, threading.Event()
+        self._watch = threading.Thread(target=self._look)
+
+    def __enter__(self) -> Self:
+        Path("/proc/self/clear_refs").write_text("5")  # begins the peak anew
+        self._watch.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._watch.join()
+        self.own_kb = peak_kb()
+
+    def _look(self) -> None:
+        while True:
+            taken = 0
+            for process in (self._server, *self._server.children()):
+                with suppress(psutil.Error):
+                    taken += process.memory_full_info().pss
+            self.server_kb = max(self.server_kb, taken // 1000)
+            if self._is_over.wait(0.5):
+                return
+
+
 def summary(seconds: Mapping[str, list[Taken]]) -> dict[str, Any]:
     """Medians of wall time and CPU by name, with ratios to the floor where one is wanted."""
     parts = ("wall_s", "cpu_s", "server_s")
@@ -235,10 +301,10 @@ def summary(seconds: Mapping[str, list[Taken]]) -> dict[str, Any]:
 
 
 @contextmanager
-def filled_bench(home: Path, n_samples: int) -> Iterator[Bench]:
+def filled_bench(home: Path, n_samples: int, metrics: Iterable[str] = METRICS) -> Iterator[Bench]:
     """A new database that is filled with so many samples, on a server that stops at the end."""
     with temporary_engine(home, NAME) as engine:
-        filled = fill(engine, n_samples, max(1, n_samples // SAMPLES_PER_SHARD))
+        filled = fill(engine, n_samples, max(1, n_samples // SAMPLES_PER_SHARD), metrics)
         yield Bench(engine, filled, psutil.Process(read_server_pid(home)), {})
 
 
@@ -247,13 +313,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--metrics", nargs="+", choices=METRICS, default=METRICS)
     parser.add_argument("--json", type=Path, default=RESULTS / "million.json")
     given = parser.parse_args()
     before = os.getloadavg()
     with (
         tempfile.TemporaryDirectory(prefix="reelsieve-") as temporary,
-        filled_bench(Path(temporary) / "home", given.samples) as bench,
+        filled_bench(Path(temporary) / "home", given.samples, given.metrics) as bench,
     ):
+        if given.metrics != METRICS:
+            found = {"samples": given.samples, "metrics": given.metrics, "fill_s": bench.filled.seconds}
+            found |= {"measured": measure_once(bench, Path(temporary) / "report")}
+            found |= row_sizes(bench.engine, given.samples) | {"database_gb": database_gb(bench.engine)}
+            print(json.dumps(found, indent=1))
+            save_with_load(given.json, found, before)
+            return
         (Path(temporary) / "manifest").mkdir()
         # Before anything is added: the counts of rows are those of the filled tables.
         sizes = row_sizes(bench.engine, given.samples)

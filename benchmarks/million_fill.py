@@ -7,7 +7,7 @@ written shard by shard and metric by metric, as runs write them. Every score is 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -104,8 +104,8 @@ class Filled:
     seconds: Mapping[str, float]
 
 
-def fill(engine: Engine, n_samples: int, n_shards: int) -> Filled:
-    """Fill an empty, migrated database with this many samples, five to a video, all scored by every metric."""
+def fill(engine: Engine, n_samples: int, n_shards: int, metrics: Iterable[str] = METRICS) -> Filled:
+    """Fill an empty, migrated database with this many samples, five to a video, all scored by these metrics."""
     taken: dict[str, float] = {}
     with engine.begin() as connection:
         dataset = find_or_create_dataset(connection, NAME, n_shards)
@@ -120,7 +120,7 @@ def fill(engine: Engine, n_samples: int, n_shards: int) -> Filled:
         with _timed(engine, taken, name) as connection:
             _run(connection, statement, {**place, "per_video": SAMPLES_PER_VIDEO})
     _analyse(engine, taken)
-    scorers = _scores(engine, dataset, taken)
+    scorers = _scores(engine, dataset, metrics, taken)
     _analyse(engine, taken)
     return Filled(dataset, scorers, taken)
 
@@ -129,9 +129,9 @@ def _text(number: str, n_words: int) -> str:
     return TEXT.replace("{words}", WORDS).replace("{number}", number).replace("{n_words}", str(n_words))
 
 
-def _scores(engine: Engine, dataset: Dataset, taken: dict[str, float]) -> dict[str, int]:
+def _scores(engine: Engine, dataset: Dataset, metrics: Iterable[str], taken: dict[str, float]) -> dict[str, int]:
     scorers = {}
-    for metric in METRICS:
+    for metric in metrics:
         with engine.begin() as connection:
             scorers[metric] = register_scorer(connection, metric=metric, models=MODELS, params={}, code_version="1")
     score_all(engine, dataset, scorers, taken)
