@@ -178,6 +178,8 @@ class FramesMaterial(VideoMaterial):
 
     def __init__(self, n_frames: int, size: int) -> None:
         self._recipe = {"frames": n_frames, "size": size, "jpeg_quality": JPEG_QUALITY}
+        # Of the last call of `load`. Samples come by video, so that the next call may need the last of these again.
+        self._shown: dict[StoredVideo, VideoAsFrames] = {}
 
     @property
     def identity(self) -> ModelIdentity:
@@ -208,9 +210,14 @@ class FramesMaterial(VideoMaterial):
         self, files: LoadVideos, samples: Sequence[PendingSample], video_ids: Collection[int]
     ) -> Mapping[int, VideoAsFrames | UnreadableVideo]:
         """Decode the files of these videos and return their frames by video_id, or the reason why one cannot be read. A
-        file that is no longer the ingested one counts as unreadable. `samples` is not used.
+        file that is no longer the ingested one counts as unreadable. Frames that the last call returned are not decoded
+        again. `samples` is not used.
         """
-        return {video.video_id: self._read_frames(video) for video in files(video_ids)}
+        videos = files(video_ids)
+        self._shown = {video: self._shown[video] for video in videos if video in self._shown}
+        shown = {video: self._shown.get(video) or self._read_frames(video) for video in videos}
+        self._shown = {video: one for video, one in shown.items() if isinstance(one, VideoAsFrames)}
+        return {video.video_id: one for video, one in shown.items()}
 
     def _read_frames(self, video: StoredVideo) -> VideoAsFrames | UnreadableVideo:
         try:

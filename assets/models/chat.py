@@ -50,7 +50,11 @@ class ChatSettings(BaseModel):
         default="normal",
         description="`normal` asks only for answers that are not stored, `refresh` asks again, `offline` asks nothing",
     )
-    chat_concurrency: int = Field(default=8, ge=1, description="requests sent at a time, per model")
+    chat_concurrency: int | None = Field(
+        default=None,
+        ge=1,
+        description="requests sent at a time, per model; default: as many as the server's answers allow",
+    )
     chat_deadline_s: float = Field(default=600.0, gt=0, description="seconds for one request with all its attempts")
     chat_budget: float | None = Field(
         default=None, ge=0, description="money that a process may spend, by the prices; then it sends no more requests"

@@ -24,7 +24,7 @@ from db.evidence.models import find_model_id
 from db.evidence.store import DictStore, PostgresStore, Store, Table
 from db.manifest.datasets import Dataset
 from db.schema.inputs import Input
-from db.scores.pending import PendingSample, list_shard_samples, load_samples, split_ids
+from db.scores.pending import PendingSample, list_shard_samples, load_samples, sort_by_video, split_ids
 from metrics_core.models.chat.outbox import Outbox
 from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.protocols import ModelIdentity
@@ -388,6 +388,10 @@ class Source(ABC, Generic[T]):
         shared = Batch((), make_video_loader(order.engine), Evidence({}), store, order)
         all_keys: dict[Any, None] = {}
         n_done = 0
+        if self.at_a_time is not None:
+            # What is prepared of a video then serves all of its samples.
+            with order.engine.connect() as connection:
+                sample_ids = sort_by_video(connection, sample_ids)
         for samples in order.samples(sample_ids, self.inputs, self.at_a_time or BATCH_SIZE):
             below = load_evidence(order.engine, order.scorer_id, (), samples)
             batch = replace(shared, samples=samples, below=below, n_done=n_done)

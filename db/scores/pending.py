@@ -97,6 +97,15 @@ def load_samples(
     return [_build_pending(dict(row), chosen) for row in rows]
 
 
+def sort_by_video(connection: Connection, sample_ids: Collection[int]) -> list[int]:
+    """Return the ids of these samples in the order of their videos, and those of a video ascending; unknown ids are
+    left out.
+    """
+    query = sa.select(sample.c.sample_id).where(sample.c.sample_id == sa.any_(sa.bindparam("sample_ids")))
+    ordered = query.order_by(sample.c.video_id, sample.c.sample_id)
+    return list(connection.scalars(ordered, {"sample_ids": list(sample_ids)}))
+
+
 def split_ids(sample_ids: list[int], size: int) -> Iterator[list[int]]:
     """Yield consecutive parts of the list with `size` ids; the last one may be shorter. Yields nothing for an empty
     list.

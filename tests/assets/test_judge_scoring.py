@@ -13,6 +13,7 @@ from sqlalchemy.engine import Engine
 from assets.home.settings import NamedModel, SettingsError
 from assets.metrics.judge.answers import JudgeAnswers
 from assets.metrics.judge.settings import JudgeSettings
+from assets.metrics.video_material import FramesMaterial
 from assets.models.chat import CHAT_MODEL
 from assets.reports.report import create_report
 from assets.scores.explain import explain_score
@@ -85,6 +86,27 @@ def test_a_score_with_its_pieces_and_the_same_without_the_server(bench: Bench) -
     # The replies of the server that is gone are enough.
     again = bench.run(judge(server.url))
     assert {key: row.value for key, row in again.items()} == {key: row.value for key, row in rows.items()}
+
+
+def test_frames_are_decoded_once_for_all_captions_of_a_video(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Bench(engine, tmp_path)
+    (tmp_path / made.name).mkdir()
+    for name in "vw":
+        write_clip(tmp_path / made.name / "videos" / f"{name}.avi", width=64)
+    made.ingest(
+        [{"video_id": name, "path": f"videos/{name}.avi"} for name in "vw"],
+        captions=[candidate(f"{n}", "vw"[n % 2], f"A dog runs {n}.") for n in range(10)],
+    )
+    monkeypatch.setattr(JudgeAnswers, "at_a_time", 2)
+    read, decoded = FramesMaterial._read_frames, []
+    monkeypatch.setattr(
+        FramesMaterial, "_read_frames", lambda self, video: decoded.append(video.key) or read(self, video)
+    )
+    with loopback(answering()) as server:
+        made.run(judge(server.url))
+    assert (decoded, len(server.asked)) == (["v", "w"], 10)
 
 
 @pytest.mark.parametrize(

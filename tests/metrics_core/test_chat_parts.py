@@ -20,6 +20,7 @@ from metrics_core.models.server.address import Server
 from metrics_core.models.server.answers import Exchange, is_same_model, parse_complaint
 from metrics_core.models.server.endpoint import Endpoint
 from metrics_core.models.server.exchange import ask_all
+from metrics_core.models.server.pace import Pace
 from metrics_core.models.server.spending import Prices, SpendingLimit, Usage, add_usage, compute_call_usage
 from metrics_core.protocols import ModelIdentity
 from tests.metrics_core.chat_fakes import SCHEMA, MemoryCache, ask, jpeg, model_at
@@ -231,7 +232,7 @@ def test_usage_that_means_nothing_is_unknown(usage: Any) -> None:
     assert (read.data, read.tokens) == ({"answer": "x"}, None)
 
 
-def endpoint(concurrency: int) -> Endpoint:
+def endpoint(concurrency: int | None) -> Endpoint:
     return Endpoint("tiny", Server("http://127.0.0.1:1/v1"), concurrency=concurrency)
 
 
@@ -248,6 +249,64 @@ def test_results_keep_the_order_of_the_items_and_no_more_run_at_once() -> None:
 
     assert ask_all(endpoint(7), call, list(range(40))) == [x * x for x in range(40)]
     assert most == 7
+
+
+def test_more_run_at_once_while_a_server_answers_as_fast() -> None:
+    running, most = 0, list[int]()
+    made = endpoint(None)
+
+    async def call(client: Any, x: int) -> None:
+        nonlocal running
+        running += 1
+        most.append(running)
+        await asyncio.sleep(0)
+        running -= 1
+        made.pace.note("answers", Exchange(429 if x == 60 else 200, seconds=1.0))
+
+    ask_all(made, call, list(range(61)))
+    assert max(most[:8]) == 8
+    assert 16 < max(most) <= 32
+    ask_all(made, call, list(range(16)))
+    assert max(most[61:]) <= 17
+
+
+GOOD, SLOW, BUSY = Exchange(200, seconds=1.0), Exchange(200, seconds=2.5), Exchange(429)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "limit"),
+    [
+        ([GOOD] * 7, 8),
+        ([GOOD] * 8, 16),
+        ([GOOD] * 24, 32),
+        ([GOOD] * 10_000, 256),
+        # Slower answers hold it, and from then on it grows by one.
+        ([GOOD] * 8 + [SLOW] * 16, 16),
+        ([GOOD] * 8 + [SLOW] * 16 + [GOOD] * 16, 17),
+        # Overload halves it once for all that were in flight.
+        ([GOOD] * 8 + [BUSY] * 16, 8),
+        ([GOOD] * 8 + [BUSY] * 17, 4),
+        ([Exchange(error="no answer (ReadTimeout)")], 4),
+        ([Exchange(503)] * 100, 1),
+        ([BUSY] + [GOOD] * (4 + 5 + 6), 7),
+        # What the server makes of a request says nothing of its load.
+        ([Exchange(400, seconds=1.0)] * 8, 16),
+        ([Exchange(500, seconds=1.0)] * 8, 16),
+    ],
+)
+def test_the_pace_follows_the_answers(attempts: list[Exchange], limit: int) -> None:
+    pace = Pace()
+    for attempt in attempts:
+        pace.note("answers", attempt)
+    assert pace.limit == limit
+
+
+def test_answers_are_compared_with_those_of_their_kind() -> None:
+    pace = Pace()
+    for kind, seconds in (("short", 1.0), ("long", 30.0)):
+        for _ in range(pace.limit):
+            pace.note(kind, Exchange(200, seconds=seconds))
+    assert pace.limit == 32
 
 
 def test_an_error_does_not_wait_for_calls_under_way_and_begins_no_more() -> None:

@@ -108,7 +108,7 @@ class JudgeAnswers(Source[Mapping[int, JudgeAnswer]]):
     model_role: ClassVar[str] = "judged_by"
     progress: ClassVar[str] = "{done} of {total} samples judged"
     # Table chat_reply keeps replies that a crash kept out of table judge_answer.
-    at_a_time: ClassVar[int] = 64
+    at_a_time: ClassVar[int] = 256
 
     inputs: Collection[Input[Any]] = INPUTS
 

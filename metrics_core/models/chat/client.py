@@ -244,7 +244,7 @@ class _Asker:
     def _count_silence(self, result: AttemptResult, reason: str) -> None:
         silence = self.silence
         silence.n_silent = silence.n_silent + 1 if result.outcome == "unreachable" else 0
-        if silence.n_silent >= max(_MIN_SILENT, self.model.endpoint.concurrency) and not silence.reason:
+        if silence.n_silent >= max(_MIN_SILENT, self.model.endpoint.most_at_once) and not silence.reason:
             silence.reason = f"not sent, since the {silence.n_silent} requests before it got no answer: {reason}"
 
 

@@ -49,24 +49,32 @@ def ask_all(
     endpoint: Endpoint, ask: Callable[[openai.AsyncOpenAI, Item], Awaitable[Result]], items: Sequence[Item]
 ) -> list[Result]:
     """Call the coroutine function `ask` with a client of the endpoint's server and every item, at most
-    `endpoint.concurrency` at a time, and return the results in the order of the items. At the first error, which is
+    `endpoint.most_at_once` at a time, and return the results in the order of the items. At the first error, which is
     raised, and at Ctrl-C, calls under way are cancelled, and no others begin.
 
     They run in an event loop of their own, in another thread, since the caller's thread may run one already. Raises
     ServerUnusable where the environment names a proxy or certificates that cannot be used.
     """
-    todo, results = deque(enumerate(items)), dict[int, Result]()
 
-    async def work(client: openai.AsyncOpenAI) -> None:
-        while todo:
-            index, item = todo.popleft()
-            try:
-                results[index] = await ask(client, item)
-            except BaseException:
-                todo.clear()
-                raise
+    async def ask_in_turn(client: openai.AsyncOpenAI) -> list[Result]:
+        todo, asked = deque(items), list[asyncio.Future[Result]]()
+        under_way = set[asyncio.Future[Result]]()
+        try:
+            while todo or under_way:
+                # Their number may change with every answer.
+                while todo and len(under_way) < endpoint.most_at_once:
+                    asked.append(asyncio.ensure_future(ask(client, todo.popleft())))
+                    under_way.add(asked[-1])
+                done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+                for one in done:
+                    one.result()
+        finally:
+            for one in under_way:
+                one.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
+        return [one.result() for one in asked]
 
-    async def run() -> None:
+    async def run() -> list[Result]:
         for name in _LOGGERS:
             logging.getLogger(name).setLevel(logging.WARNING)
         async with openai.AsyncOpenAI(
@@ -77,11 +85,10 @@ def ask_all(
             timeout=httpx2.Timeout(endpoint.timeout_s, connect=_CONNECT_S),
             http_client=_make_client(endpoint),
         ) as client:
-            await asyncio.gather(*(work(client) for _ in range(min(endpoint.concurrency, len(items)))))
+            return await ask_in_turn(client)
 
     with anyio.from_thread.start_blocking_portal() as portal:
-        portal.call(run)
-    return [results[index] for index in range(len(items))]
+        return portal.call(run)
 
 
 async def post(
