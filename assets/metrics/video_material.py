@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from io import BytesIO
 from typing import Any, ClassVar, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,8 +179,9 @@ class FramesMaterial(VideoMaterial):
 
     def __init__(self, n_frames: int, size: int) -> None:
         self._recipe = {"frames": n_frames, "size": size, "jpeg_quality": JPEG_QUALITY}
-        # Of the last call of `load`. Samples come by video, so that the next call may need the last of these again.
-        self._shown: dict[StoredVideo, VideoAsFrames] = {}
+        # What the last `load` of a run returned; every run has a `files` of its own. Samples come by video, so that the
+        # next call may need the last of these frames again.
+        self._shown: WeakKeyDictionary[LoadVideos, dict[StoredVideo, VideoAsFrames]] = WeakKeyDictionary()
 
     @property
     def identity(self) -> ModelIdentity:
@@ -211,12 +213,15 @@ class FramesMaterial(VideoMaterial):
     ) -> Mapping[int, VideoAsFrames | UnreadableVideo]:
         """Decode the files of these videos and return their frames by video_id, or the reason why one cannot be read. A
         file that is no longer the ingested one counts as unreadable. Frames that the last call returned are not decoded
-        again. `samples` is not used.
+        again, if `files` is the same. `samples` is not used.
         """
         videos = files(video_ids)
-        self._shown = {video: self._shown[video] for video in videos if video in self._shown}
-        shown = {video: self._shown.get(video) or self._read_frames(video) for video in videos}
-        self._shown = {video: one for video, one in shown.items() if isinstance(one, VideoAsFrames)}
+        before = self._shown.pop(files, {})
+        known = {video: before[video] for video in videos if video in before}
+        # The others need not stay in memory.
+        del before
+        shown = {video: known.get(video) or self._read_frames(video) for video in videos}
+        self._shown[files] = {video: one for video, one in shown.items() if isinstance(one, VideoAsFrames)}
         return {video.video_id: one for video, one in shown.items()}
 
     def _read_frames(self, video: StoredVideo) -> VideoAsFrames | UnreadableVideo:

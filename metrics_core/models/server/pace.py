@@ -24,12 +24,13 @@ class _Round:
 
 @dataclass
 class Pace:
-    """The number of requests that may be in flight at once, from 8 to begin with, 1 to 256. A round is as many answers
-    as may be in flight. After a round whose answers took at most twice as long as those of the fastest round of their
-    kind, the number doubles, and after the first setback it grows by 1. A slower round is a setback.
+    """The number of requests that may be in flight at once, from 8 to begin with, 1 to 256. Threads may share one: it
+    is exact enough then.
 
-    So is an attempt without an answer, or with the status 408, 429 or 503, which halves the number. After that, as many
-    attempts as were in flight halve nothing again. Threads may share one: it is exact enough then.
+    A round is as many answers as may be in flight. After a round whose answers took at most twice as long as those of
+    the fastest round of their kind, the number doubles, and after the first setback it grows by 1. A slower round is a
+    setback. So is an attempt without an answer, or with the status 408, 429 or 503, which halves the number. After
+    that, as many attempts as were in flight halve nothing again.
 
     >>> pace = Pace()
     >>> for _ in range(8):
