@@ -87,7 +87,10 @@ def _check_argument(name: str, annotation: str, value: Any) -> None:
         raise ReelsieveError(f"{name} is empty: give a path")
     text = str(value) if is_path and isinstance(value, os.PathLike) else value
     if (what or is_path) and isinstance(text, str):
-        # The names of files may have bytes that are no UTF-8.
-        kept = text if is_path else text.encode("utf-8", "ignore").decode()
-        if "\0" in kept or kept != text:
-            raise ReelsieveError(f"{name} {ascii(text)[:60]} has a character that cannot be stored: remove it")
+        for position, character in enumerate(text, 1):
+            # The names of files may have bytes that are no UTF-8.
+            if character == "\0" or ("\ud800" <= character <= "\udfff" and not is_path):
+                raise ReelsieveError(
+                    f"{name} has the character {character!a} at position {position:,}, which cannot be stored: "
+                    "remove it"
+                )

@@ -32,15 +32,24 @@ def locate_home(named: str | os.PathLike[str]) -> Path:
     """
     me = os.geteuid()
     try:
-        home = locate_path(named).resolve()
+        path = locate_path(named)
+    except RuntimeError:  # for ~ of an account that is unknown, or has no folder
+        raise _build_error(
+            f"home {named} cannot be used, since there is no folder {Path(named).parts[0]}: name another one by --home "
+            "or REELSIEVE_HOME"
+        ) from None
+    try:
+        home = path.resolve()
         if home.exists() and not home.is_dir():
             raise _build_error(f"home {home} is not a folder: name one by --home or REELSIEVE_HOME")
         # Root may have made it for this account, such as a volume of a container. Root's server has its own account.
         is_mine = home.stat().st_uid in (me, 0) and (me == 0 or (home / "postgres").stat().st_uid == me)
     except (FileNotFoundError, NotADirectoryError):
         is_mine = True
-    except RuntimeError:  # for ~ of an unknown account, and for links in a circle
-        raise _build_error(f"home {named} leads to no folder: name one by --home or REELSIEVE_HOME") from None
+    except RuntimeError:
+        raise _build_error(
+            f"home {named} leads through links in a circle: name another one by --home or REELSIEVE_HOME"
+        ) from None
     except PermissionError:
         home, is_mine = Path(named), False
     if not is_mine:

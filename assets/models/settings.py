@@ -45,7 +45,8 @@ class TextEncoderSettings(ChatSettings):
     def _names_a_model(cls, chosen: NamedModel) -> NamedModel:
         if chosen.url and chosen.model == OFFLINE:
             raise ValueError(
-                "a server has no model `offline`: give the name of one that it has, or leave the address out"
+                "`offline` is no model of a server, and an address is set: name a model of that server, or remove the "
+                "address"
             )
         return chosen
 

@@ -112,9 +112,13 @@ def list_set_rows(state: PromiseState) -> list[dict[str, Any]]:
     return rows
 
 
+def name_judge_command(state: PromiseState) -> str:
+    """Return the command by which the judge answers for a promise in the promise's order, without its --draw."""
+    seed = f" --seed {state.terms.seed}" if state.terms.seed else ""
+    return f"reelsieve score --dataset {state.sets.eligible.dataset.name} --metric judge{seed}"
+
+
 def _name_command(state: PromiseState) -> str:
-    dataset = state.sets.eligible.dataset.name
     if state.terms.aspect is None:
-        seed = f" --seed {state.terms.seed}" if state.terms.seed else ""
-        return f"reelsieve score --dataset {dataset} --metric judge{seed} --draw with a larger number asks the judge"
-    return f"reelsieve rate {dataset} --for-promise {state.attempt.promise_id} serves them"
+        return f"{name_judge_command(state)} --draw with a larger number asks the judge"
+    return f"reelsieve rate {state.sets.eligible.dataset.name} --for-promise {state.attempt.promise_id} serves them"

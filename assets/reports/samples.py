@@ -21,7 +21,7 @@ from assets.scores.base import Scorer
 from assets.scores.explain import explain_score
 from assets.sources.base import MissingEvidence
 from assets.words.marked_text import Mark, TextPiece, split_sample_text
-from assets.words.text import format_compact, format_name
+from assets.words.text import format_compact, format_count, format_name
 from db.evidence.facts import load_facts
 from db.manifest.datasets import Dataset
 from db.reports.facts import load_first_captions
@@ -153,7 +153,7 @@ def load_shown_samples(
         )
         rated = ratings.get(sample_id, {})
         shown[sample_id] = _build_shown_sample(row, reasons, views, known[sample_id], rated, pictures[row["video_id"]])
-        tell(f"{number:,} of {len(why):,} samples to look at collected")
+        tell(f"{number:,} of {format_count(len(why), 'sample')} collected for the report")
     # Every sample is in its first group only, and one that no longer exists in none.
     return {
         name: [shown.pop(sample_id) for sample_id, _ in chosen if sample_id in shown] for name, chosen in groups.items()

@@ -151,7 +151,7 @@ def _exclude_duplicates(
     n = len(order)
     if recipe.dedupe_videos is not None:
         n_videos = len(candidates.video_vectors or candidates.signatures)
-        tell(f"comparing {format_count(n_videos, 'video')} with one another")
+        tell(f"looking for near-duplicates among {format_count(n_videos, 'video')}")
         order = order[_filter_videos(candidates, order, recipe.dedupe_videos)]
     if recipe.dedupe is not None and encoder is not None:
         # Equal texts have equal vectors: what becomes of the first one decides, and the others go.
@@ -159,7 +159,7 @@ def _exclude_duplicates(
         order = order[np.sort(first)]
     units = load_unit_vectors(connection, encoder, candidates.text_sha256[order].tolist()) if encoder else None
     if recipe.dedupe is not None and units is not None:
-        tell(f"comparing {format_count(len(order), 'text')} with one another")
+        tell(f"looking for near-duplicates among {format_count(len(order), 'text')}")
         keep = mark_distinct_rows(units, recipe.dedupe)
         if (missed := estimate_missed(units, keep, recipe.dedupe)) is not None:
             tell(

@@ -175,7 +175,7 @@ def _load_captions(connection: Connection, dataset: Dataset, scorer: Scorer) -> 
     if refusals:
         raise NothingToStress(f"{metric} has no value for any caption of {name}: {format_refusals(refusals)[1]}")
     raise NothingToStress(
-        f"{metric} has scored no caption of {name} with the present settings: "
+        f"no caption of {name} has a current {metric} score with the present settings: "
         f"run reelsieve score --dataset {name} --metric {metric} first"
     )
 

@@ -24,6 +24,7 @@ WORDS = {"and", "or", "not", "between", "in", "is", "null", "like", "ilike", "tr
 # What may stand before a text; the rest of a text without quotes ends at a space, a comma or a parenthesis.
 _BEFORE_TEXT = {"=", "!=", "<>", ",", "like", "ilike"}
 _WORD = re.compile(r"[\s,()]")
+_NAME = r'(?:"[^"]*"|[^\W\d]\w*)'
 SYMBOLS = {"=", "!=", "<>", "<", "<=", ">", ">=", "(", ")", ",", "-"}
 # Every node of a filter's tree with the parts it may have; the table of a column, for one, is not among them.
 NODES: dict[type[exp.Expr], frozenset[str]] = {
@@ -121,6 +122,8 @@ def _check_tokens(text: str, tokens: Sequence[Token], columns: Columns) -> None:
             raise FilterError(TOO_DEEP)
         is_call = index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.L_PAREN
         before = text[tokens[index - 1].start : token.start].strip().lower() if index else ""
+        if source == ".":
+            _refuse_point(text[: token.start], text[end:])
         is_value = before in _BEFORE_TEXT or (before == "(" and tokens[index - 2].text.lower() == "in")
         _check_token(token, source, is_call, columns, _WORD.split(text[token.start :])[0] if is_value else None)
     _check_gap(text[end:])
@@ -143,6 +146,18 @@ def _check_gap(gap: str) -> None:
         raise FilterError(f"a comment is not allowed in a filter: remove {rest[:40]!r}")
 
 
+def _refuse_point(before: str, after: str) -> None:
+    """Refuse a point that is no part of a number. before, after: the text of the filter around it."""
+    table, column = re.search(f"{_NAME}$", before), re.match(_NAME, after)
+    if table and column:
+        raise FilterError(
+            f"a column has no table in a filter: write {column[0][:40]}, not {table[0][:40]}.{column[0][:40]}"
+        )
+    if (digits := re.match(r"\d+", after)) and not re.search(r"[\w\".]$", before):
+        raise FilterError(f"a number needs a digit before its point: write 0.{digits[0][:40]}")
+    raise FilterError("a point is only allowed inside a number, such as 0.5: remove it")
+
+
 def _check_token(token: Token, source: str, is_call: bool, columns: Columns, value: str | None) -> None:
     """Refuse a token that is not of the language. value: the text from it on to the next space, where a literal may
     be; None elsewhere.
@@ -152,8 +167,6 @@ def _check_token(token: Token, source: str, is_call: bool, columns: Columns, val
         return
     if token.token_type is TokenType.IDENTIFIER:
         require_column(token.text, columns, None if value is None else token.text)
-    elif source == ".":
-        raise FilterError("a point is only allowed inside a number: write 0.5, and columns without a table")
     elif not source.isidentifier():
         raise FilterError(f"{source[:40]!r} is not allowed in a filter: {ALLOWED}")
     elif is_call:

@@ -30,11 +30,12 @@ def count_missing_scores(
             counted_by[name] = missing
     stale = {name: counts["stale"] for name, counts in counted_by.items() if "stale" in counts}
     if stale and recipe.stale == "refuse":
-        shown = ", ".join(f"{name}: {n:,}" for name, n in stale.items())
+        shown = " and ".join(f"{n:,} {name} {'score' if n == 1 else 'scores'}" for name, n in stale.items())
+        are = "is stale, since its" if sum(stale.values()) == 1 else "are stale, since their"
         raise SelectionError(
-            f"dataset {dataset.name!r} has stale scores, whose inputs have changed ({shown}): "
-            f"{_explain_how_to_score(connection, dataset, stale)} first, or leave their samples out with "
-            "--stale leave_out"
+            f"{shown} of dataset {dataset.name!r} {are} inputs have changed: "
+            f"{_explain_how_to_score(connection, dataset, stale)} first, or leave stale samples out with stale: "
+            "leave_out in the recipe (reelsieve select: --stale leave_out)"
         )
     return counted_by
 
@@ -54,7 +55,9 @@ def explain_no_candidates(connection: Connection, dataset: Dataset, recipe: Reci
     if not counts:
         return f"{nobody}: {_explain_how_to_score(connection, dataset, recipe.by)} first"
     reasons = "; ".join(
-        f"{name}: {n} {status}" for name, by_status in counts.items() for status, n in by_status.items()
+        f"{name}: {n:,} {'sample' if n == 1 else 'samples'} {status}"
+        for name, by_status in counts.items()
+        for status, n in by_status.items()
     )
     return f"{nobody} ({reasons}): see the reasons and remedies in column error of view current_score"
 

@@ -127,7 +127,8 @@ class Recipe(BaseModel):
         if self.bands != sorted(set(self.bands)):
             raise ValueError("bands must rise from limit to limit, such as [10, 30, 60]")
         if self.quotas and (self.keep is not None or self.count is not None):
-            raise ValueError("quotas and keep or count are both given: leave keep and count out")
+            size = "count" if self.keep is None else "keep"
+            raise ValueError(f"quotas set the size, and {size} is given too: leave {size} out")
         if self.video_encoder is not None and self.dedupe_videos is None:
             raise ValueError(
                 "video_encoder is given without dedupe_videos, which compares its vectors: give dedupe_videos too"

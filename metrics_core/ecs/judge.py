@@ -148,33 +148,35 @@ def build_label_schema(n_keypoints: int, n_sentences: int) -> Mapping[str, Any]:
     return {"type": "object", "properties": {"labels": labels}, "required": ["labels"], "additionalProperties": False}
 
 
-def parse_labels(data: Mapping[str, Any], n_keypoints: int, n_sentences: int) -> tuple[KeypointLabel, ...]:
+def parse_labels(data: Mapping[str, Any], keypoints: Sequence[str], n_sentences: int) -> tuple[KeypointLabel, ...]:
     """Parse the data of an answer into one label for each keypoint, in the order of the keypoints. data: an object that
     fits `build_label_schema`. Raises InvalidLabels unless every keypoint has exactly one entry, every covered one a
     sentence of the caption, and every other one sentence 0.
 
     >>> entries = [{"keypoint": 2, "covered": True, "sentence": 1}, {"keypoint": 1, "covered": False, "sentence": 0}]
-    >>> parse_labels({"labels": entries}, 2, 3)
+    >>> parse_labels({"labels": entries}, ["A dog runs.", "A man stands."], 3)
     (KeypointLabel(covered=False, sentence=None), KeypointLabel(covered=True, sentence=0))
     """
     labels: dict[int, KeypointLabel] = {}
     for entry in data["labels"]:
         number, covered, sentence = entry["keypoint"], entry["covered"], entry["sentence"]
-        if not 1 <= number <= n_keypoints:
-            raise InvalidLabels(f"keypoint {number} does not exist, since their numbers are 1 to {n_keypoints}")
+        if not 1 <= number <= len(keypoints):
+            raise InvalidLabels(f"keypoint {number} does not exist, since the request has {len(keypoints)}")
+        # A request has a part of the caption's keypoints, numbered from 1: only the text says which one it is.
+        keypoint = f"keypoint {keypoints[number - 1][:80]!r}"
         if number in labels:
-            raise InvalidLabels(f"keypoint {number} is labelled twice")
+            raise InvalidLabels(f"{keypoint} is labelled twice")
         if not 0 <= sentence <= n_sentences:
-            raise InvalidLabels(f"sentence {sentence} does not exist, since their numbers are 1 to {n_sentences}")
+            raise InvalidLabels(f"sentence {sentence} does not exist, since the caption has {n_sentences}")
         if covered != (sentence > 0):
             fault = (
                 "covered, but no sentence covers it" if covered else f"not covered, but sentence {sentence} covers it"
             )
-            raise InvalidLabels(f"keypoint {number} is labelled as {fault}")
+            raise InvalidLabels(f"{keypoint} is labelled as {fault}")
         labels[number] = KeypointLabel(covered, sentence - 1 if covered else None)
-    if missing := [number for number in range(1, n_keypoints + 1) if number not in labels]:
-        raise InvalidLabels(f"keypoint {missing[0]} has no label")
-    return tuple(labels[number] for number in range(1, n_keypoints + 1))
+    if missing := [text for number, text in enumerate(keypoints, 1) if number not in labels]:
+        raise InvalidLabels(f"keypoint {missing[0][:80]!r} has no label")
+    return tuple(labels[number] for number in range(1, len(keypoints) + 1))
 
 
 def _split_keypoints(caption: CaptionKeypoints) -> list[CaptionKeypoints]:
@@ -188,9 +190,9 @@ def _parse_reply(reply: ChatReply, caption: CaptionKeypoints) -> CaptionLabels:
     if reply.status != "ok" or reply.data is None:
         return CaptionLabels((), "refused" if reply.status == "refused" else "failed", reply.explain_failure())
     try:
-        return CaptionLabels(parse_labels(reply.data, len(caption.keypoints), len(caption.sentences)))
+        return CaptionLabels(parse_labels(reply.data, caption.keypoints, len(caption.sentences)))
     except InvalidLabels as error:
-        return CaptionLabels((), "failed", f"the model's labels make no sense: {error}")
+        return CaptionLabels((), "failed", f"the model's labels make no sense ({error}): name another judge")
 
 
 def _merge_results(results: Sequence[CaptionLabels]) -> CaptionLabels:

@@ -91,7 +91,10 @@ def _print_means(means: list[EstimatedMean], scales: Mapping[str, float]) -> Non
 
     if not means:
         return
-    print_sentence("\nmeans of all captions, from the n that were drawn and have an answer", style="bold")
+    print_sentence(
+        "\nestimated means over all captions of a group, from the drawn captions with an answer (column n)",
+        style="bold",
+    )
     rows = []
     for mean in means:
         estimate, name = mean.estimate, mean.group_name

@@ -244,7 +244,7 @@ def show_holders(
     ]
     print_rows(shown, empty=f"no selection holds {name}")
     if selections:
-        print_sentence("exports of these selections contain it too; the passport of an export names its selection")
+        print_sentence(f"exports of such a selection contain {name} too; an export's passport names its selection")
 
 
 @dataset.command("drop")
@@ -274,7 +274,8 @@ def drop_dataset(
         if n_selections and not metric:
             these = "the selection" if n_selections == 1 else "the selections"
             print_sentence(f"export {these} first: later exports lack references, durations and fields of the manifest")
-    is_wanted = yes or (not as_json and sys.stdin.isatty() and typer.confirm(f"drop {meant}?"))
+    is_asked = not yes and not as_json and sys.stdin.isatty()
+    is_wanted = yes or (is_asked and typer.confirm(f"drop {meant}?"))
     if is_wanted and metric:
         removal.delete_imported_metric(installation, dataset, metric)
     elif is_wanted:
@@ -282,4 +283,5 @@ def drop_dataset(
     if as_json:
         print_json({"dataset": dataset, "dropped": is_wanted, "goes": going, "selections_stay": n_selections})
     else:
-        print_sentence("dropped" if is_wanted else "nothing was dropped; --yes drops it")
+        hint = "" if is_asked else f": add --yes to drop {meant}"
+        print_sentence("dropped" if is_wanted else f"nothing was dropped{hint}")

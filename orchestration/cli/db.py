@@ -165,7 +165,7 @@ def prune(
         return
     print_rows(prunable.rows, empty="nothing to delete")
     if prunable.rows:
-        print_sentence("deleted" if yes else "nothing was deleted; --yes deletes it")
+        print_sentence("deleted" if yes else "nothing was deleted: add --yes to delete what is listed")
 
 
 def _print_answer(value: dict[str, Any], sentence: str, as_json: bool) -> None:

@@ -92,9 +92,12 @@ def rate(
     if scale is not None and pairs:
         raise UsageError("--scale is for one caption at a time: leave it out with --pairs")
     if spans and (unfit := _join_given({"--pairs": pairs, "--keypoints": keypoints})):
-        raise UsageError(f"--spans marks words while people rate one caption: leave out {unfit}")
+        raise UsageError(f"--spans works only while captions are rated one at a time: leave out {unfit}")
     if scale is not None and scale not in SCALES:
-        raise UsageError(f"--scale: there is no scale {scale!r}: choose one of {', '.join(SCALES)}")
+        raise UsageError(
+            f"--scale: there is no scale {scale!r}: leave it out, or choose one of {', '.join(SCALES)} for an aspect "
+            "without a scale"
+        )
     if rater is not None and rater_links is not None:
         raise UsageError("--rater-links names the raters itself: leave out --rater")
     if attention_check is not None and aspect is not None and not pairs:
@@ -146,7 +149,7 @@ def _print_promise(installation: Installation, name: str, promise_id: int) -> st
     """
     from assets.datasets.lookup import require_dataset
     from assets.promise.select import load_promise_state
-    from assets.promise.sentences import explain_countdown
+    from assets.promise.sentences import explain_countdown, name_judge_command
     from assets.selection.vectors import find_text_encoder
 
     dataset = require_dataset(installation.engine, name)
@@ -156,8 +159,8 @@ def _print_promise(installation: Installation, name: str, promise_id: int) -> st
         )
     if state.terms.aspect is None:
         raise UsageError(
-            f"promise {promise_id} counts scores of the judge, not ratings: run reelsieve score --dataset {name} "
-            "--metric judge, with a larger --draw"
+            f"promise {promise_id} is answered by the judge, not by raters: for more answers run "
+            f"{name_judge_command(state)} with a larger --draw"
         )
     console.print(explain_countdown(state))
     return state.terms.aspect

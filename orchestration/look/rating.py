@@ -326,10 +326,11 @@ def _parse_session(connection: Connection, dataset: Dataset, request: Request) -
     # A manifest may have an own field of this name, with any content.
     known = declared or (rated if rated in SCALES else None)
     scale = parameters.get("scale") or known or next(iter(SCALES))
-    if scale not in SCALES and scale != known:
-        raise BadAnswer(f"there is no scale {scale[:40]!r}: choose one of {', '.join(SCALES)}")
     if known is not None and known != scale:
-        raise BadAnswer(f"{rater.aspect} is rated on the scale {known} here: use that scale, or name another aspect")
+        other = ", or name another aspect" if scale in SCALES else ""
+        raise BadAnswer(f"{rater.aspect} has the scale {known} here, not {scale[:40]!r}: use {known}{other}")
+    if known is None and scale not in SCALES:
+        raise BadAnswer(f"there is no scale {scale[:40]!r}: choose one of {', '.join(SCALES)}")
     own_scale = parse_scale(declared) if declared else None
     return RatingSession(rater, scale, skipped, promise, own_scale)
 
@@ -377,10 +378,10 @@ def _load_promise(state: LookState, session: RatingSession) -> PromiseState | No
         return None
     promised = state.promises.load(session.rater.dataset, session.promise)
     if promised.terms.aspect != session.rater.aspect:
-        counts = f"promise {session.promise} counts"
+        name = f"promise {session.promise}"
         if (aspect := promised.terms.aspect) is None:
-            raise BadAnswer(f"{counts} scores of the judge, not ratings: leave for-promise out of the address")
-        raise BadAnswer(f"{counts} ratings of {aspect}, not of {session.rater.aspect}: rate {aspect}")
+            raise BadAnswer(f"{name} is answered by the judge, not by raters: leave for-promise out of the address")
+        raise BadAnswer(f"{name} counts ratings of {aspect}, not of {session.rater.aspect}: rate {aspect}")
     return promised
 
 

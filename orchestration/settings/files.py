@@ -46,7 +46,9 @@ def find_settings_file() -> Path | None:
         try:
             return locate_path(named).absolute()
         except RuntimeError:  # the home folder of an unknown user
-            raise SettingsError(f"{CONFIG_VARIABLE} is {named}, and there is no such account: name a file") from None
+            raise SettingsError(
+                f"{CONFIG_VARIABLE} is {named}, but there is no folder {Path(named).parts[0]}: name another file"
+            ) from None
     with suppress(RuntimeError):
         path = user_config_path("reelsieve") / SETTINGS_FILE
         return path if path.is_absolute() else None
@@ -175,7 +177,9 @@ def _suggest_setting(key: str, known: Collection[str]) -> str:
     meant = keys.get(find_similar_name(key.removeprefix(table), keys) or "") if keys else find_similar_name(key, known)
     if meant:
         return f", did you mean {meant!r}?"
-    return f": choose one of {', '.join(keys)}" if keys else ""
+    if keys:
+        return f": choose one of {', '.join(keys)}"
+    return ": remove it, or correct its name; reelsieve --config NEW.toml config init writes a file with all names"
 
 
 def _shorten(key: str) -> str:
@@ -202,7 +206,9 @@ def _format_value(folder: Path, field: FieldInfo, value: Any, place: str) -> str
         try:
             text = str(folder / Path(value).expanduser())
         except RuntimeError:
-            raise SettingsError(f"{place} names an account that does not exist: correct it") from None
+            raise SettingsError(
+                f"{place} is {_shorten(value)}, but there is no folder {_shorten(Path(value).parts[0])}: correct it"
+            ) from None
     elif isinstance(value, str):
         text = value
     else:

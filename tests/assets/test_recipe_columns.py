@@ -79,7 +79,7 @@ def test_a_metric_that_makes_the_strata_decides(engine: Engine, clips: Dataset) 
     assert first is not None
     change_text(engine, first, "another text")
     write_fresh(engine, register(engine), [ok(first, 0.0)])
-    with pytest.raises(SelectionError, match=r"has stale scores, whose inputs have changed \(evqa: 1\)"):
+    with pytest.raises(SelectionError, match=r"^1 evqa score of dataset 'clips' is stale, since its inputs"):
         make(engine, clips, **per)
     assert make(engine, clips, stale="leave_out", **per).unjudged == {"evqa": {"stale": 1}}
 

@@ -252,7 +252,7 @@ def test_a_random_choice_depends_on_its_seed_alone(module_engine: Engine, clips:
         ({"count": 2**63 - 1}, "the recipe asks for 9,223,372,036,854,775,807, but only 6 samples"),
         ({"where": ""}, "the filter is empty: give one condition"),
         ({"quotas": {"brief": 1}}, "the recipe: quotas are given without the column of their values: give per"),
-        ({"per": "system", "quotas": {"brief": 1}, "count": 2}, "quotas and keep or count are both given"),
+        ({"per": "system", "quotas": {"brief": 1}, "count": 2}, "quotas set the size, and count is given too"),
         ({"keep": 0.5, "count": 2}, "keep and count are both given: leave one out"),
         ({"bands": [10]}, "bands are given without the column that they divide: give per"),
         ({"per": "duration_s", "bands": [30, 10]}, "bands must rise"),
@@ -287,7 +287,7 @@ def test_scores_without_a_value_are_no_scores_that_are_missing(module_engine: En
     set_scores(module_engine, {sample: None})
     with pytest.raises(
         SelectionError,
-        match=r"has a vcs score \(vcs: 1 undefined\): see the reasons and remedies in column error of view current",
+        match=r"has a vcs score \(vcs: 1 sample undefined\): see the reasons and remedies in column error of view",
     ):
         make(module_engine, silent, by="vcs")
 

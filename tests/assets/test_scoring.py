@@ -177,7 +177,7 @@ def test_a_server_of_embeddings_gives_the_scores_of_its_model(shard: Shard) -> N
 
 
 def test_a_server_without_a_name_of_its_model_is_refused() -> None:
-    with pytest.raises(ValueError, match="a server has no model `offline`: give the name"):
+    with pytest.raises(ValueError, match="`offline` is no model of a server, and an address is set: name a model"):
         VCSSettings(text_encoder={"model": "offline", "url": "vllm"})
 
 

@@ -156,7 +156,7 @@ def test_rewrites_without_a_value_are_counted(engine: Engine, template: Template
 def test_what_cannot_be_stressed_is_one_sentence(engine: Engine, template: Template[Dataset]) -> None:
     dataset = template.filled
     scorer = make_metric(length)
-    with pytest.raises(NothingToStress, match="vcs has scored no caption of clips with the present settings: run "):
+    with pytest.raises(NothingToStress, match="no caption of clips has a current vcs score with the present"):
         stress_metric(engine, dataset, scorer, n_drawn=9)
 
     def broken(text: str, references: list[str]) -> Outcome:

@@ -239,11 +239,11 @@ def test_a_selection_leaves_stale_scores_out(one_stale: Scored) -> None:
 
 def test_a_selection_refuses_stale_scores_unless_told_to_leave_them_out(one_stale: Scored) -> None:
     for recipe, stale in (
-        ({"by": "vcs", "keep": 0.5}, "vcs: 1"),
-        ({"by": "evqa", "where": "VCS > 0", "keep": 0.5}, "evqa: 1, vcs: 1"),
-        ({"by": "evqa", "at_least": {"vcs": 0.0}}, "evqa: 1, vcs: 1"),
+        ({"by": "vcs", "keep": 0.5}, "1 vcs score of dataset 'clips' is"),
+        ({"by": "evqa", "where": "VCS > 0", "keep": 0.5}, "1 evqa score and 1 vcs score of dataset 'clips' are"),
+        ({"by": "evqa", "at_least": {"vcs": 0.0}}, "1 evqa score and 1 vcs score of dataset 'clips' are"),
     ):
-        refused = rf"^dataset 'clips' has stale scores, whose inputs have changed \({stale}\): run reelsieve score "
+        refused = f"^{stale} stale, since (its|their) inputs have changed: run reelsieve score "
         with one_stale.engine.begin() as connection, pytest.raises(SelectionError, match=refused):
             freeze_recipe(connection, one_stale.dataset, parse_recipe(recipe))
 

@@ -114,7 +114,9 @@ def test_an_answer_that_makes_no_sense_is_asked_for_again_with_another_seed() ->
     assert [[request.seed for request in batch] for batch in better.batches] == [[0], [100]]
     never = RuleChat(lambda request: twice)
     (judged,) = ChatJudge(never).label_keypoints([CAPTION])
-    assert judged == CaptionLabels((), "failed", "the model's labels make no sense: keypoint 1 is labelled twice")
+    assert judged == CaptionLabels(
+        (), "failed", "the model's labels make no sense (keypoint 'A dog barks.' is labelled twice): name another judge"
+    )
     assert len(never.batches) == MAX_ATTEMPTS
 
 
@@ -124,18 +126,18 @@ def test_an_answer_that_makes_no_sense_is_asked_for_again_with_another_seed() ->
 @pytest.mark.parametrize(
     ("entries", "why"),
     [
-        ([entry(1, False, 0)], "keypoint 2 has no label"),
-        ([entry(1, False, 0), entry(1, True, 1)], "keypoint 1 is labelled twice"),
-        ([entry(1, False, 0), entry(3, False, 0)], "keypoint 3 does not exist, since their numbers are 1 to 2"),
-        ([entry(0, False, 0), entry(1, False, 0)], "keypoint 0 does not exist, since their numbers are 1 to 2"),
-        ([entry(1, True, 4), entry(2, False, 0)], "sentence 4 does not exist, since their numbers are 1 to 3"),
-        ([entry(1, True, 0), entry(2, False, 0)], "keypoint 1 is labelled as covered, but no sentence covers it"),
-        ([entry(1, False, 2), entry(2, False, 0)], "keypoint 1 is labelled as not covered, but sentence 2 covers it"),
+        ([entry(1, False, 0)], "keypoint 'b' has no label"),
+        ([entry(1, False, 0), entry(1, True, 1)], "keypoint 'a' is labelled twice"),
+        ([entry(1, False, 0), entry(3, False, 0)], "keypoint 3 does not exist, since the request has 2"),
+        ([entry(0, False, 0), entry(1, False, 0)], "keypoint 0 does not exist, since the request has 2"),
+        ([entry(1, True, 4), entry(2, False, 0)], "sentence 4 does not exist, since the caption has 3"),
+        ([entry(1, True, 0), entry(2, False, 0)], "keypoint 'a' is labelled as covered, but no sentence covers it"),
+        ([entry(1, False, 2), entry(2, False, 0)], "keypoint 'a' is labelled as not covered, but sentence 2 covers it"),
     ],
 )
 def test_labels_that_make_no_sense_are_refused(entries: list[dict[str, Any]], why: str) -> None:
     with pytest.raises(InvalidLabels) as caught:
-        parse_labels({"labels": entries}, 2, 3)
+        parse_labels({"labels": entries}, "ab", 3)
     assert str(caught.value) == why
 
 
@@ -144,7 +146,7 @@ def test_what_is_read_is_what_was_said(data: st.DataObject) -> None:
     n_sentences = data.draw(st.integers(1, 5))
     said = data.draw(st.lists(st.integers(0, n_sentences), min_size=1, max_size=6))
     entries = data.draw(st.permutations([entry(i + 1, n > 0, n) for i, n in enumerate(said)]))
-    found = parse_labels({"labels": entries}, len(said), n_sentences)
+    found = parse_labels({"labels": entries}, ["A dog."] * len(said), n_sentences)
     assert [label.sentence for label in found] == [n - 1 if n else None for n in said]
     assert [label.covered for label in found] == [n > 0 for n in said]
 

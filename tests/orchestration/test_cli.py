@@ -446,7 +446,7 @@ def test_a_corrected_caption_has_no_score_until_it_is_scored_again(run: Run, fol
     assert (row["vcs"], row["vcs_status"]) == (None, "stale")
     exported = tmp_path / "all.jsonl"
     select = ("select", "-d", "corrected", "--by", "vcs", "--keep", "1", "--json")
-    assert "dataset 'corrected' has stale scores, whose inputs have changed (vcs: 1)" in run(*select).stderr
+    assert "1 vcs score of dataset 'corrected' is stale, since its inputs have changed" in run(*select).stderr
     chosen = read_json(run(*select, "--stale", "leave_out"))
     assert chosen["unjudged"]["vcs"]["stale"] == 1
     assert run("export", str(chosen["selection_id"]), "--to", str(exported)).returncode == 0

@@ -133,7 +133,7 @@ def test_means_from_a_part_fit_a_terminal(monkeypatch: pytest.MonkeyPatch) -> No
     (mean, *_) = compare("vcs", "vcs_short")["estimated_means"]
     assert (mean["expensive_score"], mean["group_kind"], mean["n"], mean["size"]) == ("fun", "dataset", 30, 36)
     text = run_successfully("compare", "vcs", "vcs_short", "--dataset", "clips").stdout
-    part = text.partition("means of all captions")[2]
+    part = text.partition("estimated means over all captions")[2]
     row = r"^fun of 5 +all +vcs_short@\d+ +\S+ \[\S+, \S+\] +30 of 36 +\d\.\d\d +\d+$"
     assert re.search(row, part, flags=re.MULTILINE)
     assert "further answers for an interval of ± 0.2. Intervals are of these captions" in " ".join(part.split())

@@ -128,7 +128,7 @@ def test_a_file_is_no_home(account: Path, tmp_path: Path) -> None:
 def test_a_home_of_an_account_that_does_not_exist_is_refused(account: Path) -> None:
     done = run_command("--home", "~no_such_account/home", "dataset", "list", COLUMNS="80")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "home ~no_such_account/home leads to no folder" in done.stderr
+    assert "since there is no folder ~no_such_account: name another one by --home" in done.stderr
 
 
 @ROOT_ONLY

@@ -144,7 +144,7 @@ def test_an_answer_outlives_a_kill() -> None:
         (["look", "tony"], "there is no dataset 'tony', did you mean 'tiny'?"),
         (
             ["rate", "tiny", "--aspect", "coverage", "--scale", "1-7"],
-            "there is no scale '1-7': choose one of 1-5, 0-100",
+            "there is no scale '1-7': leave it out, or choose one of 1-5, 0-100, yes-no for an aspect",
         ),
         (
             ["rate", "tiny", "--aspect", "coverage", "--rater", "ann", "--rater-links", "2"],
@@ -164,7 +164,7 @@ def test_an_answer_outlives_a_kill() -> None:
         ),
         (
             ["rate", "tiny", "--aspect", "coverage", "--pairs", "--spans"],
-            "--spans marks words while people rate one caption: leave out --pairs",
+            "--spans works only while captions are rated one at a time: leave out --pairs",
         ),
         (
             ["rate", "tiny", "--aspect", "z", "--attention-check", "9"],

@@ -43,7 +43,7 @@ def test_origins_select_are_reported_and_are_held(
     run_successfully("select", "-d", "clips", "--by", "words", "--count", "1", "--where", where)
     run_successfully("select", "-d", "clips", "--by", "words", "--keep", "1", "--json")
     shown = run_successfully("dataset", "holds", "https://clips.example/a")
-    assert "exports of these selections contain it too" in shown.stdout
+    assert "exports of such a selection contain" in shown.stdout
     held = json.loads(run_successfully("dataset", "holds", "https://clips.example/a", "--json").stdout)
     assert [row["video"] for row in held["videos"]] == ["a"]
     assert [(row["selection"], row["rows"]) for row in held["selections"]] == [(2, 1)]

@@ -154,21 +154,21 @@ def test_bad_input_is_one_sentence(scored: Installation, tmp_path: Path) -> None
         (lambda: rs.select({"by": "vcs"}, 3), "dataset is 3: give a text"),  # type: ignore[arg-type]
         (
             lambda: rs.select({"by": "vcs"}, "a\0b"),
-            "dataset 'a\\x00b' has a character that cannot be stored: remove it",
+            "dataset has the character '\\x00' at position 2, which cannot be stored: remove it",
         ),
-        (lambda: rs.select("a\0b", "mine"), "recipe 'a\\x00b' has a character that cannot be stored"),
-        (lambda: here.scores("\ud800"), "dataset '\\ud800' has a character that cannot be stored"),
+        (lambda: rs.select("a\0b", "mine"), "recipe has the character '\\x00' at position 2"),
+        (lambda: here.scores("\ud800"), "dataset has the character '\\ud800' at position 1"),
         (lambda: here.scores("mine", 5), "columns is 5: give a list, such as ['vcs']"),  # type: ignore[arg-type]
-        (lambda: here.sql("SELECT '\0'"), "has a character that cannot be stored"),
+        (lambda: here.sql("SELECT '\0'"), "query has the character '\\x00' at position 9"),
         (lambda: here.sql(None), "query is None: give a text"),  # type: ignore[arg-type]
         (lambda: here.selection("x"), "selection_id is 'x': give a whole number"),  # type: ignore[arg-type]
-        (lambda: rs.connect(tmp_path / "a\0b"), "has a character that cannot be stored"),
+        (lambda: rs.connect(tmp_path / "a\0b"), "home has the character '\\x00' at position"),
         (lambda: rs.connect(""), "home is empty: give a path"),
         (lambda: rs.connect(5), "home is 5: give a path"),  # type: ignore[arg-type]
         (lambda: rs.connect(url=b"x"), "url is b'x': give a text"),  # type: ignore[arg-type]
         (lambda: rs.import_scores([], "extra", None), "dataset is None: give a text"),  # type: ignore[arg-type]
-        (lambda: rs.import_scores([], "extra", "mi\0ne"), "dataset 'mi\\x00ne' has a character that cannot"),
-        (lambda: rs.evqa("a\0.mp4", "A dog."), "video 'a\\x00.mp4' has a character that cannot be stored"),
+        (lambda: rs.import_scores([], "extra", "mi\0ne"), "dataset has the character '\\x00' at position 3"),
+        (lambda: rs.evqa("a\0.mp4", "A dog."), "video has the character '\\x00' at position 2"),
     ]:
         with pytest.raises(rs.ReelsieveError, match=r"^[^\n]*$") as error:
             call()

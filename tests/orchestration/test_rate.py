@@ -150,7 +150,7 @@ def test_other_scales_are_stored_from_1_to_5(page: Page, shown: Shown, rater: st
     press(page, "n")
     assert [row[1:] for row in stored(shown, rater)] == [("points", 4.0), ("sound", 5.0), ("sound", 1.0)]
     page.goto(f"/look/clips/rate?aspect=sound&rater={rater}&scale=1-5")
-    page.get_by_role("alert").get_by_text("sound is rated on the scale yes-no here").wait_for()
+    page.get_by_role("alert").get_by_text("sound has the scale yes-no here").wait_for()
 
 
 def test_a_declared_scale_is_asked_and_stored_as_declared(page: Page, shown: Shown, rater: str) -> None:
@@ -181,7 +181,7 @@ def test_a_declared_scale_is_asked_and_stored_as_declared(page: Page, shown: Sho
         page.keyboard.press("Enter")
     assert [row[1:] for row in stored(shown, rater)] == [("size", 7.0), ("slips", 3.0), ("z", -2.5)]
     page.goto(f"/look/clips/rate?aspect=size&rater={rater}&scale=1-5")
-    page.get_by_role("alert").get_by_text("size is rated on the scale 1-7 here").wait_for()
+    page.get_by_role("alert").get_by_text("size has the scale 1-7 here").wait_for()
 
 
 def test_after_the_last_caption_comes_the_end(page: Page, shown: Shown, rater: str) -> None:

@@ -93,7 +93,7 @@ def test_drop_says_what_would_go_and_takes_yes(scored: Installation, tmp_path: P
     said = run_command("dataset", "drop", name)
     assert said.returncode == 0, said.stderr
     assert "12" in said.stdout
-    assert "nothing was dropped" in said.stdout
+    assert "nothing was dropped: add --yes to drop dataset first" in said.stdout
     assert counts() == before
     done = run_command("dataset", "drop", "--dataset", name, "--yes", "--json")
     answer = json.loads(done.stdout)

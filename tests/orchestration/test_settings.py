@@ -283,7 +283,10 @@ NAME_ONE = "name another settings file by --config or REELSIEVE_CONFIG"
         ("/dev/zero", f"/dev/zero cannot be read (it is a pipe or a device): {NAME_ONE}"),
         ("missing", f"HERE/missing cannot be read (No such file or directory): {NAME_ONE}"),
         ("a/../link", f"HERE/a/../link cannot be read (No such file or directory): {NAME_ONE}"),
-        ("~no_such_account/x", "REELSIEVE_CONFIG is ~no_such_account/x, and there is no such account: name a file"),
+        (
+            "~no_such_account/x",
+            "REELSIEVE_CONFIG is ~no_such_account/x, but there is no folder ~no_such_account: name another file",
+        ),
     ],
 )
 def test_a_name_that_leads_to_no_file(name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,7 +329,7 @@ def test_an_account_without_a_folder_for_settings(monkeypatch: pytest.MonkeyPatc
     ("text", "wrong"),
     [
         ("frame_cap = 1", "frame_cap is not a setting, did you mean 'frames_cap'?"),
-        ("xyzzyx = 1", "xyzzyx is not a setting"),
+        ("xyzzyx = 1", "xyzzyx is not a setting: remove it, or correct its name; reelsieve --config NEW.toml"),
         ("[models.jugde]\nmodel = 'x'", "models.jugde.model is not a setting, did you mean 'models.judge.model'?"),
         ("[models.judge]\nurll = 'x'", "models.judge.urll is not a setting, did you mean 'models.judge.url'?"),
         ("[models.judge]\nkey = 'b5f1-secret'", "models.judge.key is not a setting, did you mean 'models.judge.key"),
@@ -380,7 +383,7 @@ def test_an_account_without_a_folder_for_settings(monkeypatch: pytest.MonkeyPatc
             "media_roots is not usable: the place of clips is a relative path: give an absolute folder",
         ),
         ("good_ratings = 'b5f1-secret'", "good_ratings is not usable: it is not valid JSON; give lowest mean rating"),
-        ("home = '~no_such_account/home'", "home names an account that does not exist: correct it"),
+        ("home = '~no_such_account/home'", "but there is no folder ~no_such_account: correct it"),
         ("profile = 'gpu'", "a file cannot choose its profile: choose it in the environment, REELSIEVE_PROFILE=gpu"),
         ("frames_cap = ", "is not valid TOML"),
         ("frames_cap = 1\n# \udcff", "is not valid TOML (line 2 is not UTF-8): save it as UTF-8"),

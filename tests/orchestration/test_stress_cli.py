@@ -154,8 +154,8 @@ def test_of_a_dataset_that_somebody_drops_nothing_is_stored(installation: Instal
     [
         (("bleu", "-d", "clips"), 2, "there is no metric 'bleu': choose one of vcs"),
         (("vcs_short", "-d", "gone"), 1, "there is no dataset 'gone'"),
-        (("vcs_short", "-d", "unscored"), 1, "vcs_short has scored no caption of unscored with the present settings"),
-        (("evqa", "-d", "clips"), 1, "evqa has scored no caption of clips with the present settings: run reelsieve"),
+        (("vcs_short", "-d", "unscored"), 1, "no caption of unscored has a current vcs_short score"),
+        (("evqa", "-d", "clips"), 1, "no caption of clips has a current evqa score with the present settings: run "),
         (("evqa", "-d", "questions"), 1, "questions has no captions to rewrite"),
         (("vcs_short", "-d", "clips", "--draw", "0"), 2, "draw"),
     ],
