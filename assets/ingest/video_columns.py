@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from assets.home.settings import read_settings
@@ -27,11 +28,13 @@ from assets.media.address import (
 from assets.media.errors import MediaUnavailable, UnavailableKind
 from assets.media.file_state import FileState
 from assets.media.files import MediaPlace, fetch_state, hold_file, resolve_address
+from assets.media.headers import probe_by_header
+from assets.media.members import find_member
 from assets.media.settings import MediaSettings
 from metrics_core.frames import NotAVideo, get_shared_worker
 
 _PLACE_COLUMNS = ("uri", "size_bytes", "mtime_ns", "ctime_ns", "inode", "etag", "member_offset")
-_PROBED_COLUMNS = ("content_sha256", "duration_s", "fps", "n_frames", "width", "height", "codec", "status", "error")
+_PROBED_COLUMNS = ("content_sha256", "identity", "duration_s", "fps", "n_frames", "width", "height", "codec", "status", "error")
 # Requests to stores that run at a time: an answer takes long, and little work of this machine.
 MAX_PARALLEL_REQUESTS = 8
 # Where a link leads may have any name.
@@ -164,10 +167,41 @@ def _inspect_place(uri: str, place: MediaPlace, stored: Any | None, access: Medi
     now = access.fetch_state(place)
     if stored is not None and stored.uri == uri and now.matches(stored):
         return {name: getattr(stored, name) for name in (*_PLACE_COLUMNS, *_PROBED_COLUMNS)}
-    with hold_file(place, access.settings, now) as held:
+    # A stored video keeps its way of being recognised, or a setting would make its scores stale.
+    identity = (stored and stored.identity) or access.settings.identity
+    by_etag = _identify_by_etag(uri, place, now, access.settings) if identity == "etag" else None
+    if by_etag is not None and (known := _find_known_columns(by_etag, stored)):
+        return {**by_etag, **known}
+    if by_etag is not None and (probe := probe_by_header(place, now, by_etag, access.settings)):
+        return {**by_etag, **asdict(probe)}
+    with hold_file(place, access.settings, now, by_etag and SimpleNamespace(**by_etag)) as held:
+        if by_etag is not None:
+            return {**by_etag, **asdict(get_shared_worker().probe_video(held.path))}
         state = asdict(replace(now, size_bytes=held.size_bytes))
         columns = {"uri": uri, **state, "member_offset": held.member_offset}
-        # A file that could not be decoded is probed again: perhaps the machine was busy.
-        if stored is not None and stored.status != "undecodable" and stored.content_sha256 == held.sha256:
-            return {**columns, **{name: getattr(stored, name) for name in _PROBED_COLUMNS}}
-        return {**columns, "content_sha256": held.sha256, **asdict(get_shared_worker().probe_video(held.path))}
+        columns |= {"content_sha256": held.digest, "identity": "sha256"}
+        known = _find_known_columns(columns, stored)
+        return {**columns, **(known or asdict(get_shared_worker().probe_video(held.path)))}
+
+
+def _identify_by_etag(uri: str, place: MediaPlace, now: FileState, settings: MediaSettings) -> dict[str, Any] | None:
+    """Return the columns that describe a file's place and content, without a look at its bytes; None where its store
+    gives no etag or no size, and for a row of a Lance table, whose version says nothing about a row.
+    """
+    member = None
+    if place.member is not None and not place.is_table_row:
+        member = find_member(place.holder, now, place.member.name, settings)
+    if (digest := now.identify(uri, member)) is None:
+        return None
+    state = asdict(replace(now, size_bytes=member.size_bytes if member else now.size_bytes))
+    columns = {"uri": uri, **state, "member_offset": member.offset if member else None}
+    return {**columns, "content_sha256": digest, "identity": "etag"}
+
+
+def _find_known_columns(columns: Mapping[str, Any], stored: Any | None) -> dict[str, Any] | None:
+    """Return what probing found out about the stored video, if it is the same. A file that could not be decoded is
+    probed again: perhaps the machine was busy.
+    """
+    if stored is None or stored.status == "undecodable" or stored.content_sha256 != columns["content_sha256"]:
+        return None
+    return {name: getattr(stored, name) for name in _PROBED_COLUMNS}

@@ -1,4 +1,5 @@
-"""Copies of remote files in a bounded folder, named by their content; those unused for longest are removed first.
+"""Copies of remote files in a bounded folder, named by the digests of the videos; those unused for longest are removed
+first.
 
 Any number of processes of one machine may share the folder. A file has its final name only when it is complete. A
 process that reads or writes a file holds a shared lock on it, which ends with the process; only a file without a lock
@@ -35,34 +36,36 @@ ByteSource = Callable[[Callable[[bytes], object]], None]
 @dataclass(frozen=True, slots=True)
 class MediaCache:
     """A folder with copies of remote files, which together take at most `max_bytes`. The copies are named by their
-    content, and those unused for longest are removed first. Processes of one machine may share the folder.
+    digests, and those unused for longest are removed first. Processes of one machine may share the folder.
     """
 
     folder: Path
     max_bytes: int
 
     @contextmanager
-    def hold_copy(self, sha256: bytes, suffix: str) -> Iterator[HeldFile | None]:
-        """Yield the copy with this content, or None if there is none. During the block nobody removes the copy, which
-        counts as used now. sha256: of the content, 32 bytes. suffix: of the file's name, such as `.mp4`.
+    def hold_copy(self, digest: bytes, suffix: str) -> Iterator[HeldFile | None]:
+        """Yield the copy of this name, or None if there is none. During the block nobody removes the copy, which counts
+        as used now. digest: SHA-256 of the content, or that of `FileState.identify`. suffix: such as `.mp4`.
         """
-        path, file = self._path(sha256, suffix), None
+        path, file = self._path(digest, suffix), None
         with suppress(OSError), self._lock_folder():
             file = _open_in_use(path)
         if file is None:
             yield None
             return
         with file:
-            yield HeldFile(path, sha256, os.fstat(file.fileno()).st_size)
+            yield HeldFile(path, digest, os.fstat(file.fileno()).st_size)
 
     @contextmanager
-    def add_copy(self, read: ByteSource, suffix: str, size_bytes: int | None) -> Iterator[HeldFile]:
+    def add_copy(
+        self, read: ByteSource, suffix: str, size_bytes: int | None, digest: bytes | None = None
+    ) -> Iterator[HeldFile]:
         """Write a new copy to the folder, and yield it during the block, in which nobody removes it. `read` calls a
         function with the bytes in order, and `size_bytes` is their number where known. Older copies are removed to make
         room, for which it may wait an hour.
 
-        suffix: of the file's name, such as `.mp4`. Raises MediaUnavailable where the folder has no room or cannot be
-        written, or where the size is another one.
+        suffix: of the file's name, such as `.mp4`. digest: names the copy in place of its content's SHA-256. Raises
+        MediaUnavailable where the folder has no room or cannot be written, or where the size is another one.
         """
         part = self.folder / f"{secrets.token_hex(8)}.part"
         try:
@@ -73,14 +76,15 @@ class MediaCache:
                     fcntl.flock(file, fcntl.LOCK_SH)
                 with file:
                     content, n_bytes = self._write(file, read, size_bytes)
-                    path = self._path(content, suffix)
+                    name = digest or content
+                    path = self._path(name, suffix)
                     with self._lock_folder():
                         # A copy that is there already stays: its readers hold a lock on that file, not on this one.
                         if not path.exists():
                             part.replace(path)
                         copy = _open_in_use(path)
             with copy:
-                yield HeldFile(path, content, n_bytes)
+                yield HeldFile(path, name, n_bytes)
         finally:
             with suppress(OSError):
                 part.unlink()

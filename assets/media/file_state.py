@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from assets.media.address import is_member_address
+from assets.media.tar_index import Member
 
 # Some file systems number their files up to 2^64, but a bigint of Postgres ends at 2^63.
 _INODE_BITS = (1 << 63) - 1
@@ -45,14 +48,30 @@ class FileState:
         return self == stored and (self.mtime_ns, self.etag) != (None, None)
 
 
+    def identify(self, uri: str, member: Member | None = None) -> bytes | None:
+        """Return the digest (32 bytes) by which `identity` etag recognises a video, without its bytes: of its address,
+        and of the etag and size of its object, or modification time and size of its file. None where the store or the
+        Lance table does not give both. uri: as in table `video`. member: its place in the tar file with this state.
+
+        It is the same for a copy of a file with its times, below another place of a media root.
+        """
+        version = self.etag or self.mtime_ns
+        if version is None or self.size_bytes is None:
+            return None
+        # A digest of content is not of such a text: the two never meet.
+        parts = ["reelsieve video by etag", uri, version, self.size_bytes, *(member or ())]
+        return hashlib.sha256(json.dumps(parts).encode()).digest()
+
+
 @dataclass(frozen=True, slots=True)
 class HeldFile:
-    """The file of a video during a block: a path by which every process of this machine's user opens it, the SHA-256 of
-    its content (32 bytes), and its size in bytes. `member_offset` is the place of its first byte in a tar file, None
-    where it is in none.
+    """The file of a video during a block: a path by which every process of this machine's user opens it, the digest by
+    which it is recognised (column `content_sha256`), and its size in bytes. `member_offset` is the place of its first
+    byte in a tar file, None where it is in none. `is_hashed`: whether the digest is the SHA-256 of the bytes.
     """
 
     path: Path
-    sha256: bytes
+    digest: bytes
     size_bytes: int
     member_offset: int | None = None
+    is_hashed: bool = True

@@ -13,7 +13,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
@@ -90,29 +90,31 @@ def hold_file(
     media cache has no copy, and a member is read into memory.
 
     now: the present state of the place, which the bytes must have; None where their hash decides. video: a row of table
-    `video` that the place is for, so that bytes known by their state are not read again. Raises MediaUnavailable, and
-    OSError for a file of this machine.
+    `video` that the place is for, so that bytes known by their state or etag are not read again. Raises
+    MediaUnavailable, and OSError for a file of this machine.
     """
     if place.member is not None:
         with _hold_member(place, place.member, settings, now, video) as held:
             yield held
         return
     now = now or fetch_state(place, settings)
-    known = bytes(video.content_sha256) if video is not None and now.matches(video) else None
+    by_etag = None if video is None else _identify_ingested(now, video)
+    known = bytes(video.content_sha256) if video is not None and now.matches(video) else by_etag
     if isinstance(place.holder, Path):
-        sha256 = known or compute_file_sha256(place.holder)
-        yield HeldFile(place.holder, sha256, now.size_bytes or 0)
+        digest = known or compute_file_sha256(place.holder)
+        yield HeldFile(place.holder, digest, now.size_bytes or 0, is_hashed=by_etag is None)
         return
     cache, suffix = MediaCache(settings.cache_folder, settings.cache_bytes), PurePosixPath(place.holder.path).suffix
     with ExitStack() as stack:
         copy = None if known is None else stack.enter_context(cache.hold_copy(known, suffix))
         read = partial(ObjectStore(settings).fetch, place.holder, expected=now)
-        yield copy or stack.enter_context(cache.add_copy(read, suffix, now.size_bytes))
+        held = copy or stack.enter_context(cache.add_copy(read, suffix, now.size_bytes, by_etag))
+        yield replace(held, is_hashed=by_etag is None)
 
 
 @contextmanager
-def hold_ingested_file(video: Any) -> Iterator[Path]:
-    """Yield the path of a video's file on this machine; a remote file is fetched where the media cache has no copy, and
+def hold_ingested_file(video: Any) -> Iterator[HeldFile]:
+    """Yield a video as a file on this machine; a remote file is fetched where the media cache has no copy, and
     a member of a tar file or Lance table is read into memory. video: a row of table `video`.
 
     Raises MediaUnavailable where the file is gone, out of reach, or not the one that was ingested. A local file is
@@ -126,11 +128,11 @@ def hold_ingested_file(video: Any) -> Iterator[Path]:
             is_local = place.member is None and isinstance(place.holder, Path)
             now = fetch_state(place, settings) if is_local else None
             held = stack.enter_context(hold_file(place, settings, now, video))
-            if held.sha256 != bytes(video.content_sha256):
+            if held.digest != bytes(video.content_sha256):
                 raise MediaUnavailable("unusable", "the file has changed since it was ingested")
         except (MediaUnavailable, OSError) as error:
             raise _explain_unreadable(error, video) from None
-        yield held.path
+        yield held
         # Minutes may have passed: what was read must not come from a file changed meanwhile.
         if is_local:
             try:
@@ -230,6 +232,7 @@ def _hold_member(
             member = find_member(place.holder, state, address.name, settings)
             read = partial(read_range, place.holder, member, settings, etag=state.etag)
             held = stack.enter_context(_hold_bytes(read, member.offset))
+            held = held if video is None else _recognise(held, place, settings, video)
         # A store has sent the bytes of an etag, or an error.
         if now is not None and (place.is_table_row or now.etag is None) and fetch_state(place, settings) != now:
             raise MediaUnavailable("trouble", CHANGED_MEANWHILE)
@@ -237,7 +240,7 @@ def _hold_member(
 
 
 def _hold_known_member(place: MediaPlace, settings: MediaSettings, video: Any, stack: ExitStack) -> HeldFile | None:
-    """Return what lies where ingest read a member of a tar file, held by the stack, if it is the content; else None. A
+    """Return what lies where ingest read a member of a tar file, held by the stack, if it is the video; else None. A
     rewritten tar file may have it at another place.
     """
     if video.member_offset is None:
@@ -247,19 +250,36 @@ def _hold_known_member(place: MediaPlace, settings: MediaSettings, video: Any, s
         try:
             read = partial(read_range, place.holder, member, settings)
             held = attempt.enter_context(_hold_bytes(read, member.offset))
+            held = _recognise(held, place, settings, video)
         except MediaUnavailable:
             return None  # the tar file is shorter now, or out of reach, which its headers will show
-        if held.sha256 != bytes(video.content_sha256):
+        if held.digest != bytes(video.content_sha256):
             return None
         stack.push(attempt.pop_all())
         return held
+
+
+def _recognise(held: HeldFile, place: MediaPlace, settings: MediaSettings, video: Any) -> HeldFile:
+    """Return the held bytes of a member with the digest of a video that has it by etag, if they are that video's."""
+    if held.member_offset is None or held.digest == bytes(video.content_sha256):
+        return held
+    # Asked after the bytes were read, so that it holds for them.
+    state, member = fetch_state(place, settings), Member(held.member_offset, held.size_bytes)
+    by_etag = _identify_ingested(state, video, member)
+    return held if by_etag is None else replace(held, digest=by_etag, is_hashed=False)
+
+
+def _identify_ingested(state: FileState, video: Any, member: Member | None = None) -> bytes | None:
+    """Return the digest of a video that has it by etag, if a file of this state is that video; else None."""
+    digest = state.identify(video.uri, member)
+    return digest if digest == bytes(video.content_sha256) else None
 
 
 @contextmanager
 def _hold_bytes(read: ByteSource, member_offset: int | None) -> Iterator[HeldFile]:
     """Yield the bytes that `read` hands over, as a file in memory that is gone after the block."""
     digest = hashlib.sha256()
-    with _open_memory_file() as (path, file):
+    with open_memory_file() as (path, file):
 
         def write(block: bytes) -> None:
             digest.update(block)
@@ -271,7 +291,7 @@ def _hold_bytes(read: ByteSource, member_offset: int | None) -> Iterator[HeldFil
 
 
 @contextmanager
-def _open_memory_file() -> Iterator[tuple[Path, BinaryIO]]:
+def open_memory_file() -> Iterator[tuple[Path, BinaryIO]]:
     """Yield a new file without a name in any folder, and a path that leads to it."""
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("reelsieve"), "wb") as file:

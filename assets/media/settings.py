@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -26,6 +27,11 @@ class MediaSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
 
     home: Path = Field(default_factory=find_home)
+    identity: Literal["sha256", "etag"] = Field(
+        default="sha256",
+        description="by what ingest recognises new videos: the hash of all bytes, or etag and size in the store (on a "
+        "disk, size and time), of which only a header is read",
+    )
     media_roots: dict[str, str] = Field(
         default={}, description='folders or URLs by name, as JSON: {"clips": "/mnt/clips", "news": "s3://bucket/news"}'
     )

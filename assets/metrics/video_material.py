@@ -226,9 +226,9 @@ class FramesMaterial(VideoMaterial):
 
     def _read_frames(self, video: StoredVideo) -> VideoAsFrames | UnreadableVideo:
         try:
-            with hold_ingested_file(video) as path:
+            with hold_ingested_file(video) as held:
                 read = get_shared_worker().read_frames(
-                    path, every=EVERY, cap=self._recipe["frames"], fit=self._choose_fit(video)
+                    held.path, every=EVERY, cap=self._recipe["frames"], fit=self._choose_fit(video)
                 )
         except MediaUnavailable as error:
             return UnreadableVideo(f"{video.uri}: {error}", False)

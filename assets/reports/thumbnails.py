@@ -38,9 +38,9 @@ def read_thumbnails(video: Mapping[str, Any], height: int = HEIGHT) -> Thumbnail
         return (), f"its file does not decode: {video['error']}"
     every = max(1, (video["n_frames"] or 1) // N_FRAMES)
     try:
-        with hold_ingested_file(SimpleNamespace(**{**video, "key": video["video"]})) as path:
+        with hold_ingested_file(SimpleNamespace(**{**video, "key": video["video"]})) as held:
             frames = get_shared_worker().read_frames(
-                path, every=every, cap=N_FRAMES, fit=_compute_fit(video, height), timeout_s=TIMEOUT_S
+                held.path, every=every, cap=N_FRAMES, fit=_compute_fit(video, height), timeout_s=TIMEOUT_S
             )
     except MediaUnavailable as error:
         return (), f"the file cannot be shown: {error}"

@@ -67,9 +67,9 @@ class MediaRows:
         frozen one.
         """
         try:
-            with hold_ingested_file(self._find_video(row)) as path, _open_hashed(path) as file:
+            with hold_ingested_file(self._find_video(row)) as held, _open_hashed(held.path) as file:
                 yield file
-                if file.digest.hexdigest() != row["content_sha256"]:
+                if held.is_hashed and file.digest.hexdigest() != row["content_sha256"]:
                     raise MediaUnavailable(
                         "unusable", "it has changed since the selection was made: restore the original file"
                     )

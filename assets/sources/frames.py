@@ -177,8 +177,8 @@ def hold_video_file(video: StoredVideo) -> Iterator[Path]:
     DecoderFailed if the file is gone, out of reach, or no longer the one that was ingested.
     """
     try:
-        with hold_ingested_file(video) as path:
-            yield path
+        with hold_ingested_file(video) as held:
+            yield held.path
     except MediaUnavailable as error:
         raise DecoderFailed(Path(video.uri), str(error)) from None
 

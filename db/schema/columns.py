@@ -39,7 +39,7 @@ COMMON_COMMENTS = {
     "extra": "Own fields of the manifest, which Reelsieve does not read, unchanged.",
     "row_sha256": "Digest of the row of the manifest: the next ingest skips a row that did not change.",
     "text_sha256": "SHA-256 of the text in UTF-8; table text_embedding has vectors by it.",
-    "content_sha256": "SHA-256 of the video file that was read.",
+    "content_sha256": "Digest of the video file that was read, as in table video.",
     "input_sha256": "Digest of everything that the result was computed from; if it differs now, the result is stale.",
     "created_at": "When the row was added.",
     "embedding": "Vector of pgvector; <=> is the cosine distance, as in 1 - (a <=> b).",

@@ -62,7 +62,16 @@ video = declare_table(
         nullable=True,
     ),
     digest_column(
-        "content_sha256", "SHA-256 of the file when it was ingested; NULL for a video that is text only.", nullable=True
+        "content_sha256",
+        "Digest by which the file is recognised, made at ingest as `identity` says; NULL for a video that is text "
+        "only.",
+        nullable=True,
+    ),
+    text_column(
+        "identity",
+        "How content_sha256 was made: sha256, from all bytes; etag, from address, etag and size in the store, or size "
+        "and modification time on a disk. NULL for a video that is text only.",
+        nullable=True,
     ),
     column("size_bytes", sa.BigInteger, "Size of the file in bytes.", nullable=True),
     column(
@@ -141,6 +150,7 @@ video = declare_table(
     sa.UniqueConstraint("dataset_id", "key"),
     sa.Index("ix_video_dataset_id_shard", "dataset_id", "shard"),
     sa.CheckConstraint("status IN ('ok', 'damaged', 'undecodable', 'text_only')", name="status"),
+    sa.CheckConstraint("identity IN ('sha256', 'etag')", name="identity"),
 )
 
 reference = declare_table(

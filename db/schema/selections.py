@@ -52,6 +52,11 @@ selection = declare_table(
     column(
         "models", sa.ARRAY(sa.Text), "Models of the active scorer of each metric, in the same order; NULL without one."
     ),
+    json_column(
+        "identities",
+        "By the way in which their videos' files are recognised (sha256, etag), number of its samples; samples of a "
+        "text-only video are left out.",
+    ),
     time_column("created_at"),
     json_column(
         "promise",
@@ -80,7 +85,7 @@ selection_item = declare_table(
     text_column("question", "The question of a pair; NULL for a caption.", nullable=True),
     text_column("answer", "The answer of a pair; NULL for a caption.", nullable=True),
     text_column("uri", "Address of the video's file.", nullable=True),
-    digest_column("content_sha256", "SHA-256 of the video's file.", nullable=True),
+    digest_column("content_sha256", "Digest of the video's file, as in table video.", nullable=True),
     column(
         "scores",
         sa.ARRAY(sa.Double),

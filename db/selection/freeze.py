@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.ext.compiler import compiles
 
 from db.manifest.datasets import Dataset
-from db.schema import selection, selection_item
+from db.schema import selection, selection_item, video
 from db.selection.candidates import PickedSamples
 from db.selection.eligible import EligibleSamples
 from db.server.bulk import copy_rows
@@ -208,6 +208,7 @@ def _store_selection(
         "promise": None if promise is None else dict(promise),
         "metrics": list(eligible.metrics),
         "models": [scorers[metric].models if metric in scorers else None for metric in eligible.metrics],
+        "identities": _count_identities(connection, eligible.dataset),
     }
     added = sa.insert(selection).values(row).returning(selection.c.selection_id)
     selection_id: int = connection.execute(added).scalar_one()
@@ -215,6 +216,15 @@ def _store_selection(
     rows = sa.select(sa.literal(selection_id), *_CHOSEN_TABLE.columns)
     connection.execute(sa.insert(selection_item).from_select(["selection_id", *names], rows))
     return selection_id
+
+
+def _count_identities(connection: Connection, dataset: Dataset) -> dict[str, int]:
+    """Count the chosen rows by the way in which their videos' files are recognised."""
+    chosen = _CHOSEN_TABLE.join(
+        video, sa.and_(video.c.dataset_id == dataset.dataset_id, video.c.key == _CHOSEN_TABLE.c.video)
+    )
+    counts = sa.select(video.c.identity, sa.func.count()).select_from(chosen).group_by(video.c.identity)
+    return dict(connection.execute(counts.where(video.c.identity.is_not(None)).order_by("identity")).tuples().all())
 
 
 class _TemporaryTable(sa.Executable, sa.ClauseElement):

@@ -124,6 +124,20 @@ class DecodingWorker:
             facts = answer.get("facts") or {**UNKNOWN_FIELDS, "status": "undecodable", "error": answer["unexpected"]}
         return VideoProbe(**facts)
 
+    def probe_header(self, path: Path, n_read: int, *, timeout_s: float = 60.0) -> VideoProbe | int | None:
+        """Return the facts about an MP4 file that only has its first `n_read` bytes, and zeros after them, by its index
+        and its first picture; or the number of first bytes that it needs. None where only `probe_video` on the whole
+        file can tell, also after a crash or `timeout_s` seconds.
+        """
+        try:
+            answer, _ = self._request(
+                {"task": "probe_header", "path": str(path.absolute()), "n_read": n_read}, timeout_s
+            )
+        except WorkerFailed:
+            return None
+        found = answer.get("found")
+        return VideoProbe(**found) if isinstance(found, dict) else found
+
     def measure_video(self, path: Path, *, with_models: bool = False, timeout_s: float = 60.0) -> VideoMeasurement:
         """Return the facts about a video, measured in the child process on all frames that decode. with_models: whether
         the models of the extra `facts` measure text on screen and speech. Raises FrameReadError where no frame decodes,

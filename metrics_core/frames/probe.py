@@ -54,7 +54,7 @@ def collect_probe_fields(path: Path) -> dict[str, object]:
     """
     try:
         with open_video(path) as (container, stream):
-            scan = _PacketScan(path, stream, count_indexed_packets(stream))
+            scan = PacketScan(path, stream, count_indexed_packets(stream))
             scan.read_packets(container)
             return scan.build_fields()
     except NotAVideo:
@@ -79,14 +79,17 @@ def _note_lost_references(times_s: list[float], time_s: float) -> Iterator[None]
 
 
 @dataclass
-class _PacketScan:
+class PacketScan:
     """The facts that one pass over the packets collects; times are seconds on the container's clock. n_indexed: the
-    number of packets that the index lists before any is read.
+    number of packets that the index lists before any is read. n_fully_decoded: number of first packets to decode.
+    checks_key_frames: whether later key frames are decoded too.
     """
 
     path: Path
     stream: VideoStream
     n_indexed: int
+    n_fully_decoded: int = N_FULLY_DECODED
+    checks_key_frames: bool = True
     n_packets: int = 0
     shown_s: list[float] = field(default_factory=list)
     key_s: list[float] = field(default_factory=list)
@@ -118,7 +121,7 @@ class _PacketScan:
                         self.sound_s.append(float(packet.dts * packet.time_base))
         except av.error.FFmpegError as error:
             self.damage.append((self.end_s, f"reading fails ({error.strerror})"))
-        if self.n_packets <= N_FULLY_DECODED:
+        if self.n_packets <= self.n_fully_decoded:
             self._end_full_part()
         self.damage += self._list_missing_pictures() + self._list_missing_end(container)
 
@@ -129,7 +132,7 @@ class _PacketScan:
         time_s = self.n_packets / float(rate or 25) if stamp is None else float(stamp * packet.time_base)
         usual_s = 1 / float(find_usual_rate(self.stream) or 25)
         frame_s = float(packet.duration * packet.time_base) if packet.duration else usual_s
-        if self.n_packets == N_FULLY_DECODED:
+        if self.n_packets == self.n_fully_decoded:
             self._end_full_part()
         self.n_packets += 1
         if not packet.is_discard:
@@ -139,9 +142,9 @@ class _PacketScan:
             if time_s > self.last_shown_s or self.stream.container.format.name.startswith("mov"):
                 self.last_shown_s = max(time_s, self.last_shown_s)
                 self.end_s = self.last_shown_s + frame_s
-        if self.n_packets <= N_FULLY_DECODED:
+        if self.n_packets <= self.n_fully_decoded:
             self.decoded_s += self._decode(packet, time_s)
-        elif packet.is_keyframe or packet.pos in self.key_frame_places:
+        elif self.checks_key_frames and (packet.is_keyframe or packet.pos in self.key_frame_places):
             self._check_key_frame(packet, time_s)
 
     def _check_key_frame(self, packet: Packet[Stream], time_s: float) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from metrics_core.facts.measure import measure_and_read, measure_video
 from metrics_core.facts.pictures import VideoMeasurement
 from metrics_core.frames.fit import PictureFit
+from metrics_core.frames.headers import collect_header_fields
 from metrics_core.frames.messages import receive_message, send_message
 from metrics_core.frames.probe import collect_probe_fields
 from metrics_core.frames.records import DecodedFrames, FrameReader, FrameReadError, NotAVideo
@@ -48,6 +49,9 @@ def _answer_request(channel: socket.socket, request: dict[str, Any]) -> None:
     try:
         if request["task"] == "probe":
             send_message(channel, {"facts": collect_probe_fields(path)})
+            return
+        if request["task"] == "probe_header":
+            send_message(channel, {"found": collect_header_fields(path, request["n_read"])})
             return
         if request["task"] == "measure":
             send_message(channel, _build_answer(measure_video(path, with_models=request["with_models"])))

@@ -68,7 +68,7 @@ class VideoFileResponse:
 
     def _hold_file(self, video: Any) -> Path:
         try:
-            return self._stack.enter_context(hold_ingested_file(video))
+            return self._stack.enter_context(hold_ingested_file(video)).path
         except MediaUnavailable as error:
             raise NoPicture(f"the file cannot be shown: {error}") from error
 

@@ -132,8 +132,8 @@ def test_files_over_the_limit_are_refused() -> None:
 def test_a_row_decodes_like_its_file(table: Path, tmp_path: Path, clips: Sequence[bytes]) -> None:
     (tmp_path / "v.avi").write_bytes(clips[1])
     row, file = ingested(tmp_path, "lance://t.lance#1"), ingested(tmp_path, "v.avi")
-    with DecodingWorker() as worker, hold_ingested_file(row) as held, hold_ingested_file(file) as path:
-        frames, expected = worker.read_frames(held, every=1), worker.read_frames(path, every=1)
+    with DecodingWorker() as worker, hold_ingested_file(row) as held, hold_ingested_file(file) as own:
+        frames, expected = worker.read_frames(held.path, every=1), worker.read_frames(own.path, every=1)
     assert np.array_equal(frames.pixels, expected.pixels)
     assert np.array_equal(frames.times_s, expected.times_s)
 

@@ -23,7 +23,7 @@ def fill(cache: MediaCache, content: bytes, *, size: int | None = None, suffix: 
     """Put content into the cache, in two blocks; its place afterwards."""
     with cache.add_copy(giving(content), suffix, size) as copy:
         assert copy.path.read_bytes() == content
-        assert (copy.sha256, copy.size_bytes) == (hashlib.sha256(content).digest(), len(content))
+        assert (copy.digest, copy.size_bytes) == (hashlib.sha256(content).digest(), len(content))
     return copy.path
 
 

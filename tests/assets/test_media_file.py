@@ -38,8 +38,8 @@ def stored(path: Path, sha256: bytes = hashlib.sha256(CONTENT).digest()) -> Simp
 
 
 def check(video: SimpleNamespace) -> None:
-    with hold_ingested_file(video) as path:
-        assert path == Path(video.uri)
+    with hold_ingested_file(video) as held:
+        assert held.path == Path(video.uri)
 
 
 def with_times_of(path: Path, stat: os.stat_result) -> None:
@@ -53,8 +53,8 @@ def test_an_untouched_file_is_not_read(file: Path) -> None:
 def test_a_file_that_changes_while_it_is_read_is_refused(file: Path) -> None:
     for change in (touched, Path.unlink):
         changed = pytest.raises(MediaUnavailable, match="the file changed while it was read: put the file back")
-        with changed, hold_ingested_file(stored(file)) as path:
-            change(path)
+        with changed, hold_ingested_file(stored(file)) as held:
+            change(held.path)
 
 
 def copied(path: Path) -> None:

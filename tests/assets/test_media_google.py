@@ -135,8 +135,8 @@ def test_what_is_only_said_of_an_object_changes_nothing(server: WebServer, clip:
     asked = len(server.asked)
     assert look(stored=video) == columns
     assert not [each for each in server.asked[asked:] if "/download/" in each]
-    with hold_ingested_file(video) as path:
-        assert path.read_bytes() == clip
+    with hold_ingested_file(video) as held:
+        assert held.path.read_bytes() == clip
 
 
 def service_account(token_uri: str) -> dict[str, str]:

@@ -86,8 +86,8 @@ def ingested(folder: Path, path: str, stored: SimpleNamespace | None = None) -> 
 
 
 def content(video: SimpleNamespace) -> bytes:
-    with hold_ingested_file(video) as path:
-        return path.read_bytes()
+    with hold_ingested_file(video) as held:
+        return held.path.read_bytes()
 
 
 @given(
@@ -375,8 +375,8 @@ def test_a_member_is_ingested_like_its_file(packed: Path, clips: Mapping[str, by
         same = ("content_sha256", "size_bytes", "duration_s", "fps", "n_frames", "width", "height", "codec", "status")
         assert [getattr(member, column) for column in same] == [getattr(file, column) for column in same]
         assert content(member) == data
-        with DecodingWorker() as worker, hold_ingested_file(member) as held, hold_ingested_file(file) as path:
-            frames, expected = worker.read_frames(held, every=1), worker.read_frames(path, every=1)
+        with DecodingWorker() as worker, hold_ingested_file(member) as held, hold_ingested_file(file) as own:
+            frames, expected = worker.read_frames(held.path, every=1), worker.read_frames(own.path, every=1)
         assert np.array_equal(frames.pixels, expected.pixels)
         assert np.array_equal(frames.times_s, expected.times_s)
 
@@ -388,9 +388,9 @@ def open_files() -> int:
 def test_what_is_held_is_gone_afterwards(packed: Path) -> None:
     video = ingested(packed.parent, "tar://s.tar#0.avi")
     before = open_files()
-    with hold_ingested_file(video) as path:
-        assert path.stat().st_size == video.size_bytes
-        assert os.path.realpath(path).startswith("/memfd:"), "nothing on a disk"
+    with hold_ingested_file(video) as held:
+        assert held.path.stat().st_size == video.size_bytes
+        assert os.path.realpath(held.path).startswith("/memfd:"), "nothing on a disk"
     other = SimpleNamespace(**{**vars(video), "content_sha256": bytes(32)})
     with pytest.raises(MediaUnavailable, match="the file has changed since it was ingested"):
         content(other)

@@ -63,8 +63,8 @@ def refused(path: str) -> Reject:
 
 
 def content(video: SimpleNamespace) -> bytes:
-    with hold_ingested_file(video) as path:
-        return path.read_bytes()
+    with hold_ingested_file(video) as held:
+        return held.path.read_bytes()
 
 
 def test_a_video_of_a_web_server(server: WebServer, clip: bytes) -> None:

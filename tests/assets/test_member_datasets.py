@@ -172,8 +172,8 @@ def test_pictures_and_ranges_of_a_member(engine: Engine, shards: Path, clips: Ma
     assert video is not None
     pictures, reason = read_thumbnails(video)
     assert (len(pictures), reason) == (4, None)
-    with hold_ingested_file(SimpleNamespace(**{**video, "key": video["video"]})) as path:
-        assert path.read_bytes() == clips["4.avi"]
+    with hold_ingested_file(SimpleNamespace(**{**video, "key": video["video"]})) as held:
+        assert held.path.read_bytes() == clips["4.avi"]
 
 
 def chosen(engine: Engine, dataset: Dataset) -> int:
