@@ -223,8 +223,9 @@ def _count_identities(connection: Connection, dataset: Dataset) -> dict[str, int
     chosen = _CHOSEN_TABLE.join(
         video, sa.and_(video.c.dataset_id == dataset.dataset_id, video.c.key == _CHOSEN_TABLE.c.video)
     )
-    counts = sa.select(video.c.identity, sa.func.count()).select_from(chosen).group_by(video.c.identity)
-    return dict(connection.execute(counts.where(video.c.identity.is_not(None)).order_by("identity")).tuples().all())
+    counts = sa.select(video.c.identity, sa.func.count().label("n")).select_from(chosen).group_by(video.c.identity)
+    rows = connection.execute(counts.where(video.c.identity.is_not(None)).order_by(video.c.identity))
+    return {row.identity: row.n for row in rows}
 
 
 class _TemporaryTable(sa.Executable, sa.ClauseElement):

@@ -9,11 +9,13 @@ from metrics_core.frames.probe import PacketScan
 from metrics_core.frames.records import FrameReadError
 
 _INDEX, _MEDIA = b"moov", b"mdat"
+# In the index of a file in fragments, each of which lists its own packets.
+_FRAGMENTS = b"mvex"
 
 
 def find_index_end(head: bytes | bytearray) -> int | None:
     """Return the number of first bytes that hold the index of an MP4 file, from the beginning of the file; it may be
-    more than were given. None for another file, and where the pictures come before the index.
+    more than were given. None for another file, and where the pictures come before the index or in fragments.
 
     >>> find_index_end(bytes.fromhex("00000008") + b"ftyp" + bytes.fromhex("00000400") + b"moov")
     1032
@@ -24,7 +26,7 @@ def find_index_end(head: bytes | bytearray) -> int | None:
         if size == 1:  # the size follows, in eight bytes
             size = int.from_bytes(head[place + 8 : place + 16], "big")
         if kind == _INDEX:
-            return place + size if size >= 8 else None
+            return None if size < 8 or _FRAGMENTS in head[place : place + size] else place + size
         if size < 8 or kind == _MEDIA or (place == 0 and kind != b"ftyp"):
             return None
         place += size
@@ -47,7 +49,6 @@ def collect_header_fields(path: Path, n_read: int) -> dict[str, object] | int | 
                 return needed if needed <= path.stat().st_size else None
             scan = PacketScan(path, stream, count_indexed_packets(stream), n_fully_decoded=1, checks_key_frames=False)
             scan.read_packets(container)
-            # The index of a file in fragments only lists the first of them.
             is_whole = scan.n_packets == len(entries) and not scan.damage
             return scan.build_fields() if is_whole else None
     except FrameReadError:

@@ -395,7 +395,7 @@ def test_what_is_held_is_gone_afterwards(packed: Path) -> None:
     with pytest.raises(MediaUnavailable, match="the file has changed since it was ingested"):
         content(other)
     assert open_files() == before
-    assert not path.exists()
+    assert not held.path.exists()
 
 
 @pytest.fixture
