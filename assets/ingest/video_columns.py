@@ -34,7 +34,18 @@ from assets.media.settings import MediaSettings
 from metrics_core.frames import NotAVideo, get_shared_worker
 
 _PLACE_COLUMNS = ("uri", "size_bytes", "mtime_ns", "ctime_ns", "inode", "etag", "member_offset")
-_PROBED_COLUMNS = ("content_sha256", "identity", "duration_s", "fps", "n_frames", "width", "height", "codec", "status", "error")
+_PROBED_COLUMNS = (
+    "content_sha256",
+    "identity",
+    "duration_s",
+    "fps",
+    "n_frames",
+    "width",
+    "height",
+    "codec",
+    "status",
+    "error",
+)
 # Requests to stores that run at a time: an answer takes long, and little work of this machine.
 MAX_PARALLEL_REQUESTS = 8
 # Where a link leads may have any name.

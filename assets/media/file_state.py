@@ -47,7 +47,6 @@ class FileState:
         stored = FileState(size_bytes, video.mtime_ns, video.ctime_ns, video.inode, video.etag)
         return self == stored and (self.mtime_ns, self.etag) != (None, None)
 
-
     def identify(self, uri: str, member: Member | None = None) -> bytes | None:
         """Return the digest (32 bytes) by which `identity` etag recognises a video, without its bytes: of its address,
         and of the etag and size of its object, or modification time and size of its file. None where the store or the

@@ -132,7 +132,7 @@ def build_export_columns(frozen: FrozenSelection) -> dict[ExportColumn, sa.Colum
         **{ExportColumn(*description): item[description[0]] for description in _FROM_ITEM},
         _MEDIA: item["uri"],
         ExportColumn("duration_s", "number", "length of the video in seconds"): video.c.duration_s,
-        ExportColumn("content_sha256", "text", "digest of the video's file, made as selection.identities says"): sa.func.encode(
+        ExportColumn("content_sha256", "text", "digest of the video's file, see selection.identities"): sa.func.encode(
             item["content_sha256"], "hex"
         ),
         **{ExportColumn(*description): item[description[0]] for description in (*_ORIGIN, *_ABOUT)},
