@@ -197,7 +197,7 @@ def _inspect_place(uri: str, place: MediaPlace, stored: Any | None, access: Medi
 
 def _identify_by_etag(uri: str, place: MediaPlace, now: FileState, settings: MediaSettings) -> dict[str, Any] | None:
     """Return the columns that describe a file's place and content, without a look at its bytes; None where its store
-    gives no etag or no size, and for a row of a Lance table, whose version says nothing about a row.
+    gives no etag or no size, and for a row of a Lance table, whose version is that of all rows.
     """
     member = None
     if place.member is not None and not place.is_table_row:

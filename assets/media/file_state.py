@@ -48,11 +48,12 @@ class FileState:
         return self == stored and (self.mtime_ns, self.etag) != (None, None)
 
     def identify(self, uri: str, member: Member | None = None) -> bytes | None:
-        """Return the digest (32 bytes) by which `identity` etag recognises a video, without its bytes: of its address,
-        and of the etag and size of its object, or modification time and size of its file. None where the store or the
-        Lance table does not give both. uri: as in table `video`. member: its place in the tar file with this state.
+        """Return the digest (32 bytes) by which identity etag recognises a video: of its address, and of the etag and
+        size of its object, or modification time and size of its file. None where a store or a Lance table does not give
+        both. uri: as in table `video`.
 
-        It is the same for a copy of a file with its times, below another place of a media root.
+        member: the video's place in the tar file that has this state. The digest stays the same where a media root
+        moves and its files keep their times.
         """
         version = self.etag or self.mtime_ns
         if version is None or self.size_bytes is None:
@@ -64,9 +65,11 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class HeldFile:
-    """The file of a video during a block: a path by which every process of this machine's user opens it, the digest by
-    which it is recognised (column `content_sha256`), and its size in bytes. `member_offset` is the place of its first
-    byte in a tar file, None where it is in none. `is_hashed`: whether the digest is the SHA-256 of the bytes.
+    """The file of a video during a block: a path by which every process of this machine's user opens it, its digest as
+    in column `content_sha256`, and its size in bytes. `member_offset` is the place of its first byte in a tar file,
+    None where it is in none.
+
+    is_hashed: whether the digest is the SHA-256 of the bytes.
     """
 
     path: Path

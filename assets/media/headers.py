@@ -1,4 +1,4 @@
-"""Facts about a video from its header: of an MP4 file whose index stands first, only the first bytes are read."""
+"""Facts about a video from its header: of an MP4 file that begins with its index, only the first bytes are read."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from assets.media.tar_index import Member
 from metrics_core.frames import VideoProbe, get_shared_worker
 from metrics_core.frames.headers import find_index_end
 
-# Bytes that are read first: the index of a clip, and often its first picture.
+# Bytes that are read first: the index of a clip, and often its first frame.
 FIRST_BYTES = 1 << 17
-# A larger index, or first picture, is that of a long film, which is read as a whole.
+# A larger index, or first frame, is that of a long film, which is read as a whole.
 _MOST_BYTES = 1 << 26
 
 

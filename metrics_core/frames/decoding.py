@@ -126,7 +126,7 @@ class DecodingWorker:
 
     def probe_header(self, path: Path, n_read: int, *, timeout_s: float = 60.0) -> VideoProbe | int | None:
         """Return the facts about an MP4 file that only has its first `n_read` bytes, and zeros after them, by its index
-        and its first picture; or the number of first bytes that it needs. None where only `probe_video` on the whole
+        and its first frame; or the number of first bytes that it needs. None where only `probe_video` on the whole
         file can tell, also after a crash or `timeout_s` seconds.
         """
         try:

@@ -1,4 +1,4 @@
-"""Facts about an MP4 file of which only the first bytes are there: its index, and the first picture."""
+"""Facts about an MP4 file of which only the first bytes are there: its index, and the first frame."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FRAGMENTS = b"mvex"
 
 def find_index_end(head: bytes | bytearray) -> int | None:
     """Return the number of first bytes that hold the index of an MP4 file, from the beginning of the file; it may be
-    more than were given. None for another file, and where the pictures come before the index or in fragments.
+    more than were given. None for another file, and where the frames come before the index or in fragments.
 
     >>> find_index_end(bytes.fromhex("00000008") + b"ftyp" + bytes.fromhex("00000400") + b"moov")
     1032
@@ -35,10 +35,10 @@ def find_index_end(head: bytes | bytearray) -> int | None:
 
 def collect_header_fields(path: Path, n_read: int) -> dict[str, object] | int | None:
     """Return the facts of `collect_probe_fields` from a file of full length that only has its first `n_read` bytes, and
-    zeros after them; or the number of first bytes that it needs for its first picture. None for a file whose facts need
+    zeros after them; or the number of first bytes that it needs for its first frame. None for a file whose facts need
     all bytes: one without an index of all packets, or with any fault in what was read.
 
-    Only the first picture is decoded, so that damage after it remains undetected.
+    Only the first frame is decoded, so that damage after it remains undetected.
     """
     try:
         with open_video(path) as (container, stream):

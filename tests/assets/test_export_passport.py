@@ -76,6 +76,7 @@ def test_it_names_selection_recipe_scorers_and_counts(engine: Engine, clips: Cli
         "n": len(TEXTS),
         "cutoff": stored["cutoff"],
         "promise": None,
+        "identities": {"sha256": len(TEXTS)},
         "score_hash": stored["score_hash"],
         "n_eligible": len(TEXTS),
         "n_duplicates": 0,

@@ -53,6 +53,7 @@ def add_video(
         "key": key,
         "uri": f"media/{key}.mp4",
         "content_sha256": None if content is None else hashlib.sha256(content).digest(),
+        "identity": None if content is None else "sha256",
         "duration_s": 4.0,
         "status": status,
         "row_sha256": text_sha256(key),
