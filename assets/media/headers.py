@@ -31,7 +31,7 @@ def probe_by_header(
     """
     size_bytes, offset, head = columns["size_bytes"], columns["member_offset"] or 0, bytearray()
     needed, most = min(FIRST_BYTES, size_bytes), min(_MOST_BYTES, size_bytes)
-    found: VideoProbe | int | None = None
+    found: VideoProbe | None = None
     with open_memory_file() as (path, file):
         # The bytes that are not read are zeros, which take no memory.
         file.truncate(size_bytes)
@@ -50,10 +50,11 @@ def probe_by_header(
             file.seek(0)
             file.write(head)
             file.flush()
-            found = get_shared_worker().probe_header(path, len(head))
-            if not isinstance(found, int):
+            answer = get_shared_worker().probe_header(path, len(head))
+            if not isinstance(answer, int):
+                found = answer
                 break
-            needed, found = found, None
+            needed = answer
     if now.etag is None and fetch_state(place, settings) != now:
         raise MediaUnavailable("trouble", CHANGED_MEANWHILE)
     return found

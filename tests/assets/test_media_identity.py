@@ -19,10 +19,11 @@ from assets.ingest.rejects import Reject
 from assets.ingest.rows import VideoRow
 from assets.ingest.run import ingest_folder
 from assets.ingest.video_columns import inspect_video
-from assets.media import headers
 from assets.media.errors import MediaUnavailable
 from assets.media.files import hold_ingested_file
-from assets.selection.export import ExportFormat, export_selection
+from assets.media.members import read_range
+from assets.selection.export import export_selection
+from assets.selection.export_target import ExportFormat
 from db.manifest.removal import delete_dataset
 from db.selection.recipes import SelectionError, parse_recipe
 from metrics_core.frames.headers import find_index_end
@@ -63,14 +64,14 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
 @pytest.fixture
 def by_etag(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The setting; and the numbers of bytes that are read of headers."""
-    read, read_range = list[int](), headers.read_range
+    read = list[int]()
 
     def count(holder: Any, part: Any, *rest: Any, **named: Any) -> None:
         read.append(part.size_bytes)
         read_range(holder, part, *rest, **named)
 
-    monkeypatch.setattr(headers, "read_range", count)
-    monkeypatch.setattr(headers, "FIRST_BYTES", 600)
+    monkeypatch.setattr("assets.media.headers.read_range", count)
+    monkeypatch.setattr("assets.media.headers.FIRST_BYTES", 600)
     monkeypatch.setenv("REELSIEVE_IDENTITY", "etag")
     return read
 
