@@ -17,11 +17,12 @@ import multiprocessing
 import os
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -94,21 +95,39 @@ def write_table(table: Path, clips: Sequence[Path]) -> list[str]:
     return [f"lance://t.lance#video/{row_id}" for row_id in rows["_rowid"].to_pylist()]
 
 
+CountAnswers = Callable[[], tuple[int, int]]
+"""Returns how many requests a server answered so far, and the bytes of the answers."""
+
+
 def serve_s3(port: Connection) -> None:
-    """Serve S3 on a port of this machine, which is sent, until the other end is closed."""
-    from moto.server import ThreadedMotoServer
+    """Serve S3 on a port of this machine, which is sent, until the other end is closed. Answer any message by the
+    number of requests so far and of the bytes of their answers.
+    """
+    from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+    from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    port.send(server.get_host_and_port()[1])
-    port.poll(None)
-    server.stop()
+    application, counted = DomainDispatcherApplication(create_backend_app), [0, 0]
+
+    def answer(environment: Any, start: Any) -> Iterator[bytes]:
+        counted[0] += 1
+        for block in application(environment, start):
+            counted[1] += len(block)
+            yield block
+
+    server = make_server("127.0.0.1", 0, answer, threaded=True, request_handler=MotoRequestHandler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    port.send(server.server_port)
+    with suppress(EOFError):
+        while True:
+            port.recv()
+            port.send(tuple(counted))
+    server.shutdown()
 
 
 @contextmanager
-def s3_server(tars: Sequence[Path]) -> Iterator[None]:
-    """Serve the tar files from another process, to which the environment of this one leads."""
+def s3_server(tars: Sequence[Path]) -> Iterator[CountAnswers]:
+    """Serve the tar files from another process, to which the environment of this one leads, and count the answers."""
     from botocore.session import get_session
 
     context = multiprocessing.get_context("spawn")
@@ -123,7 +142,13 @@ def s3_server(tars: Sequence[Path]) -> Iterator[None]:
     client.create_bucket(Bucket=BUCKET)
     for tar in tars:
         client.put_object(Bucket=BUCKET, Key=tar.name, Body=tar.read_bytes())
-    yield
+
+    def count() -> tuple[int, int]:
+        here.send(None)
+        n_requests, n_bytes = here.recv()
+        return n_requests, n_bytes
+
+    yield count
     here.close()
     process.join()
 

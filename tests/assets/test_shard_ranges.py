@@ -22,7 +22,7 @@ from tests.assets.init_sources import shard
 from tests.assets.media_servers import BUCKET, S3Bucket, s3_store
 
 COLUMNS = [ExportColumn(name, "text", "") for name in ("rank", "media", "text")]
-N_TARS, N_CLIPS = 4, 160
+N_TARS, N_CLIPS = 4, 60
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def write_ranges(path: Path, videos: Sequence[tuple[str, int, int]], begin: str 
     ranked = random.Random(5).sample(videos, len(videos))
     rows = [(rank, f"tar://{begin}{name}", f"Text {name}", *place) for rank, (name, *place) in enumerate(ranked, 1)]
     with path.open("wb") as file:
-        write_shard_keys(io.BytesIO(), file, COLUMNS, [rows[:50], rows[50:]], load_media=lambda _: [])
+        write_shard_keys(io.BytesIO(), file, COLUMNS, [rows[:20], rows[20:]], load_media=lambda _: [])
     return pq.read_table(path).to_pylist()
 
 
@@ -152,6 +152,9 @@ def test_a_tar_file_written_anew_and_videos_of_one_key(tmp_path: Path) -> None:
         {"__key__": "22", "05.mp4": b"a" * 900},
         {"__key__": "22", "06.mp4": b"b" * 800},
     ]
-    shard(tmp_path / "0.tar", [("22.05.mp4", b"a" * 901), members[1]])
-    with pytest.raises(ValueError, match=r"0\.tar has changed: ingest it again"):
-        list(load_ranges(str(tmp_path / "r"), str(tmp_path)))
+    whole = (tmp_path / "0.tar").read_bytes()
+    longer = shard(tmp_path / "1.tar", [("22.05.mp4", b"a" * 901), members[1]]).read_bytes()
+    for changed in (whole[:1500], whole[:2500], b"x" * len(whole), longer):
+        (tmp_path / "0.tar").write_bytes(changed)
+        with pytest.raises(ValueError, match=r"0\.tar has changed: ingest it again"):
+            list(load_ranges(str(tmp_path / "r"), str(tmp_path)))

@@ -33,11 +33,10 @@ def write_shard_keys(
     by name: `lance`, `column` (null where unnamed) and `rows`, the sorted ids; or `tar`, its path or address, and
     `keys`, the sorted keys of the samples in it.
 
-    ranges_file: gets, as Parquet, the place of each row's video in its tar file.
-    batches: rows with a value for every column, in their order, and those of `add_member_places`. load_media: returns
-    the media of all stored videos in tar files, as column `media` has them. Raises SelectionError where a row's video
-    is in no tar file and no table, or is no longer the file that the dataset has, and where another video of a tar file
-    has the key of a chosen one.
+    ranges_file: gets, as Parquet, the place of each row's video in its tar file. batches: rows with a value for every
+    column, in their order, and the two of `add_member_places`. load_media: returns the media of all stored videos in
+    tar files, as column `media` has them. Raises SelectionError where a row's video is in no tar file and no table, or
+    is no longer the file that the dataset has, and where another video of a tar file has the key of a chosen one.
     """
     import pyarrow as pa
 
