@@ -103,7 +103,7 @@ def serve_s3(port: Connection) -> None:
     """Serve S3 on a port of this machine, which is sent, until the other end is closed. Answer any message by the
     number of requests so far and of the bytes of their answers.
     """
-    from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
     from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
