@@ -42,14 +42,16 @@ def run_ingest(
     rows: Path | None,
     n_shards: int | None,
     columns: Mapping[str, str] | None = None,
+    n_workers: int | None = None,
 ) -> IngestReport:
     """Ingest a manifest folder into a dataset, which may be new, by one Dagster run in this process, and return the
     report of accepted, unchanged and rejected rows. rows: a further file of mixed rows, or None. n_shards: of a new
-    dataset; None for the default. columns: their names by field. Raises RunFailed where the run leaves no report.
+    dataset; None for the default. columns: their names by field. n_workers: processes that read new videos; None to
+    read them alone. Raises RunFailed where the run leaves no report.
     """
     results = RunResults()
     places = {"folder": str(folder), "rows": str(rows) if rows else None}
-    config = {**places, "n_shards": n_shards, "columns": dict(columns or {})}
+    config = {**places, "n_shards": n_shards, "n_workers": n_workers, "columns": dict(columns or {})}
     with hold_datasets(installation.engine, dataset):
         installation.instance.add_dynamic_partitions(str(DATASETS.name), [dataset])
         run_job(installation, "ingest_job", dataset, {"ops": {"ingest": {"config": config}}}, results=results)

@@ -50,12 +50,14 @@ NEW, BEFORE, REFUSED = "new or changed", "as before", "refused rows"
 
 class IngestConfig(dg.Config):
     """The configuration of an ingest: the manifest `folder`, the path of a file of mixed `rows` if there is one, and
-    the number of shards of a new dataset. `columns` are names of columns by field, where they differ.
+    the number of shards of a new dataset. `columns` are names of columns by field, where they differ. `n_workers`:
+    processes that read new videos, None to read them alone.
     """
 
     folder: str
     rows: str | None = None
     n_shards: int | None = None
+    n_workers: int | None = None
     columns: dict[str, str] = {}  # noqa: RUF012 (a default of pydantic, which copies it)
 
 
@@ -100,6 +102,7 @@ def ingest(
         mixed_rows=locate_path(config.rows) if config.rows else None,
         n_shards=config.n_shards,
         columns=config.columns,
+        n_workers=config.n_workers,
         progress=lambda source, n_read: log_sparsely(f"{source}: {format_count(n_read, 'row')} read"),
     )
     curation.results.keep_report("ingest", report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,14 @@ class IngestReport:
     unchanged: Counter[str] = field(default_factory=_count_nothing)
     rejected: int = 0
     notes: list[str] = field(default_factory=list)
+
+    def count_shared(self, n_videos: int, notes: Iterable[str]) -> None:
+        """Count videos as accepted that were stored before the tables were ingested, which found them unchanged."""
+        name = MANIFEST_TABLES["video"].name
+        n = min(n_videos, self.unchanged[name])
+        self.accepted[name] += n
+        self.unchanged[name] -= n
+        self.notes += notes
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as a dict of dataset, accepted, unchanged and rejected, as `--json` prints it."""

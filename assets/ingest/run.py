@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,9 @@ from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.readers import NO_COLUMNS, TableContent, count_table_rows, read_table
 from assets.ingest.rejects import ManifestError
 from assets.ingest.report import IngestReport
-from assets.ingest.rows import CheckedRow, RawRow, VideoRow
 from assets.ingest.scales import Scale, parse_scale
-from assets.ingest.validate import validate_row
+from assets.ingest.share import share_videos
+from assets.ingest.validate import check_row
 from assets.ingest.write import Progress, RowWriter
 from db.manifest.datasets import Dataset, find_or_create_dataset
 from db.manifest.store import IngestStore, open_ingest_store, open_trial_store
@@ -45,21 +45,33 @@ def ingest_folder(
     n_shards: int | None = None,
     progress: Progress | None = None,
     columns: Mapping[str, str] = NO_COLUMNS,
+    n_workers: int | None = None,
 ) -> IngestReport:
     """Ingest a manifest folder into the dataset `name`, then the file of mixed rows if there is one, and return the
     counts. A missing dataset is created. Refused rows go to table ingest_reject, and a changed row is updated, which
     makes its own scores stale. `progress` is called after every batch with file name and number of rows.
 
     Ingesting an unchanged folder again changes nothing. `n_shards` counts only for a new dataset; its default is one
-    shard per 4,000 samples. columns: by field, the name of its column in the tables.
+    shard per 4,000 samples. columns: by field, the name of its column in the tables. n_workers: the number of processes
+    that first read new videos, together with every other ingest of the folder that has it; None for an ingest that
+    reads alone.
 
     Raises ManifestError if the folder or the file of mixed rows cannot be read as a whole, or if a table changes while
     it is read; the batches that were written before stay.
     """
     manifest = read_manifest_folder(folder, mixed_rows, columns)
     dataset = _open_dataset(engine, name, n_shards, manifest)
-    with open_ingest_store(engine, dataset) as store, _freeze_existing_objects():
-        return _Ingest(manifest, store, _declare_scales(store, manifest.scales), progress).run()
+    with ExitStack() as stack:
+        shared = (
+            stack.enter_context(share_videos(engine, dataset, manifest, n_workers, progress)) if n_workers else None
+        )
+        with open_ingest_store(engine, dataset) as store, _freeze_existing_objects():
+            # Nobody reads a share any more.
+            stack.close()
+            report = _Ingest(manifest, store, _declare_scales(store, manifest.scales), progress).run()
+    if shared is not None:
+        report.count_shared(shared.n_stored, shared.notes)
+    return report
 
 
 def try_ingest(
@@ -144,15 +156,11 @@ class _Ingest:
         """
         # In this process: a second one saved at most 13 % of the time, for a third more work and twice the memory.
         content = TableContent()
-        writer.write_rows(map(self._check_row, read_table(path, kind, self.manifest.columns, content)))
+        rows = read_table(path, kind, self.manifest.columns, content)
+        writer.write_rows((raw, check_row(raw, self.manifest, self.scales)) for raw in rows)
         if content.encoding != UTF_8:
             report.notes.append(f"{path.name} is not UTF-8, and is read as {content.encoding}")
         return content
-
-    def _check_row(self, raw: RawRow) -> CheckedRow:
-        """Return a raw row with its valid row, or its Reject; a video gets the declared origin that it lacks itself."""
-        row, origin = validate_row(raw, self.manifest.dimensions, self.scales), self.manifest.origin
-        return raw, row.fill_origin(origin) if origin and isinstance(row, VideoRow) else row
 
 
 def _open_dataset(engine: Engine, name: str, n_shards: int | None, manifest: Manifest) -> Dataset:

@@ -10,9 +10,10 @@ from pydantic_core import ErrorDetails
 
 from assets.ingest import hygiene
 from assets.ingest.hygiene import format_value
+from assets.ingest.manifest import Manifest
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rejects import Code, Reject
-from assets.ingest.rows import DIMENSIONS, KeypointRow, RawRow, ScaledRatingRow, ValidRow
+from assets.ingest.rows import DIMENSIONS, KeypointRow, RawRow, ScaledRatingRow, ValidRow, VideoRow
 from assets.ingest.scales import DEFAULT_SCALE, NO_SCALES, Scale
 
 # The code of every type of pydantic error; a type that is not listed has the code "wrong_type".
@@ -28,6 +29,14 @@ _CODES: dict[str, Code] = {
     "too_long": "too_long",
     "no_direction": "no_direction",
 }
+
+
+def check_row(raw: RawRow, manifest: Manifest, scales: Mapping[str, Scale] = NO_SCALES) -> ValidRow | Reject:
+    """Return what `validate_row` returns for a row of a manifest; a video gets the declared origin that it lacks
+    itself.
+    """
+    row = validate_row(raw, manifest.dimensions, scales)
+    return row.fill_origin(manifest.origin) if manifest.origin and isinstance(row, VideoRow) else row
 
 
 def validate_row(

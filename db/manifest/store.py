@@ -282,11 +282,11 @@ class IngestStore:
 
 
 @contextmanager
-def open_ingest_store(engine: Engine, dataset: Dataset) -> Iterator[IngestStore]:
+def open_ingest_store(engine: Engine, dataset: Dataset, *, is_shared: bool = False) -> Iterator[IngestStore]:
     """Yield a store for an ingest into a dataset, on a connection that is closed at the end. It first waits until no
-    other ingest into the same dataset is running, and keeps later ones waiting.
+    other ingest into the same dataset is running, and keeps later ones waiting. is_shared: other shared ones may run.
     """
-    with _hold_dataset(engine, dataset), _open_own_connection(engine) as connection:
+    with _hold_dataset(engine, dataset, is_shared), _open_own_connection(engine) as connection:
         with connection.transaction():
             store = IngestStore(connection, dataset)
         yield store
@@ -319,7 +319,7 @@ def _open_own_connection(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
 
 
 @contextmanager
-def _hold_dataset(engine: Engine, ingested: Dataset) -> Iterator[None]:
+def _hold_dataset(engine: Engine, ingested: Dataset, is_shared: bool) -> Iterator[None]:
     """Wait until no ingest into the dataset is running, and keep others waiting meanwhile.
 
     The lock is on the dataset's row, in a transaction separate from the ingest's own. Taking it needs a right that the
@@ -329,5 +329,5 @@ def _hold_dataset(engine: Engine, ingested: Dataset) -> Iterator[None]:
     with engine.begin() as connection:
         connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
         # FOR NO KEY UPDATE: rows that point to the dataset can be written.
-        connection.execute(row.with_for_update(key_share=True))
+        connection.execute(row.with_for_update(read=is_shared, key_share=not is_shared))
         yield

@@ -31,6 +31,10 @@ def ingest(
         int | None,
         typer.Option(min=1, max=10_000, help="Number of shards of a new dataset (default: one per 4,000 samples)."),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=64, help="Read new videos in so many processes, shared with other such commands."),
+    ] = None,
     column: ColumnOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be accepted and refused, and change nothing.")
@@ -58,7 +62,7 @@ def ingest(
     if dry_run:
         _run_trial(installation, folder, dataset, rows, columns, as_json)
         return
-    report = run_ingest(installation, folder, dataset, rows, shards, columns)
+    report = run_ingest(installation, folder, dataset, rows, shards, columns, workers)
     _print_notes(report)
     if as_json:
         print_json(report.as_dict())
