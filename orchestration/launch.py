@@ -46,8 +46,9 @@ def run_ingest(
 ) -> IngestReport:
     """Ingest a manifest folder into a dataset, which may be new, by one Dagster run in this process, and return the
     report of accepted, unchanged and rejected rows. rows: a further file of mixed rows, or None. n_shards: of a new
-    dataset; None for the default. columns: their names by field. n_workers: processes that read new videos; None to
-    read them alone. Raises RunFailed where the run leaves no report.
+    dataset; None for the default. columns: their names by field.
+
+    n_workers: as in `ingest_folder`. Raises RunFailed where the run leaves no report.
     """
     results = RunResults()
     places = {"folder": str(folder), "rows": str(rows) if rows else None}

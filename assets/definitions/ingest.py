@@ -51,7 +51,7 @@ NEW, BEFORE, REFUSED = "new or changed", "as before", "refused rows"
 class IngestConfig(dg.Config):
     """The configuration of an ingest: the manifest `folder`, the path of a file of mixed `rows` if there is one, and
     the number of shards of a new dataset. `columns` are names of columns by field, where they differ. `n_workers`:
-    processes that read new videos, None to read them alone.
+    as in `ingest_folder`.
     """
 
     folder: str

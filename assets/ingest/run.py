@@ -53,8 +53,8 @@ def ingest_folder(
 
     Ingesting an unchanged folder again changes nothing. `n_shards` counts only for a new dataset; its default is one
     shard per 4,000 samples. columns: by field, the name of its column in the tables. n_workers: the number of processes
-    that first read new videos, together with every other ingest of the folder that has it; None for an ingest that
-    reads alone.
+    that first read new videos, together with every other ingest of the dataset that has it; None reads them as the
+    other rows.
 
     Raises ManifestError if the folder or the file of mixed rows cannot be read as a whole, or if a table changes while
     it is read; the batches that were written before stay.

@@ -52,9 +52,9 @@ def share_videos(
 ) -> Iterator[SharedVideos]:
     """Read and store the videos of a manifest that are new to a dataset, in this process and `n_workers - 1` others,
     and yield what they stored. Other commands that do the same, on any machine, take other blocks of its rows, until
-    the `with` block ends. Refused rows, and those of stored videos, are left to the ingest that follows.
+    the `with` block ends.
 
-    A helper that fails costs nothing but time: that ingest reads its videos. Raises ManifestError.
+    Refused rows, and those of stored videos, are left to the ingest that follows. A helper that fails costs nothing but time: that ingest reads its videos. Raises ManifestError.
     """
     with ExitStack() as stack:
         helpers = [stack.enter_context(_start_helper(engine, dataset, manifest)) for _ in range(n_workers - 1)]
@@ -73,7 +73,7 @@ def read_share(
     engine: Engine, leases: Leases, dataset: Dataset, manifest: Manifest, progress: Progress | None = None
 ) -> int:
     """Read and store the new videos of all blocks of rows that no other process has taken, and return their number. The
-    blocks stay taken until `leases` are given back. Waits first for an ingest of the dataset that reads alone. Raises
+    blocks stay taken until `leases` are given back. Waits first for an ingest that keeps others out. Raises
     ManifestError.
     """
     path, n_stored = manifest.tables["video"], 0
