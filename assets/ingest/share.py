@@ -54,7 +54,8 @@ def share_videos(
     and yield what they stored. Other commands that do the same, on any machine, take other blocks of its rows, until
     the `with` block ends.
 
-    Refused rows, and those of stored videos, are left to the ingest that follows. A helper that fails costs nothing but time: that ingest reads its videos. Raises ManifestError.
+    Refused rows, and those of stored videos, are left to the ingest that follows. A helper that fails costs nothing but
+    time: that ingest reads its videos. Raises ManifestError.
     """
     with ExitStack() as stack:
         helpers = [stack.enter_context(_start_helper(engine, dataset, manifest)) for _ in range(n_workers - 1)]
