@@ -12,7 +12,7 @@ from sqlalchemy.engine import URL, Engine
 
 from assets.definitions.curation import Curation
 from assets.home.files import create_home_folder
-from assets.home.settings import SettingsError
+from assets.home.settings import SettingsError, read_settings
 from assets.metrics.installed import BrokenMetric
 from assets.metrics.registry import METRIC_INPUTS, SCORERS, SOURCE_TABLES
 from db.schema.migrate import is_schema_current, migrate
@@ -92,6 +92,13 @@ class Installation:
         with opened.connect() as connection:
             for metric, reason in explain_refused_metrics(connection, METRIC_INPUTS).items():
                 self.curation.leave_out_metric(metric, f"Postgres refuses its inputs ({reason})")
+        # Imported late: a command that needs no database starts without them.
+        from assets.media.settings import MediaSettings
+        from db.evidence.vector_files import FOLDER_OPTION, VectorFolder
+
+        media = read_settings(MediaSettings)
+        folder = VectorFolder(media.vectors_place, media.vectors == "files")
+        opened.update_execution_options(**{FOLDER_OPTION: folder})
         return opened
 
     @cached_property

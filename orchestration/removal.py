@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 from assets.datasets.leases import format_dataset_lease_name
 from assets.datasets.lookup import require_dataset
 from assets.definitions.partitions import DATASETS, SHARDS
+from db.evidence.vector_files import delete_unused_files
 from db.manifest.datasets import Dataset
 from db.manifest.removal import count_contents, count_selections, delete_dataset, delete_imported_scores
 from db.scores.imported_scores import list_imported_scorers, load_imported_scorers
@@ -52,12 +53,13 @@ def count_rows_to_delete(
 
 def delete_dataset_everywhere(installation: Installation, name: str) -> None:
     """Delete a dataset from the database and from Dagster's partitions, and the view columns of metrics that were
-    imported only into it. Frozen selections and all files stay. Raises UnknownDataset, and DatasetBusy while a command
-    or a run works on the dataset.
+    imported only into it, and files of vectors that only it used. Frozen selections and all other files stay. Raises
+    UnknownDataset, and DatasetBusy while a command or a run works on the dataset.
     """
     with _hold_idle_dataset(installation, name):
         dataset = require_dataset(installation.engine, name)
         _run_transaction(installation, lambda connection: delete_dataset(connection, dataset))
+        delete_unused_files(installation.engine)
         _update_views(installation)
         _forget_partitions(installation.instance, name)
 

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from assets.home.folder import find_home
-from assets.home.settings import PREFIX
+from assets.home.settings import PREFIX, SettingsError
 from assets.media.address import AddressRefused, parse_address
 from metrics_core.child_processes import locate_path
 
@@ -19,7 +19,8 @@ _ROOT_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 class MediaSettings(BaseSettings):
-    """The videos on this machine: media roots, private networks, the cache and decoders. No score depends on them.
+    """Files on this machine: media roots, private networks, the cache, decoders, and files of vectors. No score depends
+    on them, except that a vector in a file may have half precision.
 
     A field X is the variable REELSIEVE_X.
     """
@@ -54,6 +55,14 @@ class MediaSettings(BaseSettings):
         description="videos decoded at once; default: the cores for facts, the cores per GPU (or half) for frames",
     )
 
+    vectors: Literal["postgres", "files"] = Field(
+        default="postgres", description="where new vectors of texts and frames go: the database, or Parquet files"
+    )
+    vectors_folder: str = Field(
+        default="",
+        description="folder of these files: a path, root://NAME/PATH, s3:// or gs://; empty: `vectors` in the home",
+    )
+
     @field_validator("media_roots")
     @classmethod
     def _check_places(cls, roots: dict[str, str]) -> dict[str, str]:
@@ -69,6 +78,34 @@ class MediaSettings(BaseSettings):
                     "address without a user, a password, ? or #"
                 )
         return roots
+
+    @field_validator("vectors_folder")
+    @classmethod
+    def _check_folder(cls, folder: str) -> str:
+        if "://" in folder:
+            try:
+                address = parse_address(folder)
+            except AddressRefused as error:
+                raise ValueError(str(error)) from None
+            if address.scheme not in ("s3", "gs", "root") or ".." in address.path.split("/"):
+                raise ValueError("files cannot be written there: give a path, root://NAME/PATH, s3:// or gs://")
+        return folder
+
+    @property
+    def vectors_place(self) -> str:
+        """The folder of files of vectors as an absolute path, or as an address of a store. Raises SettingsError for a
+        media root that the settings do not have.
+        """
+        folder = self.vectors_folder
+        if folder.startswith("root://"):
+            address = parse_address(folder)
+            if address.host not in self.media_roots:
+                raise SettingsError(
+                    f"REELSIEVE_VECTORS_FOLDER names media root {address.host}, which this machine does not have: name "
+                    "its place in REELSIEVE_MEDIA_ROOTS"
+                )
+            folder = f"{self.media_roots[address.host].rstrip('/')}/{address.path}"
+        return folder if "://" in folder else str(locate_path(folder or self.home / "vectors").resolve())
 
     @property
     def cache_folder(self) -> Path:

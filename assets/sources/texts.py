@@ -20,6 +20,7 @@ from db.evidence.embeddings import (
     load_nearest_references,
 )
 from db.evidence.store import Table
+from db.evidence.vector_files import has_files
 from db.schema.inputs import REFERENCES, Input
 from db.scores.pending import PendingSample
 from metrics_core.agreement.simple_scores import find_nearest_vector
@@ -145,13 +146,16 @@ class WholeTextCosines(EmbeddedTexts[Mapping[int, NearestReference]]):
     """
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, NearestReference]:
-        """Return the highest cosine of each caption with its references, and that reference, by sample_id. The
-        database computes them from stored vectors. The cosine is None for a vector of zeros. Raises MissingEvidence if
-        a text of a sample has no vector of the encoder.
+        """Return the highest cosine of each caption with its references, and that reference, by sample_id. The database
+        computes them from stored vectors, unless any of the encoder's are in files. The cosine is None for a vector of
+        zeros. Raises MissingEvidence if a text of a sample has no vector of the encoder.
         """
         sample_ids = [sample.sample_id for sample in samples if any(True for _ in self._texts(sample))]
         with engine.connect() as connection:
-            cosines = load_nearest_references(connection, self.model_id(connection), sample_ids)
+            model_id = self.model_id(connection)
+            if has_files(connection, model_id, "text"):
+                return super().load(engine, scorer_id, samples)
+            cosines = load_nearest_references(connection, model_id, sample_ids)
         if n_missing := len(sample_ids) - len(cosines):
             samples_without = f"{n_missing:,} of {format_count(len(sample_ids), 'sample')}"
             raise self.missing(f"texts of {samples_without} have no vector of {self.model.model_id}")

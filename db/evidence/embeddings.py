@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -16,14 +16,17 @@ from pgvector import Vector
 from sqlalchemy.engine import Connection, Engine
 
 from db.evidence.store import Table
+from db.evidence.vector_files import WrittenFile, confirm_file, read_places, write_vectors, writes_files
 from db.schema import sample, text_embedding
 from db.server.bulk import insert_missing
 from db.server.engine import open_psycopg_transaction
 from db.sql import read_sql
 
 _VECTORS = 10_000
+# Of a text the vector, or where in a file it is.
 VECTORS_BY_DIGEST = (
-    "SELECT text_sha256, vector_send(embedding) FROM text_embedding WHERE model_id = %s AND text_sha256 = ANY(%s)"
+    "SELECT text_sha256, vector_send(embedding), file_id, place, 1 FROM text_embedding "
+    "WHERE model_id = %s AND text_sha256 = ANY(%s)"
 )
 # The bytes of a vector before its numbers.
 _HEADER = 4
@@ -80,23 +83,40 @@ def store_text_vectors(engine: Engine, model_id: int, vectors: Mapping[str, Text
     """Store the vectors of texts in one transaction and return how many were new. A text that has a vector of this
     encoder keeps it. Raises DimensionMismatch if the stored vectors of this encoder have another length: then two
     models share one name. model_id: id of the encoder in table `model`.
+
+    The vectors go into a file first if the engine's folder is written.
     """
     if not vectors:
         return 0
+    digests = [text_sha256(text) for text in vectors]
+    file = _write_file(engine, model_id, digests, vectors) if writes_files(engine) else None
     with open_psycopg_transaction(engine) as connection:
         _check_length(connection, model_id, len(next(iter(vectors.values())).vector))
-        return insert_missing(
-            connection,
-            text_embedding,
-            ["model_id", "text_sha256", "embedding", "n_chunks"],
-            [(model_id, text_sha256(text), Vector(vector), n) for text, (vector, n) in vectors.items()],
-        )
+        columns = ["model_id", "text_sha256", "embedding", "n_chunks", "file_id", "place"]
+        pairs = zip(digests, vectors.values(), strict=True)
+        if file is None:
+            return insert_missing(
+                connection,
+                text_embedding,
+                columns,
+                [(model_id, digest, Vector(vector), n, None, None) for digest, (vector, n) in pairs],
+            )
+        confirm_file(connection, file)
+        rows = [(model_id, digest, None, n, file.file_id, place) for place, (digest, (_, n)) in enumerate(pairs)]
+        return insert_missing(connection, text_embedding, columns, rows)
+
+
+def _write_file(
+    engine: Engine, model_id: int, digests: Sequence[bytes], vectors: Mapping[str, TextVector]
+) -> WrittenFile:
+    stacked = np.stack([vector for vector, _ in vectors.values()])
+    return write_vectors(engine, model_id, "text", {"text_sha256": np.array(digests, "V32"), "vector": stacked})
 
 
 def _check_length(connection: psycopg.Connection[Any], model_id: int, dim: int) -> None:
     stored = connection.execute(
-        "SELECT vector_dims(e.embedding) AS dim, m.name FROM text_embedding e JOIN model m USING (model_id) "
-        "WHERE model_id = %s LIMIT 1",
+        "SELECT COALESCE(vector_dims(e.embedding), f.dim) AS dim, m.name FROM text_embedding e "
+        "JOIN model m USING (model_id) LEFT JOIN vector_file f USING (file_id) WHERE e.model_id = %s LIMIT 1",
         [model_id],
     ).fetchone()
     if stored is not None and stored[0] != dim:
@@ -113,13 +133,22 @@ def load_text_vectors(engine: Engine, model_id: int, texts: Iterable[str]) -> di
     by_key = {text_sha256(text): text for text in texts}
     with open_psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
         cursor.execute(
-            "SELECT text_sha256, embedding, n_chunks FROM text_embedding WHERE model_id = %s AND text_sha256 = ANY(%s)",
+            "SELECT text_sha256, embedding, n_chunks, file_id, place FROM text_embedding "
+            "WHERE model_id = %s AND text_sha256 = ANY(%s)",
             [model_id, list(by_key)],
         )
-        return {
-            by_key[bytes(key)]: TextVector(vector.to_numpy().astype(np.float32, copy=False), n_chunks)
-            for key, vector, n_chunks in cursor
-        }
+        rows = cursor.fetchall()
+    loaded = {
+        by_key[bytes(key)]: TextVector(vector.to_numpy().astype(np.float32, copy=False), n_chunks)
+        for key, vector, n_chunks, *_ in rows
+        if vector is not None
+    }
+    in_files = [row for row in rows if row[1] is None]
+    for positions, columns in read_places(engine, [row[3] for row in in_files], [row[4] for row in in_files]):
+        for position, vector in zip(positions.tolist(), columns["vector"], strict=True):
+            key, _, n_chunks, *_ = in_files[position]
+            loaded[by_key[bytes(key)]] = TextVector(vector, n_chunks)
+    return loaded
 
 
 TEXT_VECTORS: Table[str, TextVector] = Table(
@@ -148,24 +177,52 @@ def load_vectors(
     connection: Connection, statement: str, model_id: int, keys: Sequence[Any]
 ) -> NDArray[np.float32] | None:
     """Load a float32 array (n, dim) with the vectors of n different keys, in their order, some thousand at a time.
-    statement: SQL for (key, vector in bytes), with placeholders for the id of the model and a list of keys. None if n
-    is 0, if a key has no vector, or if vectors have several lengths.
+    statement: SQL for (key, vector in bytes, file, row of the file, number of rows), with placeholders for the id of
+    the model and a list of keys; of several rows the mean is taken. None if n is 0, if a key has no vector, or if
+    vectors have several lengths.
     """
     places = {key: place for place, key in enumerate(keys)}
     driver: Any = connection.connection.driver_connection
     vectors, n_loaded = np.empty((0, 0), np.float32), 0
+    in_files = list[tuple[int, int, int, int]]()
     for start in range(0, len(keys), _VECTORS):
         with driver.cursor(binary=True) as cursor:
             rows = cursor.execute(statement, [model_id, keys[start : start + _VECTORS]]).fetchall()
+        in_files += [(places[key], *where) for key, packed, *where in rows if packed is None]
+        rows = [row for row in rows if row[1] is not None]
         if not n_loaded and rows:
             vectors = np.empty((len(keys), (len(rows[0][1]) - _HEADER) // 4), np.float32)
         width = _HEADER + 4 * vectors.shape[1]
-        if any(len(packed) != width for _, packed in rows):
+        if any(len(row[1]) != width for row in rows):
             return None
-        numbers = np.frombuffer(b"".join([packed for _, packed in rows]), ">f4").reshape(len(rows), width // 4)
-        vectors[[places[key] for key, _ in rows]] = numbers[:, _HEADER // 4 :]
+        numbers = np.frombuffer(b"".join([row[1] for row in rows]), ">f4").reshape(len(rows), width // 4)
+        vectors[[places[row[0]] for row in rows]] = numbers[:, _HEADER // 4 :]
         n_loaded += len(rows)
+    for owners, read in _read_means(connection, in_files):
+        if not n_loaded:
+            vectors = np.empty((len(keys), read.shape[1]), np.float32)
+        if read.shape[1] != vectors.shape[1]:
+            return None
+        vectors[owners] = read
+        n_loaded += len(owners)
     return vectors if 0 < n_loaded == len(keys) else None
+
+
+def _read_means(
+    connection: Connection, in_files: Sequence[tuple[int, int, int, int]]
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+    """Yield, a file at a time, the numbers of owners and the mean of each one's rows. in_files: owner, file, first row
+    and number of rows.
+    """
+    owners, files, firsts, counts = np.array(in_files, np.int64).reshape(-1, 4).T
+    which = np.repeat(np.arange(len(owners)), counts)
+    within = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+    for positions, columns in read_places(connection, files[which], firsts[which] + within):
+        starts = np.flatnonzero(np.diff(which[positions], prepend=-1))
+        read, mine = columns["vector"], which[positions][starts]
+        if len(starts) < len(read):
+            read = (np.add.reduceat(read.astype(np.float64), starts) / counts[mine][:, None]).astype(np.float32)
+        yield owners[mine], read
 
 
 class NearestReference(NamedTuple):

@@ -19,6 +19,7 @@ from psycopg import sql
 from sqlalchemy.engine import Connection, Engine
 
 from db.evidence.store import Table
+from db.evidence.vector_files import WrittenFile, confirm_file, read_places, write_vectors, writes_files
 from db.schema import frame_embedding, frame_set, video
 from db.server.bulk import copy_rows, upsert
 from db.server.engine import open_psycopg_transaction
@@ -27,7 +28,7 @@ from db.sql import read_sql
 
 Status = Literal["ok", "unreadable", "failed"]
 # What decides whether the stored row of a video changes.
-_COMPARED = ("content_sha256", "status", "error", "n_frames", "n_sampled", "reader")
+_COMPARED = ("content_sha256", "status", "error", "n_frames", "n_sampled", "reader", "file_id", "place")
 
 
 def make_empty_features() -> NDArray[np.float32]:
@@ -102,7 +103,10 @@ def make_video_loader(engine: Engine) -> LoadVideos:
 def store_frames(engine: Engine, model_id: int, frames: Mapping[tuple[int, bytes], StoredFrames]) -> int:
     """Replace the stored frames of videos under one image encoder, in one transaction, and return how many videos were
     stored. A video that was deleted in the meantime is left out. frames: by video id and digest of the file's content.
+
+    The vectors go into a file first if the engine's folder is written.
     """
+    file = _write_features(engine, model_id, frames) if writes_files(engine) else None
     with open_psycopg_transaction(engine) as connection:
         video_ids = [video_id for video_id, _ in frames]
         alive = lock_ids_for_copy(connection, video.c.video_id, video_ids, is_exclusive=True)
@@ -110,8 +114,11 @@ def store_frames(engine: Engine, model_id: int, frames: Mapping[tuple[int, bytes
         connection.execute(
             "DELETE FROM frame_embedding WHERE model_id = %s AND video_id = ANY(%s)", [model_id, sorted(alive)]
         )
-        _copy_features(connection, model_id, kept)
-        _upsert_sets(connection, model_id, kept)
+        if file is None:
+            _copy_features(connection, model_id, kept)
+        else:
+            confirm_file(connection, file)
+        _upsert_sets(connection, model_id, kept, _list_places(frames, file))
     return len(kept)
 
 
@@ -121,6 +128,9 @@ def load_frames(engine: Engine, model_id: int, video_ids: Collection[int]) -> di
     """
     parameters = [model_id, list(video_ids)]
     frames: dict[int, list[tuple[float, int, NDArray[np.float32]]]] = {}
+    file_ids: list[int] = []
+    places: list[int] = []
+    videos: list[int] = []
     with open_psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
         cursor.execute(read_sql("frame_sets").encode(), parameters)
         sets = cursor.fetchall()
@@ -132,8 +142,17 @@ def load_frames(engine: Engine, model_id: int, video_ids: Collection[int]) -> di
         for video_id, time_s, index, vector in cursor:
             feature = vector.to_numpy().astype(np.float32, copy=False)
             frames.setdefault(video_id, []).append((time_s, index, feature))
+    for video_id, *_, n_sampled, file_id, place in sets:
+        if file_id is not None:
+            file_ids += [file_id] * n_sampled
+            places += range(place, place + n_sampled)
+            videos += [video_id] * n_sampled
+    for positions, read in read_places(engine, file_ids, places):
+        columns = read["time_s"].tolist(), read["frame_index"].tolist(), read["vector"]
+        for position, *frame in zip(positions.tolist(), *columns, strict=True):
+            frames.setdefault(videos[position], []).append(tuple(frame))
     loaded = {}
-    for video_id, status, error, n_frames, reader in sets:
+    for video_id, status, error, n_frames, reader, *_ in sets:
         times_s, indices, features = zip(*frames[video_id], strict=True) if video_id in frames else ((), (), ())
         stacked = np.stack(features) if features else make_empty_features()
         loaded[video_id] = StoredFrames(status, error, stacked, times_s, indices, n_frames, reader)
@@ -163,12 +182,43 @@ def _copy_features(
     copy_rows(connection, sql.Identifier(frame_embedding.name), columns, rows)
 
 
+def _write_features(
+    engine: Engine, model_id: int, frames: Mapping[tuple[int, bytes], StoredFrames]
+) -> WrittenFile | None:
+    """Write the vectors of these videos into a file, one video after the other; None if there are none."""
+    with_frames = [(video_id, one) for (video_id, _), one in frames.items() if one.indices]
+    if not with_frames:
+        return None
+    columns = {
+        "video_id": np.repeat([number for number, _ in with_frames], [len(one.indices) for _, one in with_frames]),
+        "frame_index": np.concatenate([np.array(one.indices, np.int32) for _, one in with_frames]),
+        "time_s": np.concatenate([np.array(one.times_s, np.float64) for _, one in with_frames]),
+        "vector": np.concatenate([one.features for _, one in with_frames]),
+    }
+    return write_vectors(engine, model_id, "frame", columns)
+
+
+def _list_places(
+    frames: Mapping[tuple[int, bytes], StoredFrames], file: WrittenFile | None
+) -> dict[int, tuple[int | None, int | None]]:
+    """Return file and first row of the vectors by video id; None and None where they are in no file."""
+    places: dict[int, tuple[int | None, int | None]] = {}
+    place = 0
+    for (video_id, _), one in frames.items():
+        places[video_id] = (file.file_id, place) if file and one.indices else (None, None)
+        place += len(one.indices)
+    return places
+
+
 def _upsert_sets(
-    connection: psycopg.Connection[Any], model_id: int, frames: Mapping[tuple[int, bytes], StoredFrames]
+    connection: psycopg.Connection[Any],
+    model_id: int,
+    frames: Mapping[tuple[int, bytes], StoredFrames],
+    places: Mapping[int, tuple[int | None, int | None]],
 ) -> None:
     rows = [
-        (model_id, video_id, digest, one.status, one.error, one.n_frames, len(one.indices), one.reader)
-        for (video_id, digest), one in frames.items()
+        (model_id, id_, digest, one.status, one.error, one.n_frames, len(one.indices), one.reader, *places[id_])
+        for (id_, digest), one in frames.items()
     ]
     upsert(connection, frame_set, ("model_id", "video_id", *_COMPARED), rows, compare=_COMPARED, touch=["encoded_at"])
 

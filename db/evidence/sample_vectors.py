@@ -23,12 +23,14 @@ VectorKind = Literal["text", "frames", "video"]
 """Vectors of captions, means of the vectors of a video's frames, and vectors of videos that a manifest brought."""
 
 _SEED = 0
-# By kind, SQL for (key, vector in bytes): the key is the text's digest, or the video.
+# By kind, the SQL that `load_vectors` takes: the key is the text's digest, or the video.
 _STATEMENTS: Mapping[VectorKind, str] = {
     "text": VECTORS_BY_DIGEST,
-    "frames": "SELECT video_id, vector_send(avg(embedding ORDER BY frame_index)) FROM frame_embedding "
-    "WHERE model_id = %s AND video_id = ANY(%s) GROUP BY video_id",
-    "video": "SELECT video_id, vector_send(embedding) FROM video_embedding WHERE model_id = %s AND video_id = ANY(%s)",
+    "frames": "SELECT video_id, (SELECT vector_send(avg(embedding ORDER BY frame_index)) FROM frame_embedding e "
+    "WHERE e.model_id = f.model_id AND e.video_id = f.video_id), file_id, place, n_sampled FROM frame_set f "
+    "WHERE model_id = %s AND video_id = ANY(%s) AND status = 'ok'",
+    "video": "SELECT video_id, vector_send(embedding), NULL::bigint, NULL::int, 1 FROM video_embedding "
+    "WHERE model_id = %s AND video_id = ANY(%s)",
 }
 
 

@@ -11,6 +11,8 @@ from db.manifest.datasets import Dataset
 from db.schema import (
     METADATA,
     dataset,
+    frame_embedding,
+    frame_set,
     keypoint,
     qeva_question_set,
     sample,
@@ -71,8 +73,9 @@ def count_contents(connection: Connection, target: Dataset, scorers: Collection[
 def count_dataset_rows(
     connection: Connection, target: Dataset, name: str, scorers: Collection[int] | None = None
 ) -> int:
-    """Return the number of rows of one table that belong to a dataset, by their own column or through other tables.
-    name: of the table. scorers: count only rows made by scorers with these ids; then 0 for a table without scorers.
+    """Return the number of rows of one table that belong to a dataset, by their own column or through other tables;
+    vectors of frames count in files too. name: of the table. scorers: count only rows made by scorers with these ids;
+    then 0 for a table without scorers.
     """
     table = METADATA.tables[name]
     if scorers is not None and not _is_of_scorer(table):
@@ -80,7 +83,12 @@ def count_dataset_rows(
     conditions = [_build_dataset_condition(table, target.dataset_id)] + (
         [] if scorers is None else [_build_scorer_condition(table, scorers)]
     )
-    return connection.scalar(sa.select(sa.func.count()).select_from(table).where(*conditions)) or 0
+    count = connection.scalar(sa.select(sa.func.count()).select_from(table).where(*conditions)) or 0
+    if table is not frame_embedding:
+        return count
+    of_dataset = _build_dataset_condition(frame_set, target.dataset_id)
+    n_sampled = sa.func.coalesce(sa.func.sum(frame_set.c.n_sampled), 0)
+    return count + (connection.scalar(sa.select(n_sampled).where(of_dataset, frame_set.c.file_id.is_not(None))) or 0)
 
 
 def count_selections(connection: Connection, target: Dataset) -> int:

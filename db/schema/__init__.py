@@ -9,6 +9,7 @@ from db.schema.evidence import (
     frame_set,
     keyword_set,
     text_embedding,
+    vector_file,
     verdict_set,
     video_embedding,
 )
@@ -83,6 +84,7 @@ __all__ = [
     "text_embedding",
     "text_fact",
     "trial_run",
+    "vector_file",
     "verdict_set",
     "video",
     "video_embedding",

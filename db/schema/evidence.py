@@ -9,6 +9,7 @@ from db.schema.columns import (
     column,
     declare_table,
     digest_column,
+    id_column,
     json_column,
     key_column,
     measure_column,
@@ -17,18 +18,50 @@ from db.schema.columns import (
     time_column,
 )
 
+vector_file = declare_table(
+    "vector_file",
+    "A Parquet file of vectors of texts or frames by an encoder, in the folder of setting vectors_folder.",
+    id_column("file_id"),
+    parent_column("model.model_id"),
+    text_column("name", "Path of the file in its folder."),
+    text_column("kind", "text, or frame."),
+    column("n_rows", sa.Integer, "Number of vectors; NULL until rows point to them.", nullable=True),
+    column("n_bytes", sa.BigInteger, "Size of the file in bytes.", nullable=True),
+    column("dim", sa.Integer, "Length of a vector.", nullable=True),
+    time_column("written_at", "When the file was begun."),
+    sa.Index("ix_vector_file_model_id", "model_id"),
+    sa.CheckConstraint("kind IN ('text', 'frame')", name="kind"),
+    sa.CheckConstraint("num_nulls(n_rows, n_bytes, dim) IN (0, 3)", name="complete_or_absent"),
+)
+
+
+def _list_place_columns() -> list[sa.Column[int]]:
+    """Return the columns that say where in a file vectors are; NULL for vectors in the database."""
+    # Not parent_column: a file is not deleted while a row points into it.
+    file = sa.ForeignKey("vector_file.file_id")
+    comment = "File that has the vectors; NULL where the database has them."
+    return [
+        sa.Column("file_id", sa.BigInteger, file, nullable=True, comment=comment),
+        column("place", sa.Integer, "Row of the file, from 0, that has the first vector.", nullable=True),
+    ]
+
+
 text_embedding = declare_table(
     "text_embedding",
     "The vector of a text by an encoder; each distinct text once.",
     parent_column("model.model_id", primary_key=True),
     key_column("text_sha256", sa.LargeBinary),
-    column("embedding", VECTOR()),
+    column("embedding", VECTOR(), "Vector of pgvector; NULL for one in a file.", nullable=True),
     column(
         "n_chunks",
         sa.SmallInteger,
         "Number of chunks whose mean the vector is: more than 1 for a text that is longer than the encoder reads.",
         server_default="1",
     ),
+    *_list_place_columns(),
+    sa.Index("ix_text_embedding_file_id", "file_id", postgresql_where=sa.text("file_id IS NOT NULL")),
+    sa.CheckConstraint("num_nulls(embedding, file_id) = 1", name="vector_here_or_in_file"),
+    sa.CheckConstraint("num_nulls(file_id, place) IN (0, 2)", name="place_in_file"),
 )
 
 # Keywords that chat models extracted from texts; keywords by rules are not stored.
@@ -49,7 +82,7 @@ keyword_set = declare_table(
 
 frame_set = declare_table(
     "frame_set",
-    "Status of a video's frames under an image encoder; the vectors are in frame_embedding.",
+    "Status of a video's frames under an image encoder; the vectors are in frame_embedding, or in a file.",
     parent_column("model.model_id", primary_key=True),
     parent_column("video.video_id", primary_key=True),
     digest_column("content_sha256"),
@@ -59,9 +92,12 @@ frame_set = declare_table(
     column("n_sampled", sa.Integer, "Number of frames that were encoded."),
     text_column("reader", "Library that decoded the file.", nullable=True),
     time_column("encoded_at", "When the frames were encoded."),
+    *_list_place_columns(),
     sa.Index("ix_frame_set_video_id", "video_id"),
+    sa.Index("ix_frame_set_file_id", "file_id", postgresql_where=sa.text("file_id IS NOT NULL")),
     sa.CheckConstraint("status IN ('ok', 'unreadable', 'failed')", name="status"),
     sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
+    sa.CheckConstraint("num_nulls(file_id, place) IN (0, 2)", name="place_in_file"),
 )
 
 frame_embedding = declare_table(

@@ -3,7 +3,10 @@ SELECT f.video_id,
        f.status,
        f.error,
        f.n_frames,
-       f.reader
+       f.reader,
+       f.n_sampled,
+       f.file_id,
+       f.place
 FROM frame_set f
 JOIN video v USING (video_id)
 WHERE f.model_id = %s

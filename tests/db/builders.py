@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from assets.metrics.registry import METRIC_INPUTS
 from db import schema
 from db.evidence.embeddings import TextVector, store_text_vectors, text_sha256
 from db.evidence.frames import StoredFrames, make_empty_features, store_frames
+from db.evidence.vector_files import FOLDER_OPTION, VectorFolder
 from db.manifest.datasets import Dataset, find_or_create_dataset
 from db.schema.inputs import Input
 from db.schema.views import create_views
@@ -274,6 +276,12 @@ def _insert(engine: Engine, table: sa.Table, row: Mapping[str, Any]) -> int:
         new_id = connection.scalar(table.insert().values(row).returning(key))
     assert isinstance(new_id, int)
     return new_id
+
+
+def write_vectors_to(engine: Engine, place: Path) -> Engine:
+    """The engine, which from now on writes vectors into files of this folder."""
+    engine.update_execution_options(**{FOLDER_OPTION: VectorFolder(str(place), is_written=True)})
+    return engine
 
 
 def store_vectors(engine: Engine, model_id: int, texts: Iterable[str], vectors: NDArray[np.float32]) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import sqlalchemy as sa
@@ -13,10 +15,24 @@ from db.evidence.models import register_model
 from db.evidence.sample_vectors import SamplesWithVectors, VectorKind, load_sample_vectors, load_samples_with_vectors
 from db.manifest.datasets import Dataset
 from db.server.engine import open_engine
-from tests.db.builders import add_sample, add_video, change, change_text, make_dataset, store_frame_rows, store_vectors
+from tests.db.builders import (
+    add_sample,
+    add_video,
+    change,
+    change_text,
+    make_dataset,
+    store_frame_rows,
+    store_vectors,
+    write_vectors_to,
+)
 
 N = 40
 KINDS = (("caption", {}), ("qa", {"question": "What?", "answer": "a dog"}))
+
+
+@pytest.fixture(params=["postgres", "files"])
+def engine(engine: Engine, request: pytest.FixtureRequest, tmp_path: Path) -> Engine:
+    return write_vectors_to(engine, tmp_path) if request.param == "files" else engine
 
 
 def unbounded(n: int, dim: int) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable, DDLElement
 from db.schema import METADATA
 
 # Ends with digits of the SHA-256 of `build_sql()`: another draft of these tables is another revision.
-revision = "0001_92469124"
+revision = "0001_6e7abc00"
 down_revision = None
 branch_labels = None
 depends_on = None
