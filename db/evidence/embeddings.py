@@ -177,9 +177,10 @@ def load_vectors(
     connection: Connection, statement: str, model_id: int, keys: Sequence[Any]
 ) -> NDArray[np.float32] | None:
     """Load a float32 array (n, dim) with the vectors of n different keys, in their order, some thousand at a time.
+    None if n is 0, if a key has no vector, or if vectors have several lengths.
+
     statement: SQL for (key, vector in bytes, file, row of the file, number of rows), with placeholders for the id of
-    the model and a list of keys; of several rows the mean is taken. None if n is 0, if a key has no vector, or if
-    vectors have several lengths.
+    the model and a list of keys; of several rows the mean is taken.
     """
     places = {key: place for place, key in enumerate(keys)}
     driver: Any = connection.connection.driver_connection

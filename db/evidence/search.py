@@ -125,7 +125,7 @@ def _nearest(
     while True:
         near = _find_nearest_in_files(connection, model_id, kind, vector, n_near)
         found = connection.execute(query, {**values, "limit": limit, "but_video": but_video, **near}).mappings().all()
-        # Vectors that were left out are as far as the last of these, or farther; some of these are of other datasets.
+        # No vector that was left out is nearer than the last of these; some of these are of other datasets.
         is_all = len(near["distances"]) < n_near
         if is_all or (len(found) == limit and 1 - found[-1]["similarity"] < near["distances"][-1]):
             return [dict(row) for row in found]
