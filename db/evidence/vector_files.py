@@ -272,7 +272,7 @@ def _load_names(database: Engine | Connection, file_ids: Collection[int]) -> dic
 def _require_folder(database: Engine | Connection) -> VectorFolder:
     folder = find_folder(database)
     if folder is None:
-        raise VectorFileMissing("vectors are in files, and this program does not know their folder: use the command line")
+        raise VectorFileMissing("vectors are in files, and nobody named their folder here: use the command line")
     return folder
 
 
