@@ -152,9 +152,9 @@ class EntailmentModel(Protocol):
 
 
 class WholeTextWeigher(Protocol):
-    """A rule that corrects probabilities of entailment by single sentences of a text. It uses evidence from the whole
-    text, without another pass of the model. An EntailmentModel that needs the correction has such an object as its
-    attribute `whole_text`, where `find_weigher` looks for it.
+    """A rule that uses the whole text to correct the probabilities that its single sentences entail a hypothesis; the
+    model does not run again. An EntailmentModel that needs the correction has such an object as its attribute
+    `whole_text`, and `find_weigher` returns it.
     """
 
     @property

@@ -55,9 +55,9 @@ def forecast_scoring(
 def explain_unscorable_metrics(
     installation: Installation, dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield (metric, sentence) for every metric that is already known to be unable to score any sample of the chosen
-    shards; the sentence names the reason. shards: their numbers; None for all of the dataset. A metric that may score
-    one sample is left out. Raises UnknownDataset and UnknownShard.
+    """Yield (metric, sentence with the reason) for every metric that can score no sample of the chosen shards, as known
+    without a model. A metric that may score one sample is left out. shards: their numbers; None for all. Asks no model,
+    but stores new scorers. Raises UnknownDataset and UnknownShard.
     """
     stored_dataset = require_dataset(installation.engine, dataset)
     chosen = choose_shards(stored_dataset, shards).values()

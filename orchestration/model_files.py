@@ -37,8 +37,8 @@ class ConfiguredModel:
 
     def format_row(self) -> dict[str, Any]:
         """Return the row that `doctor --models` prints, by column: setting, model, revision (seven characters), GB and
-        files. GB is the size of the whole model unless its files are complete. files is the state, or the number of
-        missing files.
+        files. GB is the size of the local files if they are complete, else of the whole model; None if unknown. files
+        is "complete", "at a server", or a count such as "3 missing".
         """
         size = self.gb_in_all if self.state != "complete" else self.gb
         return {

@@ -66,13 +66,13 @@ def _name_keywords(sentence: str, signature: inspect.Signature, arguments: Mappi
     """Return a sentence with the keywords of a function in place of the variables that it does not read: those of the
     metrics' settings, and those of a home or url that was given.
     """
-    from reelsieve.samples import name_keywords
+    from reelsieve.samples import replace_variables_by_keywords
 
     for keyword, variable in (("home", "REELSIEVE_HOME"), ("url", "CURATION_DB_URL")):
         if arguments.get(keyword) is not None:
             sentence = sentence.replace(variable, keyword)
     has_settings = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
-    return name_keywords(sentence) if has_settings else sentence
+    return replace_variables_by_keywords(sentence) if has_settings else sentence
 
 
 def _check_argument(name: str, annotation: str, value: Any) -> None:

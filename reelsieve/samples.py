@@ -78,7 +78,7 @@ def _make_scorer(metric: str, settings: str) -> Scorer:
         return scorer.from_settings(scorer.settings(**values))
     except ValidationError as error:
         setting, why = parse_first_fault(scorer.settings, error)
-        raise ReelsieveError(name_keywords(f"{format_variable_name(setting)}: {why}")) from None
+        raise ReelsieveError(replace_variables_by_keywords(f"{format_variable_name(setting)}: {why}")) from None
 
 
 def list_keywords(scorer: type[Scorer]) -> dict[str, str]:
@@ -95,13 +95,14 @@ def score_samples(scorer: Scorer, samples: Sequence[PendingSample], files: LoadV
     from assets.scores.run import score_without_database
 
     outcomes = score_without_database(scorer, samples, files)
-    return [replace(each, reason=each.reason and name_keywords(each.reason)) for each in outcomes]
+    return [replace(each, reason=each.reason and replace_variables_by_keywords(each.reason)) for each in outcomes]
 
 
-def name_keywords(text: str) -> str:
-    """Return a text in which keywords of Python replace the variables of the metrics' settings.
+def replace_variables_by_keywords(text: str) -> str:
+    """Return the text with every variable of a metric's setting replaced by the keyword argument that sets it in
+    Python: `REELSIEVE_VCS_SHORT_TEXT=true` becomes `vcs_short_text=True`. Other variables stay.
 
-    >>> name_keywords("set REELSIEVE_VCS_SHORT_TEXT=true, or REELSIEVE_HOME")
+    >>> replace_variables_by_keywords("set REELSIEVE_VCS_SHORT_TEXT=true, or REELSIEVE_HOME")
     'set vcs_short_text=True, or REELSIEVE_HOME'
     """
     from assets.metrics.registry import SCORERS

@@ -43,8 +43,9 @@ class Manifest:
 def read_manifest_folder(
     folder: Path, mixed_rows: Path | None = None, columns: Mapping[str, str] = NO_COLUMNS
 ) -> Manifest:
-    """Return the Manifest of a folder: paths, dimensions, origin and scales are read, rows are not. mixed_rows: a file
-    of mixed rows in any folder. columns: by field, the name of its column.
+    """Return the Manifest of a folder: paths of its tables, dimensions of keypoints, origin, and scales of ratings.
+    Rows are not read. mixed_rows: one more file, in any folder, whose rows have their table's kind in field `kind`.
+    columns: {field: name of the column that holds it}.
 
     Raises ManifestError where the folder, a required table or mixed_rows is missing or unusable, where a table is there
     twice, and where mixed_rows has the name of a table.

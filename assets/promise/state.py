@@ -104,8 +104,9 @@ class PromiseState:
         return ids
 
     def count_needed(self, place: int) -> NeededAnswers:
-        """Count how many samples must still be asked until the set at this place would be confirmed; answers that are
-        there but come after a gap do not have to be asked again.
+        """Return how many samples still need an answer until the set at index `place` (0 is the strictest) is
+        confirmed: the fewest, if no further answer is an error, and `likely`, if errors stay as frequent. None where
+        that cannot confirm it; `likely` is also None before the first answer. Answers after a gap need no repeat.
         """
         needed = count_needed_answers(self.states[place], self.terms.limit, self.level)
         answers = self.answers[self.sets.set_places <= place]

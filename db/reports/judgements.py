@@ -223,10 +223,10 @@ def load_mean_ratings(connection: Connection, dataset: Dataset) -> dict[str, Mea
 
 
 class RatingCounts(NamedTuple):
-    """Numbers of a dataset's ratings. by_rater, by_aspect: of present texts, most ratings first. n_chosen: those of
-    captions chosen for a purpose, such as a promise, which are no random sample. n_old: of texts that have changed
-    since. Statistics leave out both. has_synthetic: whether any is marked as a program's by the own field `synthetic:
-    true`.
+    """Counts of a dataset's ratings. by_rater, by_aspect: of present texts, chosen captions included, most first.
+    n_chosen: those of captions chosen for a purpose, such as a promise; agreement leaves them out, estimated means do
+    not. n_old: of texts changed since, left out of statistics. has_synthetic: whether any rating has the extra field
+    `synthetic: true`.
     """
 
     by_rater: dict[str, int]

@@ -220,8 +220,8 @@ def load_export_batch(connection: Connection, query: sa.Select[Any], after: int)
 def load_current_videos(
     connection: Connection, dataset_id: int | None, keys: Collection[str]
 ) -> dict[str, sa.Row[Any]]:
-    """Load by key the present rows of table `video` for these keys of a dataset; a key without a video is left out, and
-    all are without a dataset (`dataset_id` None).
+    """Load the present rows of table `video` with these keys in a dataset, as {key: row}. A key without a video is left
+    out; {} if `dataset_id` is None.
     """
     query = sa.select(video).where(video.c.dataset_id == dataset_id, video.c.key.in_(keys))
     return {row.key: row for row in connection.execute(query)}

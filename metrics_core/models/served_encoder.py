@@ -60,8 +60,9 @@ class ServedTextEncoder:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Ask the server for unit vectors, float32 (n, dim), in the order of the texts; (0, 0) without texts. Every
-        request counts towards the spending limit and is recorded in the ledger, if there is one. Raises ModelUnusable
-        without usable vectors, at the limit, and offline; the error holds the vectors received so far.
+        request counts towards the spending limit and is recorded in the ledger, if any. Raises ModelUnusable without
+        usable vectors, at the limit, and offline; the error holds the vectors of complete batches, if all have one
+        length.
 
         Vectors of different lengths or without direction are not usable. Raises ServerUnusable where the server's key
         is missing, and for a proxy or certificates of the environment that cannot be used.

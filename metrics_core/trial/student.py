@@ -34,9 +34,9 @@ class TooFewRows(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StudentSettings:
-    """How a student is trained: widths of its layers, the most steps, batch, and the optimiser's numbers.
-
-    patience: training ends when this many checks in a row were no better than the best; see `_list_checks`.
+    """How a student is trained. hidden: width of the caption head's first layer. width: of the vectors that both heads
+    give. max_steps: the most training steps. patience: checks without a better result before training ends. batch:
+    pairs per step. learning_rate, weight_decay: of AdamW. temperature: divides similarities in the loss.
     """
 
     hidden: int = 256

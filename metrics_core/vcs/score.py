@@ -26,14 +26,14 @@ def vcs_from_similarity(
     context_window_control: float = 4.0,
     short_text: bool = False,
 ) -> VCSResult:
-    """Return the VCS of two texts from their chunk similarities (R, G), one row per reference chunk, and the whole
-    texts' similarity `gas`. lct: local chronology tolerance in window heights, 0 or more. context_cutoff,
-    context_window_control: when and how far a chunk may match a nearer one. short_text: also score numbers of chunks to
-    which the authors' code gives 0.
+    """Return the VCS of two texts from chunk similarities (R, G), a row per reference chunk, and whole-text similarity
+    `gas`. lct: window heights a match may lie off at no cost. context_cutoff: similarity above which a match nearer its
+    window may replace the best. context_window_control: limits the similarity lost; 0: no limit. short_text: score
+    shapes that otherwise always get 0.
 
-    A chunk whose best similarity exceeds context_cutoff (tau) may take a nearer match. The larger
-    context_window_control (k) is, the less similarity it may give up for this; 0 sets no limit. docs/metrics/vcs.md
-    says how short_text scores; other shapes keep their numbers.
+    lct is the local chronology tolerance, 0 or more. The larger context_window_control (k) is, the less similarity a
+    chunk whose best one exceeds context_cutoff (tau) may give up. docs/metrics/vcs.md says how short_text scores; other
+    shapes keep their numbers.
 
     All arithmetic is in float64. Raises ValueError for a `similarity` that is empty or no matrix, for a value that is
     not finite, and for a negative `lct` or k. Warns (VCSWarning) of similarities outside [-1, 1] and of an `lct`

@@ -65,8 +65,8 @@ def write_default_settings() -> None:
 
 
 def format_default_settings() -> str:
-    """Return the text of a settings file in TOML: every setting with its meaning and default as a comment, then the
-    built-in profiles, also as comments.
+    """Return the text of a settings file in TOML, all as comments: every setting that a file may hold, with its meaning
+    and default (blank if there is none or it depends on the folder), then the built-in profiles.
     """
     from assets.models.profiles import PROFILES
     from orchestration.settings.groups import ENVIRONMENT_ONLY, PROFILE, list_setting_fields

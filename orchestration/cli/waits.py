@@ -12,9 +12,9 @@ _FIRST_LOOK_S = 2.0
 
 @contextmanager
 def report_waits() -> Iterator[None]:
-    """While the block runs, print on standard error which database locks of other processes it waits for. A thread
-    looks every two seconds, once the process has opened the database. A session of the read-only role that keeps a lock
-    for several looks is ended.
+    """While the block runs, print on standard error which locks this process waits for, and which locks of the
+    read-only role or of other programs hold up other Reelsieve processes. A thread looks every two seconds, once the
+    database is open. A read-only session that blocks others for five looks is ended.
     """
     ended = threading.Event()
     thread = threading.Thread(target=_report_until_end, args=[ended], name="waits", daemon=True)

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Engine
 import reelsieve as rs
 from assets.metrics.registry import SCORERS
 from demo import encoder
-from reelsieve.samples import name_keywords
+from reelsieve.samples import replace_variables_by_keywords
 from tests.assets.judging import answering
 from tests.assets.manifests import candidate, keypoint, reference, spans, write_clip
 from tests.assets.verifying import Bench
@@ -92,7 +92,7 @@ def test_the_outcome_is_what_a_dataset_stores(bench: Bench, metric: str) -> None
     assert any(row.value is not None for row in rows.values())
     for key, row in rows.items():
         found = function(caption=CAPTIONS[key], **given, **settings)
-        assert (found.status, found.reason) == (row.status, row.error and name_keywords(row.error))
+        assert (found.status, found.reason) == (row.status, row.error and replace_variables_by_keywords(row.error))
         assert near(found.value, row.value)
         assert near(dict(found.components), row.components)
 

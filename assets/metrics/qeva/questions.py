@@ -201,9 +201,10 @@ class QuestionSource(Source[SetsBySample]):
                     yield _SetKey(dimension, sample.video_id, sample.sample_id, text_sha256(sample.text))
 
     def compute(self, keys: Sequence[_SetKey], batch: Batch) -> Iterator[Mapping[_SetKey, StoredQuestionSet]]:
-        """Let models write the sets that are not stored or failed with an error, and yield them; then let them filter
-        the questions without a decision, and yield the sets of every dimension with all decisions. A set whose video
-        cannot be shown, or that a model failed to write, has no questions but a status and a reason.
+        """Let models write the sets that are missing or have the status `error`, and yield them. Then filter the
+        questions without a decision, and yield the sets that had any, one dimension at a time. A set that cannot be
+        written has status and reason, no questions; a stored question whose video cannot be shown gets the decision
+        `error`.
         """
         models = self._factory.make_models(batch)
         videos = {key.video_id for key in keys if key.sample_id is None}
