@@ -119,11 +119,12 @@ def _score_samples(
 ) -> dict[int, Outcome]:
     """Return the outcomes of samples by their numbers; some hundred samples are scored at a time."""
     from assets.sources.base import BATCH_SIZE
+    from assets.words.text import format_count
 
     outcomes: dict[int, Outcome] = {}
     for start in range(0, len(samples), BATCH_SIZE):
         batch = samples[start : start + BATCH_SIZE]
-        tell(f"{scorer.metric}: {start:,} of {len(samples):,} rows scored")
+        tell(f"{scorer.metric}: {start:,} of {format_count(len(samples), 'row')} scored")
         batch_outcomes = score_samples(
             scorer, batch, lambda ids: [files[video_id] for video_id in sorted(ids) if video_id in files]
         )

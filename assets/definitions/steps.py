@@ -17,6 +17,7 @@ from assets.scores.draws import settle_undrawn_samples
 from assets.scores.pending import make_evidence, store_scorer
 from assets.scores.run import score_shard
 from assets.sources.base import MissingEvidence, Order
+from assets.words.text import format_count
 
 # Of the shards that a source has left, a process takes one of so many parts at once, and no fewer than these: evidence
 # of small shards is made together.
@@ -109,4 +110,4 @@ def _score_shards(curation: Curation, step: Step, tell: LineWriter) -> Iterator[
 
 
 def _tell_progress(tell: LineWriter, metric: str, shard: str, done: int, total: int) -> None:
-    tell(f"{done:,} of {total:,} samples of {shard} done with {metric}")
+    tell(f"{done:,} of {format_count(total, 'sample')} of {shard} done with {metric}")

@@ -116,7 +116,7 @@ def _refuse_constant(word: str) -> None:
 
 def _parse_integer(digits: str) -> int:
     if len(digits) > _MAX_DIGITS:
-        raise _Refused("out_of_range", f"a whole number has more than {_MAX_DIGITS} digits")
+        raise _Refused("out_of_range", f"a whole number has more than {_MAX_DIGITS} digits: shorten it")
     return int(digits)
 
 

@@ -112,8 +112,10 @@ def parse_address(text: str) -> Address:
         raise AddressRefused("it has a ? or a #, which may begin a signature: give the plain address of the file")
     if not _HOSTS[scheme].fullmatch(host):
         raise AddressRefused(f"the part after {scheme}:// does not name {_HOST_IS[scheme]}")
-    if not path or path.endswith("/") or _CONTROL.search(path):
-        raise AddressRefused("it does not name a file")
+    if _CONTROL.search(path):
+        raise AddressRefused("it has a control character: remove it")
+    if not path or path.endswith("/"):
+        raise AddressRefused("it does not name a file: add the file's path")
     return Address(scheme, host.lower() if scheme in ("http", "https") else host, path)
 
 
@@ -142,7 +144,7 @@ def parse_member_address(text: str) -> MemberAddress:
     if matched is None or (scheme == "lance" and not _ROW.fullmatch(matched[3])):
         raise AddressRefused(_FORMS[scheme])
     if _CONTROL.search(text):
-        raise AddressRefused("it does not name a file")
+        raise AddressRefused("it has a control character: remove it")
     container = matched[2]
     return MemberAddress(scheme, str(parse_address(container)) if is_address(container) else container, matched[3])
 

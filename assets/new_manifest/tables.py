@@ -248,7 +248,9 @@ class _TableReader:
         except PathRejected as refused:
             # A table that the user names may be a link out of its folder.
             if table in self.source.folder.list_files("table"):
-                raise ManifestError(f"{table}: it is no longer a regular file inside the folder") from refused
+                raise ManifestError(
+                    f"{table}: it is no longer a regular file inside the folder: run the same command again"
+                ) from refused
         # The name of a link shows the format, and that of the file it leads to may not.
         return self.source.folder.path / table
 

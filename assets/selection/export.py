@@ -36,6 +36,7 @@ from assets.selection.frozen_media import MediaRows
 from assets.selection.partial_file import delete_abandoned_files, open_partial_file
 from assets.selection.partial_folder import open_partial_folder
 from assets.selection.passport import format_passport
+from assets.words.text import format_count
 from db.selection.exports import add_member_places, load_export_batches, load_media_in_tars
 from db.selection.recipes import SelectionError
 from metrics_core.file_hash import compute_file_sha256
@@ -117,8 +118,8 @@ def _export_shards(
     if n_without_media:
         have = "has" if n_without_media == 1 else "have"
         raise SelectionError(
-            f"{n_without_media:,} of the {source.frozen.n:,} rows of selection {selection_id} {have} no video file: "
-            "select with --where \"video_status != 'text_only'\", or use another format"
+            f"{n_without_media:,} of the {format_count(source.frozen.n, 'row')} of selection {selection_id} {have} no "
+            "video file: select with --where \"video_status != 'text_only'\", or use another format"
         )
     with open_partial_folder(target, tell) as folder:
         rows = MediaRows(engine, source, tell)

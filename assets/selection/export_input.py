@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 
 from assets.progress import LineWriter
 from assets.selection.passport import make_passport
+from assets.words.text import format_count
 from db.selection.exports import (
     ExportColumn,
     FrozenSelection,
@@ -59,9 +60,9 @@ def require_all_rows(frozen: FrozenSelection, batches: Iterable[Batch], tell: Li
     for batch in batches:
         n += len(batch)
         yield batch
-        tell(f"{n:,} of {frozen.n:,} rows")
+        tell(f"{n:,} of {format_count(frozen.n, 'row')}")
     if n != frozen.n:
         raise SelectionError(
-            f"selection {frozen.selection_id} has only {n:,} of its {frozen.n:,} rows, because others were deleted: "
-            "make it again with reelsieve select"
+            f"selection {frozen.selection_id} has only {n:,} of its {format_count(frozen.n, 'row')}, because others "
+            "were deleted: make it again with reelsieve select"
         )

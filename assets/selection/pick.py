@@ -206,7 +206,7 @@ def _choose_diverse(units: Units, stratum: Positions, places: Sequence[int], tel
 
 def _tell_progress(tell: LineWriter, n: int, done: int) -> None:
     """Report how many diverse samples are chosen."""
-    tell(f"{done:,} of {n:,} diverse samples chosen")
+    tell(f"{done:,} of {format_count(n, 'diverse sample')} chosen")
 
 
 def _build_encoder_identity(encoder: TextEncoder) -> dict[str, object]:

@@ -17,6 +17,7 @@ from assets.scores.base import Outcome, Scorer
 from assets.scores.pending import RefusalCounts, find_scorer_id, format_refusals
 from assets.scores.run import score_without_database
 from assets.sources.base import BATCH_SIZE, NeedsDatabase, walk_sources
+from assets.words.text import format_count
 from db.evidence.frames import make_video_loader
 from db.manifest.datasets import Dataset
 from db.schema.inputs import REFERENCES, SEGMENTS
@@ -230,7 +231,7 @@ def _score(engine: Engine, scorer: Scorer, captions: Sequence[_Rewritten], tell:
     files = make_video_loader(engine)
     n_texts, n_done = sum(1 + len(each.texts) for each in captions), 0
     asked = " by model servers" if any(source.asks_servers for source in walk_sources(scorer.sources)) else ""
-    tell(f"{n_texts:,} texts of {len(captions):,} captions are scored{asked}")
+    tell(f"scoring {format_count(n_texts, 'text')} of {format_count(len(captions), 'caption')}{asked}")
     results: dict[int, _Rewritten] = {}
     for batch in _split_batches(captions):
         samples = [
@@ -248,7 +249,7 @@ def _score(engine: Engine, scorer: Scorer, captions: Sequence[_Rewritten], tell:
             own, after = next(outcomes), {name: next(outcomes) for name in each.texts}
             results[each.sample.sample_id] = replace(each, own=own, outcomes=after)
         n_done += len(samples)
-        tell(f"{n_done:,} of {n_texts:,} texts scored")
+        tell(f"{n_done:,} of {format_count(n_texts, 'text')} scored")
     return [results[each.sample.sample_id] for each in captions]
 
 

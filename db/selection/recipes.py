@@ -106,7 +106,7 @@ class Recipe(BaseModel):
             return {value: 1.0}
         if isinstance(value, list) and all(isinstance(name, str) for name in value):
             if len(set(value)) < len(value):
-                raise ValueError("a column is named twice")
+                raise ValueError("a column is named twice: leave one out")
             return dict.fromkeys(value, 1.0)
         return value
 

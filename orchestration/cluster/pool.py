@@ -135,7 +135,7 @@ class RayActorPool:
         except RayError as error:
             self._n_in_vain += 1
             if self._n_in_vain > STARTS_IN_VAIN:
-                raise NoActors(f"no actor starts on the cluster: {_first_line(error)}") from None
+                raise NoActors(f"no actor starts on the cluster ({_first_line(error)}): see the logs of Ray") from None
             tell(f"an actor ended before it began: {_first_line(error)}")
             return
         if work_identity != self._work_identity:

@@ -187,7 +187,7 @@ def test_rows_without_a_file_are_refused_before_anything_is_written(
     set_scores(engine, {add_sample(engine, clips.dataset, video, "t"): 2.0})
     with engine.begin() as connection:
         chosen = freeze_recipe(connection, clips.dataset, parse_recipe({"by": "vcs", "keep": 0.1})).selection_id
-    with pytest.raises(SelectionError, match=r"1 of the 1 rows of selection 2 has no video file: "):
+    with pytest.raises(SelectionError, match=r"1 of the 1 row of selection 2 has no video file: "):
         write(engine, replace(clips, selection_id=chosen), tmp_path / "wds")
     assert not list(tmp_path.glob("wds*"))
 

@@ -14,6 +14,7 @@ from sqlalchemy.engine import Engine
 from assets.metrics.ecs.verification import KeypointVerification, MissingTimes
 from assets.models.chat import ChatSettings, ChatTally, CountingChatModel
 from assets.progress import LineWriter
+from assets.words.text import format_count
 from db.evidence.embeddings import text_sha256
 from db.evidence.labels import (
     JudgeLabel,
@@ -151,7 +152,8 @@ class KeypointLabeller:
             counts.update(captions=len(ids), judged=len({task.sample_id for task, _ in pairs}))
             counts.update(judgement.status for _, judgement in failed.values())
             why += [f"{task.sample_key}: {judgement.reason}" for task, judgement in failed.values()]
-            tell(f"keypoints of {counts['captions']:,} of {len(chosen):,} captions judged by {judge.identity.model_id}")
+            n_captions = format_count(len(chosen), "caption")
+            tell(f"keypoints of {counts['captions']:,} of {n_captions} judged by {judge.identity.model_id}")
         for ids in split_ids(sample_ids[len(chosen) :], CAPTIONS_AT_A_TIME):
             self._list_open_tasks(engine, source, judge.identity, ids, Counter())
         chat_counts = {f"chat_{name}": value for name, value in tally.as_metadata().items()}

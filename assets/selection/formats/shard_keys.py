@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from assets.media.address import is_member_address, parse_member_address
 from assets.selection.export_input import Batch
+from assets.words.text import format_count
 from db.selection.exports import ExportColumn
 from db.selection.recipes import SelectionError
 
@@ -72,8 +73,8 @@ def write_shard_keys(
             ranges.append(pa.table(list(zip(*places, strict=True)), schema=schema))
     if n_elsewhere:
         raise SelectionError(
-            f"the videos of {n_elsewhere:,} of the {n:,} rows are in no tar file and no Lance table, and have no key "
-            "there: use another format"
+            f"the videos of {n_elsewhere:,} of the {format_count(n, 'row')} are in no tar file and no Lance table, and "
+            "have no key there: use another format"
         )
     if n_replaced:
         raise SelectionError(
