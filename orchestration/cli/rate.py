@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,7 @@ from orchestration.cli.served_pages import serve_pages
 
 if TYPE_CHECKING:
     from orchestration.installation import Installation
+    from orchestration.web.guard import PublicAddress
 
 
 @pass_installation
@@ -29,6 +31,9 @@ def rate(
         int | None,
         typer.Option(min=1, max=100, help="Number of raters to print addresses for: rater-1, rater-2 and so on."),
     ] = None,
+    link_days: Annotated[
+        int, typer.Option(min=1, max=366, help="Number of days after which those addresses expire.")
+    ] = 14,
     scale: Annotated[
         str | None,
         typer.Option(
@@ -72,7 +77,6 @@ def rate(
     from orchestration.look.guidelines import read_guidelines
     from orchestration.look.rating import SCALES
     from orchestration.look.state import RatingSetup
-    from orchestration.web.access import TOKEN, open_page_keys
 
     if for_promise is not None:
         if unfit := _join_given({"--aspect": aspect, "--pairs": pairs, "--keypoints": keypoints}):
@@ -113,14 +117,38 @@ def rate(
         "for-promise": None if for_promise is None else str(for_promise),
     }
     kind = "rate/facts" if keypoints else "rate"
-    path = f"/look/{quote(dataset)}/{kind}?"
     given = {name: value for name, value in parameters.items() if value is not None}
-    for name in (f"rater-{number}" for number in range(1, (rater_links or 0) + 1)):
-        token = open_page_keys(installation.home).sign(dataset, kind, name, aspect or "")
-        address = f"http://127.0.0.1:{port}{path}{urlencode({**given, 'rater': name, TOKEN: token})}"
-        console.print(f"{name}: {address}")
-    path += urlencode(given)
-    serve_pages(installation, path, dataset, port, {} if aspect is None else {aspect: setup})
+    public = None
+    if rater_links is not None:
+        public = _print_links(installation, dataset, kind, given, rater_links, link_days, port)
+    path = f"/look/{quote(dataset)}/{kind}?{urlencode(given)}"
+    serve_pages(installation, path, dataset, port, {} if aspect is None else {aspect: setup}, public)
+
+
+def _print_links(
+    installation: Installation, name: str, kind: str, given: Mapping[str, str], n: int, days: int, port: int
+) -> PublicAddress:
+    """Print the addresses of n raters, which expire after these days, and return where a proxy serves them. given: the
+    parameters of the page's address.
+    """
+    from assets.datasets.lookup import require_dataset
+    from orchestration.look.rating import choose_scale
+    from orchestration.web.access import TOKEN, RaterLink, format_sitting, open_page_keys
+    from orchestration.web.guard import PublicAddress
+
+    settings, dataset = installation.settings, require_dataset(installation.engine, name)
+    if "aspect" in given and "pairs" not in given:
+        with installation.engine.connect() as connection:
+            scale, _ = choose_scale(connection, dataset, given["aspect"], given.get("scale"))
+        given = {**given, "scale": scale}
+    public = PublicAddress(settings.public_url, settings.allowed_hosts)
+    keys, until = open_page_keys(installation.home), int(time.time()) + days * 86_400
+    for rater in (f"rater-{number}" for number in range(1, n + 1)):
+        sitting = {**given, "rater": rater}
+        token = keys.sign(RaterLink(name, kind, format_sitting(sitting), until))
+        start = public.url or f"http://127.0.0.1:{port}"
+        console.print(f"{rater}: {start}/look/{quote(name)}/{kind}?{urlencode({**sitting, TOKEN: token})}")
+    return public
 
 
 def _join_given(options: Mapping[str, object]) -> str:

@@ -49,6 +49,7 @@ from db.reports.samples import find_video, load_references
 from orchestration.look.answering import BadAnswer, build_change_response, parse_whole_number, render_look_page
 from orchestration.look.media import explain_missing_file
 from orchestration.look.state import LookState, RatingSetup, get_state, require_asked_dataset
+from orchestration.web.access import MEDIA_KEY, SIGN_MEDIA
 
 # The answers of every scale with their ratings, which are from 1 to 5 for every aspect without a declared scale.
 SCALES: Mapping[str, Mapping[str, float]] = {
@@ -206,6 +207,12 @@ def render_question(request: Request) -> Response:
             shown["words"] = split_words(question.captions[0].text, marks)
     shown |= {"guidelines": setup.guidelines, "n": n, "total": total, "n_questions": n_questions}
     shown["countdown"] = explain_countdown(promised) if promised else None
+    # Of the pages a rater's link opens this one only, and the videos that it shows.
+    sign_media = request.scope.get(SIGN_MEDIA)
+    shown["is_link"] = sign_media is not None
+    if sign_media and question:
+        key = sign_media(f"/look/{dataset.name}/video/{shown['video']['video_id']}")
+        shown["media_query"] = f"&{MEDIA_KEY}={key}"
     return render_look_page("rate.html", dataset=dataset.name, session=session, question=question, **shown)
 
 
@@ -321,18 +328,25 @@ def _parse_session(connection: Connection, dataset: Dataset, request: Request) -
         raise BadAnswer("captions for a promise have an order of their own: leave pairs out of the address")
     if pairs:
         return RatingSession(rater, None, skipped)
-    declared = find_scale_name(connection, dataset, rater.aspect)
-    rated = find_scale(connection, dataset, rater.aspect)
+    scale, declared = choose_scale(connection, dataset, rater.aspect, parameters.get("scale"))
+    return RatingSession(rater, scale, skipped, promise, parse_scale(declared) if declared else None)
+
+
+def choose_scale(connection: Connection, dataset: Dataset, aspect: str, asked: str | None) -> tuple[str, str | None]:
+    """Return the name of the scale on which an aspect is rated, and of the one that is declared for it, or None: the
+    asked scale, else the declared one or that of earlier ratings, else 1-5. Raises BadAnswer for another scale than the
+    aspect has.
+    """
+    declared, rated = find_scale_name(connection, dataset, aspect), find_scale(connection, dataset, aspect)
     # A manifest may have an own field of this name, with any content.
     known = declared or (rated if rated in SCALES else None)
-    scale = parameters.get("scale") or known or next(iter(SCALES))
+    scale = asked or known or next(iter(SCALES))
     if known is not None and known != scale:
         other = ", or name another aspect" if scale in SCALES else ""
-        raise BadAnswer(f"{rater.aspect} has the scale {known} here, not {scale[:40]!r}: use {known}{other}")
+        raise BadAnswer(f"{aspect} has the scale {known} here, not {scale[:40]!r}: use {known}{other}")
     if known is None and scale not in SCALES:
         raise BadAnswer(f"there is no scale {scale[:40]!r}: choose one of {', '.join(SCALES)}")
-    own_scale = parse_scale(declared) if declared else None
-    return RatingSession(rater, scale, skipped, promise, own_scale)
+    return scale, declared
 
 
 def _parse_skipped(parameters: QueryParams, n: int) -> tuple[Key, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-from pydantic import Field, SecretStr, create_model
+from pydantic import Field, SecretStr, create_model, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -60,10 +61,30 @@ class Settings(BaseSettings):
     failure_url: SecretStr | None = Field(
         default=None, description="address that a notice is posted to after a run of Dagster failed"
     )
+    public_url: str | None = Field(
+        default=None,
+        description="address at which your proxy serves the links of rate --rater-links, such as "
+        "https://rate.lab.example",
+    )
+    allowed_hosts: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+(:[0-9]+)?$")], ...] = Field(
+        default=(), description='other host names that your proxy sends, as JSON: ["rate.internal:8080"]'
+    )
     ray_actors: int | None = Field(default=None, ge=1, description="actors without a GPU; default: as many as fit")
     ray_cpus: float = Field(default=1.0, gt=0, description="cores of each actor")
     ray_gpu_actors: int | None = Field(default=None, ge=0, description="actors with a GPU; default: as many as fit")
     ray_gpus: float = Field(default=1.0, gt=0, description="GPUs of each actor that has one")
+
+    @field_validator("public_url")
+    @classmethod
+    def _read_public_url(cls, url: str | None) -> str | None:
+        if not url:
+            return None
+        # Browsers leave out the default port in the headers that are compared with it.
+        matched = re.fullmatch(r"(https?)://([a-z0-9.-]+)(:[0-9]+)?/?", url.lower())
+        if matched is None:
+            raise ValueError("it is no address such as https://rate.lab.example, without a path")
+        scheme, host, port = matched.groups("")
+        return f"{scheme}://{host}{'' if port == {'http': ':80', 'https': ':443'}[scheme] else port}"
 
     @classmethod
     def settings_customise_sources(

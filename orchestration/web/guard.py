@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -13,20 +16,53 @@ HTTP_PORT = 80
 POLICY_VIOLATION = 1008
 
 
-class RequestGuard:
-    """ASGI middleware that passes requests of our own pages and of programs on this machine to an inner application,
-    and refuses those of other web sites. A refused HTTP request gets status 403, 404, 405, 415 or 421 and one sentence;
-    a refused web socket is closed. port: the port on which this server listens.
+@dataclass(frozen=True)
+class PublicAddress:
+    """Where a lab's own proxy serves raters' links; by default there is none. url: the address that browsers see, such
+    as https://rate.lab.example, or None. further_hosts: other names that the proxy may send in the header Host.
 
-    A request must name this server as its host, so that no foreign name can be pointed here. It must come from no other
-    origin. Only a POST of JSON, which no form or link can send, may change anything. No other site may frame our pages.
+    >>> PublicAddress("https://rate.lab.example", ("rater",)).origins == {"https://rate.lab.example", "https://rater"}
+    True
     """
 
-    def __init__(self, app: ASGIApp, port: int) -> None:
+    url: str | None = None
+    further_hosts: tuple[str, ...] = ()
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of the address: https, unless it says http."""
+        return urlsplit(self.url or "https:").scheme
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The values of the header Host that the proxy may send."""
+        return frozenset(map(str.lower, filter(None, (urlsplit(self.url or "").netloc, *self.further_hosts))))
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """The origins of the pages at this address."""
+        return frozenset(f"{self.scheme}://{host}" for host in self.hosts)
+
+
+NO_PROXY = PublicAddress()
+
+
+class RequestGuard:
+    """ASGI middleware that passes requests of our own pages and of programs on this machine to an inner application,
+    and refuses those of other web sites: an HTTP request with status 403, 404, 405, 415 or 421 and one sentence, and a
+    web socket by closing it. port: of this server. public: a proxy's address, if any.
+
+    A request must name this server or the proxy in its header Host, so that no foreign name can be pointed here; no
+    forwarded name counts. It must come from no other origin. Only a POST of JSON, which no form or link can send, may
+    change anything. No other site may frame our pages.
+    """
+
+    def __init__(self, app: ASGIApp, port: int, public: PublicAddress = NO_PROXY) -> None:
         self._app = app
         # Browsers leave out the default port.
-        self._hosts = {f"{name}:{port}" for name in NAMES} | ({*NAMES} if port == HTTP_PORT else set())
-        self._origins = {f"http://{host}" for host in self._hosts}
+        own = {f"{name}:{port}" for name in NAMES} | ({*NAMES} if port == HTTP_PORT else set())
+        self._hosts = own | public.hosts
+        self._origins = {f"http://{host}" for host in own} | public.origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on to the inner application, or refuse it with a status and one sentence."""

@@ -114,6 +114,7 @@ def _host_behind_guard(
         log_level="warning",
         # uvloop would keep signals from the thread that ends this process in time (orchestration/stopping.py).
         loop="asyncio",
+        proxy_headers=False,
         timeout_graceful_shutdown=PATIENCE_S,
     )
     server = uvicorn.Server(config)

@@ -151,6 +151,10 @@ def test_an_answer_outlives_a_kill() -> None:
             "--rater-links names the raters itself: leave out --rater",
         ),
         (
+            ["rate", "tiny", "--aspect", "z", "--rater-links", "2", "--scale", "1-5"],
+            "z has the scale real here, not '1-5': use real, or name another aspect",
+        ),
+        (
             ["rate", "tiny"],
             "it is open what to rate: give --aspect, such as --aspect coverage, or --keypoints",
         ),

@@ -355,6 +355,11 @@ def test_an_account_without_a_folder_for_settings(monkeypatch: pytest.MonkeyPatc
         ("text_encoder = 'x'", "text_encoder is not a setting, did you mean 'models.text_encoder.model'?"),
         ("[models]\njudge = 'x'", "models holds a value that is no table: write tables, such as [models.judge]"),
         ("[profile.a]\nmodels = 1", "models holds a value that is no table: write tables, such as [models.judge]"),
+        *(
+            (f"public_url = '{url}'", "public_url is not usable: it is no address such as https://rate.lab.example")
+            for url in ("rate.lab.example", "ftp://rate", "https://rate/pages", "https://ann@rate", "https://*")
+        ),
+        ("allowed_hosts = ['*']", "is not usable: string should match pattern"),
         ("frames_cap = 0", "frames_cap is not usable: input should be greater than or equal to 1"),
         (
             "[profile.gpu]\nframes_cap = 'x'\n[profile.b]\nfram_cap = 1",

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 uvicorn = pytest.importorskip("uvicorn", reason="the extra `ui` is not installed")
-from orchestration.web.guard import RequestGuard  # noqa: E402  # imports what the extra brings
+from orchestration.web.guard import NO_PROXY, PublicAddress, RequestGuard  # noqa: E402  # imports what the extra brings
 
 JSON = {"Content-Type": "application/json"}
 HANDSHAKE = {
@@ -180,9 +180,25 @@ def test_a_foreign_web_socket_is_refused(served: Served, headers: dict[str, str]
 
 
 @pytest.mark.parametrize(
-    ("host", "status"), [("localhost", 200), ("127.0.0.1:80", 200), ("localhost:3000", 421), ("evil.example", 421)]
+    ("port", "headers", "status"),
+    [
+        (80, {"host": "localhost"}, 200),
+        (80, {"host": "127.0.0.1:80"}, 200),
+        (80, {"host": "localhost:3000"}, 421),
+        (80, {"host": "evil.example"}, 421),
+        (3001, {"host": "rate.lab.example"}, 200),
+        (3001, {"host": "RATE.lab.example", "origin": "https://rate.lab.example"}, 200),
+        (3001, {"host": "rater:8080", "origin": "https://rate.lab.example"}, 200),
+        (3001, {"host": "127.0.0.1:3001", "origin": "http://127.0.0.1:3001"}, 200),
+        (3001, {"host": "rate.lab.example:3001"}, 421),
+        (3001, {"host": "rate.lab.example.evil.example"}, 421),
+        (3001, {"host": "evil.example", "x-forwarded-host": "rate.lab.example"}, 421),
+        (3001, {"host": "evil.example", "forwarded": "host=rate.lab.example"}, 421),
+        (3001, {"host": "rate.lab.example", "origin": "http://rate.lab.example"}, 403),
+        (3001, {"host": "rate.lab.example", "origin": "https://evil.example"}, 403),
+    ],
 )
-def test_browsers_leave_out_port_80(host: str, status: int) -> None:
+def test_a_proxy_has_names_and_browsers_leave_out_port_80(port: int, headers: dict[str, str], status: int) -> None:
     sent: list[Any] = []
 
     async def application(_scope: Any, _receive: Any, send: Any) -> None:
@@ -191,6 +207,8 @@ def test_browsers_leave_out_port_80(host: str, status: int) -> None:
     async def keep(message: Any) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"host", host.encode())]}
-    asyncio.run(RequestGuard(application, 80)(scope, None, keep))  # type: ignore[arg-type]  # nothing is received
+    public = PublicAddress("https://rate.lab.example", ("rater:8080",)) if port == 3001 else NO_PROXY
+    encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": encoded}
+    asyncio.run(RequestGuard(application, port, public)(scope, None, keep))  # type: ignore[arg-type]  # nothing is received
     assert sent[0]["status"] == status
