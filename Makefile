@@ -76,7 +76,7 @@ quick: develop
 # A campaign takes some minutes, the generator 20, and prints its seed, what it did and what broke; SEED=1 repeats a run
 # whose seed was 1.
 CAMPAIGNS := manifests folders strange_folders settings_files media filters queries chat_servers backups answers stopped kills drops \
-             rater_races imports_beside_scoring generator
+             rater_races rater_links imports_beside_scoring generator
 # The kills of several workers, and of actors on Ray: few, since a round takes long.
 SCORING   := '--workers 3 --kills 9' '--engine ray --kills 4'
 

@@ -24,6 +24,7 @@ from tests.attack import (
     manifests,
     media,
     queries,
+    rater_links,
     rater_races,
     settings_files,
     stopped,
@@ -140,6 +141,14 @@ def test_raters_beside_changed_texts(engine: Engine, tmp_path: Path) -> None:
     assert campaign.counts["answers taken back"] > 0
     for view in ("current_rating", "random_rating", "current_label"):
         assert campaign.counts[f"rows of {view} compared"] > 20
+
+
+def test_links_of_raters(engine: Engine) -> None:
+    campaign = Campaign("rater_links", SEED)
+    rater_links.attack(engine, 240, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["attempts"] == 240
+    assert campaign.counts["answers sent again"] > 0
 
 
 def test_states_are_the_same_up_to_rounding() -> None:
