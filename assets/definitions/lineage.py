@@ -26,7 +26,7 @@ _INPUT_COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
     "draw": {"sample": ()},
 }
 # Ends of the names of columns that tell how a row of evidence was made, and hold no evidence.
-_RECORD_ENDS = ("_id", "_sha256", "_at")
+_RECORD_ENDS = ("_id", "_sha256", "_at", "place")
 # Made for a whole dataset, not for a shard.
 _DATASET_ASSETS = frozenset({"ecs_thresholds"})
 

@@ -39,8 +39,8 @@ _GROUP_BYTES, _CACHE_BYTES = 1 << 20, 256 << 20
 _HALF_ERROR = 1e-3
 
 
-class VectorFileMissing(RuntimeError):
-    """Raised for vectors in a file that cannot be read here. The message names the file, its folder and the setting."""
+class VectorFilesUnusable(RuntimeError):
+    """Raised for a file of vectors that cannot be read or written. The message names it, its folder and the setting."""
 
     plain = True
 
@@ -55,7 +55,19 @@ class VectorFolder:
     is_written: bool
 
     def write(self, name: str, table: pa.Table, rows_per_group: int) -> int:
-        """Write a file, complete or not at all, and return its size in bytes."""
+        """Write a file, complete or not at all, and return its size in bytes. Raises VectorFilesUnusable."""
+        try:
+            return self._write(name, table, rows_per_group)
+        except Exception as error:
+            if not isinstance(error, OSError) and "://" not in self.place:
+                raise
+            # A client of a store has errors of many classes.
+            raise VectorFilesUnusable(
+                f"no vectors can be written to {self.place} ({_name_reason(error)}): make room or permission there, or "
+                "name another folder in REELSIEVE_VECTORS_FOLDER"
+            ) from None
+
+    def _write(self, name: str, table: pa.Table, rows_per_group: int) -> int:
         # Here and below imported late: most commands read no vector.
         import pyarrow.parquet as pq
 
@@ -77,8 +89,7 @@ class VectorFolder:
         return path.stat().st_size
 
     def open(self, name: str) -> pq.ParquetFile:
-        """Open a file for reading. Raises VectorFileMissing."""
-        import pyarrow as pa
+        """Open a file for reading. Raises VectorFilesUnusable."""
         import pyarrow.parquet as pq
 
         try:
@@ -86,10 +97,11 @@ class VectorFolder:
                 return pq.ParquetFile(Path(self.place, name), memory_map=True)
             system, path = self._open_store(name)
             return pq.ParquetFile(system.open(path, "rb", cache_type="none"), pre_buffer=True)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise VectorFileMissing(
+        except Exception as error:
+            # Arrow's and the stores' clients have errors of many classes.
+            raise VectorFilesUnusable(
                 f"vectors are in file {name} of {self.place}, which cannot be read "
-                f"({getattr(error, 'strerror', None) or error}): put it back, or name its folder in "
+                f"({_name_reason(error)}): put it back, or name its folder in "
                 "REELSIEVE_VECTORS_FOLDER"
             ) from None
 
@@ -118,6 +130,10 @@ class WrittenFile(NamedTuple):
     n_rows: int
     n_bytes: int
     dim: int
+
+
+def _name_reason(error: Exception) -> str:
+    return " ".join(str(getattr(error, "strerror", None) or error).split())[:200]
 
 
 def find_folder(database: Engine | Connection) -> VectorFolder | None:
@@ -160,7 +176,7 @@ def read_places(
     places: Sequence[int] | NDArray[np.int64],
 ) -> Iterator[tuple[NDArray[np.intp], Columns]]:
     """Read rows of files, named by file and place in it, a file at a time. Yields the positions of its rows among those
-    asked for, and their columns with vectors in float32. Raises VectorFileMissing.
+    asked for, and their columns with vectors in float32. Raises VectorFilesUnusable.
     """
     if not len(file_ids):
         return
@@ -272,7 +288,7 @@ def _load_names(database: Engine | Connection, file_ids: Collection[int]) -> dic
 def _require_folder(database: Engine | Connection) -> VectorFolder:
     folder = find_folder(database)
     if folder is None:
-        raise VectorFileMissing("vectors are in files, and nobody named their folder here: use the command line")
+        raise VectorFilesUnusable("vectors are in files, and nobody named their folder here: use the command line")
     return folder
 
 

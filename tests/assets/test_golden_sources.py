@@ -302,7 +302,7 @@ def list_rows(engine: Engine, tables: Iterable[str], watch: Watch) -> dict[str, 
             " | ".join(
                 show(keys[name].get(value) if name in keys else value, digests)
                 for name, value in row.items()
-                if (name in keys and (table, name) != OWN_ID) or not name.endswith(("_id", "_at"))
+                if (name in keys and (table, name) != OWN_ID) or not name.endswith(("_id", "_at", "place"))
             )
             for row in found
         )

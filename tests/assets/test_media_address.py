@@ -141,6 +141,10 @@ def test_nothing_of_a_secret_reaches_the_database(engine: Engine, tmp_path: Path
         ("MEDIA_PRIVATE_NETWORKS", "10.0.0.0/8", "it is not valid JSON"),
         ("MEDIA_PRIVATE_NETWORKS", '["10.0.0.1/8"]', "not usable"),
         ("MEDIA_CACHE_GB", "0", "greater than 0"),
+        ("VECTORS", "lance", "'postgres' or 'files'"),
+        ("VECTORS_FOLDER", "https://host/vectors", "files cannot be written there: give a path, root://NAME/PATH"),
+        ("VECTORS_FOLDER", "s3://key:hunter2@bucket/vectors", "it holds a user or a password"),
+        ("VECTORS_FOLDER", "root://clips/../vectors", "files cannot be written there"),
     ],
 )
 def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str, wrong: str) -> None:
@@ -149,3 +153,21 @@ def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, name: str, va
         read_settings(MediaSettings)
     assert f"REELSIEVE_{name}" in str(caught.value)
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("folder", "place"),
+    [
+        ("", "/home/ada/reelsieve/vectors"),
+        ("/mnt/vectors", "/mnt/vectors"),
+        ("root://clips/of/frames", "/mnt/clips/of/frames"),
+        ("root://news/frames", "s3://bucket/news/frames"),
+        ("gs://bucket/frames", "gs://bucket/frames"),
+    ],
+)
+def test_vectors_have_a_folder_in_the_home_a_root_or_a_store(folder: str, place: str) -> None:
+    roots = {"clips": "/mnt/clips", "news": "s3://bucket/news/"}
+    settings = MediaSettings(home=Path("/home/ada/reelsieve"), media_roots=roots, vectors_folder=folder)
+    assert settings.vectors_place == place
+    with pytest.raises(SettingsError, match="media root other, which this machine does not have"):
+        _ = MediaSettings(vectors_folder="root://other/x").vectors_place

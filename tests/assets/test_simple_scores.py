@@ -42,7 +42,16 @@ from tests.assets.reporting import agree, rate, report_on
 from tests.assets.test_shard_thresholds import materialised
 from tests.assets.verifying import HashEncoder, make_sources, score_simply
 from tests.conftest import filled_template
-from tests.db.builders import add_reference, add_sample, add_video, change, change_text, make_dataset, set_scores
+from tests.db.builders import (
+    add_reference,
+    add_sample,
+    add_video,
+    change,
+    change_text,
+    make_dataset,
+    set_scores,
+    write_vectors_to,
+)
 
 WORDS = [
     "a",
@@ -111,8 +120,11 @@ def cosine(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
 # Values
 
 
-def test_both_are_those_of_brute_force(engine: Engine, clips: Dataset) -> None:
+@pytest.mark.parametrize("moved", [pytest.param(1e-6, id="postgres"), pytest.param(1e-3, id="files")])
+def test_both_are_those_of_brute_force(engine: Engine, clips: Dataset, tmp_path: Path, moved: float) -> None:
     encoder = HashEncoder()
+    if moved == 1e-3:
+        write_vectors_to(engine, tmp_path)
     score_simply(engine, clips, encoder)
     rows = rows_of(engine)
     for key, (kind, text, references) in texts_of(engine).items():
@@ -127,9 +139,10 @@ def test_both_are_those_of_brute_force(engine: Engine, clips: Dataset) -> None:
             assert (row.cosine, row.cosine_status) == (None, "not_applicable" if kind == "qa" else "empty_text")
             continue
         nearest = max(cosine(encoder.vector(text), encoder.vector(each)) for each in references)
-        assert row.cosine == pytest.approx(nearest, abs=1e-6)
+        assert row.cosine == pytest.approx(nearest, abs=moved)
         assert row.cosine_is_stale is row.words_in_common_is_stale is False
     assert rows["c1.0"].cosine_models is not None
+    assert any(tmp_path.iterdir()) == (moved == 1e-3)
 
 
 def test_the_stored_cosine_is_what_the_database_computes_on_the_fly(engine: Engine, clips: Dataset) -> None:

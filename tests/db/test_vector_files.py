@@ -16,7 +16,7 @@ from db.evidence.embeddings import load_text_vectors
 from db.evidence.frames import load_frames
 from db.evidence.models import register_model
 from db.evidence.search import list_nearest_captions
-from db.evidence.vector_files import FOLDER_OPTION, VectorFileMissing, VectorFolder, delete_unused_files, has_files
+from db.evidence.vector_files import FOLDER_OPTION, VectorFilesUnusable, VectorFolder, delete_unused_files, has_files
 from db.manifest.datasets import Dataset
 from db.manifest.removal import count_contents, delete_dataset
 from db.server.retention import delete_evidence, list_unneeded_evidence
@@ -143,14 +143,18 @@ def test_numbers_out_of_the_range_of_half_precision_stay_exact(engine: Engine, t
     assert sizes[0] + 1000 < sizes[1] == sizes[2], "four bytes a number instead of two"
 
 
-def test_a_file_that_is_gone_is_named_with_its_setting(engine: Engine, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_used_is_named_with_its_setting(engine: Engine, tmp_path: Path) -> None:
     model_id = new_model(write_vectors_to(engine, tmp_path))
     store_vectors(engine, model_id, ["a"], np.ones((1, 4), np.float32))
     engine.update_execution_options(**{FOLDER_OPTION: VectorFolder(str(tmp_path / "moved"), is_written=False)})
-    with pytest.raises(VectorFileMissing, match=r"file text/\d+/\w+\.parquet of .*moved.*REELSIEVE_VECTORS_FOLDER"):
+    with pytest.raises(VectorFilesUnusable, match=r"file text/\d+/\w+\.parquet of .*moved.*REELSIEVE_VECTORS_FOLDER"):
         load_text_vectors(engine, model_id, ["a"])
     store_vectors(engine, model_id, ["b"], np.ones((1, 4), np.float32))
     assert load_text_vectors(engine, model_id, ["b"])["b"].vector.tolist() == [1] * 4, "the database has new ones"
+    (tmp_path / "file").touch()
+    write_vectors_to(engine, tmp_path / "file")
+    with pytest.raises(VectorFilesUnusable, match=r"no vectors can be written to .*/file \(.*REELSIEVE_VECTORS_FOLDER"):
+        store_vectors(engine, model_id, ["c"], np.ones((1, 4), np.float32))
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.slow
 # What is known of texts, models and scorers belongs to no dataset.
 OF_NO_DATASET = {
     *("model", "scorer", "text_embedding", "entailment", "keyword_set", "chat_reply", "chat_call", "view_definition"),
+    "vector_file",
     *("selection", "selection_item", "selection_trial", "text_fact"),
 }
 METRICS = ["vcs", "ecs"]
