@@ -85,7 +85,7 @@ def read_json(done: Done) -> Any:
 @pytest.fixture(scope="module")
 def scored(run: Run, folder: Path) -> dict[str, Any]:
     """The answers of ingest and score on the manifest."""
-    ingested = read_json(run("ingest", str(folder), "--dataset", "cli", "--json"))
+    ingested = read_json(run("ingest", str(folder), "--dataset", "cli", "--workers", "2", "--json"))
     return {"ingest": ingested, "score": read_json(run("score", "--dataset", "cli", "--json"))}
 
 
