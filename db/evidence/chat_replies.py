@@ -8,11 +8,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
+from psycopg import sql
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import Engine
 
 from db.evidence.models import compute_fingerprint, register_model
 from db.schema import chat_call, chat_reply
+from db.server.bulk import copy_rows, upsert
+from db.server.engine import open_psycopg_transaction
+
+# Columns that a caller gives, and that its bulk writes fill.
+_REPLY = (
+    *("request_sha256", "model_id", "purpose", "outcome", "data", "reason"),
+    *("calls", "tokens_in", "tokens_out", "money"),
+)
+_CALL = tuple(column.name for column in chat_call.columns if column.name not in ("chat_call_id", "ended_at"))
 
 
 class _ModelIds:
@@ -68,9 +78,15 @@ class PostgresReplies:
 
         replies: columns of `chat_reply`, with the model's identity as "model" in place of its id.
         """
-        rows = [self._models.build_row(reply) for reply in replies]
+        # By key order: two runs that write the same rows then wait for each other instead of deadlocking.
+        ordered = sorted(replies, key=lambda reply: reply["request_sha256"])
+        rows = {reply["request_sha256"]: self._models.build_row(reply) for reply in ordered}
+        if not rows:
+            return
+        new = insert(chat_reply).values(list(rows.values()))
+        replaced = {name: new.excluded[name] for name in _REPLY[1:]} | {"created_at": sa.func.now()}
         with self._engine.begin() as connection:
-            _write_replies(connection, rows)
+            connection.execute(new.on_conflict_do_update(index_elements=["request_sha256"], set_=replaced))
 
 
 class PostgresLedger:
@@ -113,21 +129,12 @@ class PostgresImport:
             return {bytes(key) for key in connection.scalars(query)}
 
     def store(self, replies: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]]) -> None:
-        """Store replies and attempts in one transaction: see `PostgresReplies.store` and `PostgresLedger.record`."""
-        reply_rows = [self._models.build_row(reply) for reply in replies]
-        call_rows = [{**self._models.build_row(call), "run_id": self._run_id} for call in calls]
-        with self._engine.begin() as connection:
-            _write_replies(connection, reply_rows)
-            if call_rows:
-                connection.execute(sa.insert(chat_call), call_rows)
-
-
-def _write_replies(connection: Connection, replies: Sequence[Mapping[str, Any]]) -> None:
-    # By key order: two runs that write the same rows then wait for each other instead of deadlocking.
-    rows = {reply["request_sha256"]: reply for reply in sorted(replies, key=lambda reply: reply["request_sha256"])}
-    if not rows:
-        return
-    new = insert(chat_reply).values(list(rows.values()))
-    columns = ("model_id", "purpose", "outcome", "data", "reason", "calls", "tokens_in", "tokens_out", "money")
-    replaced = {name: new.excluded[name] for name in columns} | {"created_at": sa.func.now()}
-    connection.execute(new.on_conflict_do_update(index_elements=["request_sha256"], set_=replaced))
+        """Store many replies, one of each key, and attempts in one transaction: see `PostgresReplies.store` and
+        `PostgresLedger.record`.
+        """
+        rows = [tuple(map(self._models.build_row(reply).__getitem__, _REPLY)) for reply in replies]
+        run = {"run_id": self._run_id}
+        attempts = [tuple(map({**self._models.build_row(call), **run}.__getitem__, _CALL)) for call in calls]
+        with open_psycopg_transaction(self._engine) as connection:
+            upsert(connection, chat_reply, _REPLY, rows, compare=_REPLY[1:], touch=("created_at",))
+            copy_rows(connection, sql.Identifier("chat_call"), [chat_call.c[name] for name in _CALL], attempts)

@@ -76,6 +76,12 @@ class Loopback:
             return self._script(len(self.asked) - 1, body)
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # As many as may be in flight, as servers of models do; by default 5 wait, and further ones are lost for a second.
+    request_queue_size = 1024
+
+
 @contextmanager
 def loopback(script: Script) -> Generator[Loopback, None, None]:
     """Run a server with this script until the end of the block."""
@@ -93,8 +99,7 @@ def loopback(script: Script) -> Generator[Loopback, None, None]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), Handler)
     served.url = f"http://127.0.0.1:{server.server_port}/v1"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()

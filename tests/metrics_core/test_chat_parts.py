@@ -280,9 +280,12 @@ GOOD, SLOW, BUSY = Exchange(200, seconds=1.0), Exchange(200, seconds=2.5), Excha
         ([GOOD] * 8, 16),
         ([GOOD] * 24, 32),
         ([GOOD] * 10_000, 256),
-        # Slower answers hold it, and from then on it grows by one.
-        ([GOOD] * 8 + [SLOW] * 16, 16),
-        ([GOOD] * 8 + [SLOW] * 16 + [GOOD] * 16, 17),
+        # Slower answers lower it as far as to where it began, and from then on it grows by one.
+        ([GOOD] * 8 + [SLOW] * 16, 12),
+        ([GOOD] * 8 + [SLOW] * 16 + [GOOD] * 12, 13),
+        ([GOOD] * 8 + [SLOW] * (16 + 12 + 9), 8),
+        # In the end, the slower time is the usual one.
+        ([GOOD] * 8 + [SLOW] * (16 + 12 + 9 + 8 * 8), 12),
         # Overload halves it once for all that were in flight.
         ([GOOD] * 8 + [BUSY] * 16, 8),
         ([GOOD] * 8 + [BUSY] * 17, 4),

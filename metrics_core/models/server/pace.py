@@ -9,6 +9,8 @@ from metrics_core.models.server.answers import Exchange
 FIRST, MOST = 8, 256
 # Slower than this many times the fastest mean, answers come no sooner for being asked for earlier.
 _SLOWER = 2.0
+# The fastest mean may have been chance: after a slower round it counts for this many times as long.
+_AGING = 1.05
 # Statuses of a server that has too much to do.
 _OVERLOADED = frozenset({408, 429, 503})
 
@@ -29,8 +31,8 @@ class Pace:
 
     A round is as many answers as may be in flight. After a round whose answers took at most twice as long as those of
     the fastest round of their kind, the number doubles, and after the first setback it grows by 1. A slower round is a
-    setback. So is an attempt without an answer, or with the status 408, 429 or 503, which halves the number. After
-    that, as many attempts as were in flight halve nothing again.
+    setback: the number loses a quarter, but stays at 8 or more. So is an attempt without an answer, or with the status
+    408, 429 or 503, which halves the number. After that, as many attempts as were in flight halve nothing again.
 
     >>> pace = Pace()
     >>> for _ in range(8):
@@ -60,7 +62,8 @@ class Pace:
             mean = current.seconds / current.n
             current.fastest = min(current.fastest, mean)
             if mean > _SLOWER * current.fastest:
-                self._is_steady = True
+                self._is_steady, current.fastest = True, current.fastest * _AGING
+                self.limit = max(min(FIRST, self.limit), self.limit * 3 // 4)
             else:
                 self.limit = min(MOST, self.limit + (1 if self._is_steady else self.limit))
             current.n, current.seconds = 0, 0.0
