@@ -21,7 +21,7 @@ from db.schema.columns import (
 vector_file = declare_table(
     "vector_file",
     "A Parquet file of vectors of texts or frames by an encoder, in the folder of setting vectors_folder.",
-    id_column("file_id"),
+    id_column("file_id", "File of vectors; rows of text_embedding and frame_set point to it."),
     parent_column("model.model_id"),
     text_column("name", "Path of the file in its folder."),
     text_column("kind", "text, or frame."),
