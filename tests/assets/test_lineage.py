@@ -27,6 +27,7 @@ from tests.db.builders import (
 INGESTED = {table.name: table for table in (schema.sample, schema.reference, schema.video, schema.keypoint)}
 # Columns that Postgres checks: another value that it accepts.
 OTHER_VALUES = {
+    "identity": "etag",
     "kind": "qa",
     "status": "damaged",
     "segments": [{"start_s": 1.0, "end_s": 2.0}],
