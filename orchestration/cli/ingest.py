@@ -33,7 +33,9 @@ def ingest(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, max=64, help="Read new videos in so many processes, shared with other such commands."),
+        typer.Option(
+            min=1, max=64, help="Number of processes that read new videos; other such commands share the work."
+        ),
     ] = None,
     column: ColumnOption = None,
     dry_run: Annotated[
