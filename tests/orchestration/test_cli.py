@@ -384,7 +384,7 @@ def test_an_export_says_what_it_wrote_and_where_the_media_are(run: Run, scored: 
             f"1 row written to {tmp_path / form}",
             f"media addresses are relative to {tmp_path / 'videos'}",
         ]
-        assert "1 of 1 rows" in done.stderr
+        assert "1 of 1 row" in done.stderr
     (shard,) = (tmp_path / "webdataset").glob("*.tar")
     with tarfile.open(shard) as tar:
         media = tar.extractfile("000000001.avi")

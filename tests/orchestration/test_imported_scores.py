@@ -132,7 +132,8 @@ def test_a_changed_text_makes_them_stale(imported: Installation) -> None:
         assert run_command("ingest", str(imported.manifest), "--dataset", "mine").returncode == 0
         assert dict(answer(query)) == {"ok": 35, "stale": 1}
         done = run_command("select", "--dataset", "mine", "--by", "human_like", "--keep", "1")
-        assert "changed (human_like: 1): import human_like again by rs.import_scores first, or leave" in done.stderr
+        assert "1 human_like score of dataset 'mine' is stale, since its inputs have" in done.stderr
+        assert "import human_like again by rs.import_scores first, or leave" in done.stderr
         reason = "SELECT DISTINCT error FROM current_score WHERE metric = 'human_like' AND status = 'stale'"
         assert answer(reason) == [("its text changed since it was imported: import it again by rs.import_scores",)]
         dataset = require_dataset(get_installation().engine, "mine")
@@ -296,7 +297,7 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
             rs.import_scores(pd.DataFrame(columns, dtype=object), name, "mine")
         assert str(error.value).startswith(sentence)
     for source in ("\x00", "\ud800", " ", 5):
-        with pytest.raises(rs.ReelsieveError, match=r"^source .*(is not plain text|has a character|give a text)"):
+        with pytest.raises(rs.ReelsieveError, match=r"^source .*(is not plain text|has the character|give a text)"):
             rs.import_scores(pd.DataFrame(good), "extra", "mine", source=source)  # type: ignore[arg-type]  # on purpose
     with pytest.raises(rs.ReelsieveError, match="did you mean 'mine'"):
         rs.import_scores(pd.DataFrame(good), "extra", "minee")

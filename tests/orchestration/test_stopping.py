@@ -66,6 +66,8 @@ AT_A_TABLE = {
     "report": "report -d d --to FOLDER/page",
     "select": "select -d d --keep 0.5",
     "export": "export 1 --to FOLDER/best --format webdataset",
+    "requests export": "requests export d --metric judge --to FOLDER/requests",
+    "requests import": "requests import WRITTEN",
     "dataset holds": "dataset holds clip_00",
     "dataset drop": "dataset drop d --yes",
     "dataset list": "dataset list",
@@ -87,7 +89,12 @@ AT_A_TABLE = {
 STOPPED_ALWAYS = ("demo", "ingest", "score", "report", "sql", "ui", "look")
 ELSEWHERE = {"dagster", "dg", "init", "config", "config init", "db start", "db stop", "db restore"}
 # Where no table of data is read, that of the schema's revision is.
-TABLES = {"ui": "alembic_version", "db url": "alembic_version", "db migrate": "alembic_version"}
+TABLES = {
+    "requests import": "chat_call",
+    "ui": "alembic_version",
+    "db url": "alembic_version",
+    "db migrate": "alembic_version",
+}
 
 
 def names(command: Any, before: tuple[str, ...] = ()) -> Iterator[str]:
@@ -123,6 +130,14 @@ def home(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
 def number(request: pytest.FixtureRequest) -> int:
     """Either signal."""
     return int(request.param)
+
+
+def write_empty_requests(folder: Path) -> None:
+    """Write an export of no request, with a file for its answers."""
+    folder.mkdir()
+    (folder / "manifest.json").write_text('{"run_id": "export", "forms": [], "metric": "judge", "scorer": ""}')
+    for name in ("ids.jsonl", "answers-00001.jsonl"):
+        (folder / name).touch()
 
 
 @contextmanager
@@ -162,7 +177,9 @@ def test_every_command_is_stopped_here() -> None:
 )
 def test_a_command_that_waits_for_a_table(home: Home, tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
+    write_empty_requests(tmp_path / "written")
     texts = {
+        "WRITTEN": str(tmp_path / "written"),
         "MANIFEST": str(home.folder / "demo"),
         "TABLE_QUERY": "SELECT * FROM dataset",
         "FREE_PORT": str(free_port()),
@@ -170,7 +187,8 @@ def test_a_command_that_waits_for_a_table(home: Home, tmp_path: Path, name: str)
     arguments = [texts.get(each, each.replace("FOLDER", str(tmp_path / "empty"))) for each in AT_A_TABLE[name].split()]
     number = SIGNALS[[*AT_A_TABLE].index(name) % 2]
     with locked(home, TABLES.get(name, "dataset, selection, model")):
-        command = home.run(*arguments)
+        # Nothing answers there, and nothing is asked.
+        command = home.run(*arguments, REELSIEVE_JUDGE_MODEL="judge", REELSIEVE_JUDGE_URL="http://127.0.0.1:9/v1")
         waits(home, command)
         assert_ends(command, number)
     until(lambda: rows(home.url, "SELECT 1 FROM pg_locks WHERE NOT granted") == [], "the server has seen it end")
