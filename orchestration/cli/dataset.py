@@ -270,7 +270,8 @@ def drop_dataset(
     meant = f"the imported scores of {metric} from dataset {dataset}" if metric else f"dataset {dataset}"
     if not as_json:
         print_rows([{"goes": what, "rows": n} for what, n in going.items()], empty=f"nothing is in {meant}")
-        print_sentence(f"stays: {format_count(n_selections, 'frozen selection')}, and all files")
+        files = "the files of manifest, videos, reports and exports"
+        print_sentence(f"stays: {format_count(n_selections, 'frozen selection')}, and {files}")
         if n_selections and not metric:
             these = "the selection" if n_selections == 1 else "the selections"
             print_sentence(f"export {these} first: later exports lack references, durations and fields of the manifest")
