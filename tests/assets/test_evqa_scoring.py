@@ -328,7 +328,9 @@ def test_a_file_that_is_replaced_while_it_is_read_is_tried_again(bench: Bench) -
     preprocess = encoder.preprocess
 
     def replaces_the_file(pixels: NDArray[np.uint8]) -> Any:
-        write_clip(bench.folder / "videos" / "dark.avi", n_frames=15)
+        write_clip(bench.folder / "other.avi", n_frames=15)
+        # At once, so that no decoder meets half a file.
+        (bench.folder / "other.avi").replace(bench.folder / "videos" / "dark.avi")
         return preprocess(pixels)
 
     encoder.preprocess = replaces_the_file  # as another program would
