@@ -94,15 +94,12 @@ def store_text_vectors(engine: Engine, model_id: int, vectors: Mapping[str, Text
         _check_length(connection, model_id, len(next(iter(vectors.values())).vector))
         columns = ["model_id", "text_sha256", "embedding", "n_chunks", "file_id", "place"]
         pairs = zip(digests, vectors.values(), strict=True)
+        rows: list[tuple[object, ...]]
         if file is None:
-            return insert_missing(
-                connection,
-                text_embedding,
-                columns,
-                [(model_id, digest, Vector(vector), n, None, None) for digest, (vector, n) in pairs],
-            )
-        confirm_file(connection, file)
-        rows = [(model_id, digest, None, n, file.file_id, place) for place, (digest, (_, n)) in enumerate(pairs)]
+            rows = [(model_id, digest, Vector(vector), n, None, None) for digest, (vector, n) in pairs]
+        else:
+            confirm_file(connection, file)
+            rows = [(model_id, digest, None, n, file.file_id, place) for place, (digest, (_, n)) in enumerate(pairs)]
         return insert_missing(connection, text_embedding, columns, rows)
 
 

@@ -190,20 +190,21 @@ def read_places(
 
 def has_files(connection: Connection, model_id: int | None, kind: FileKind) -> bool:
     """Whether any vector of this sort and model is in a file."""
-    mine = sa.and_(vector_file.c.model_id == model_id, vector_file.c.kind == kind, vector_file.c.n_rows.is_not(None))
-    return bool(connection.scalar(sa.select(sa.exists().where(mine))))
+    return bool(connection.scalar(sa.select(sa.exists().where(*_match_files(model_id, kind)))))
 
 
 def scan_files(connection: Connection, model_id: int, kind: FileKind) -> Iterator[tuple[int, Columns]]:
     """Yield the id of every file of a sort and model with its columns, some thousand rows at a time."""
-    query = sa.select(vector_file.c.file_id, vector_file.c.name).order_by(vector_file.c.file_id)
-    query = query.where(
-        vector_file.c.model_id == model_id, vector_file.c.kind == kind, vector_file.c.n_rows.is_not(None)
-    )
-    for file_id, name in connection.execute(query).all():
+    query = sa.select(vector_file.c.file_id, vector_file.c.name).where(*_match_files(model_id, kind))
+    for file_id, name in connection.execute(query.order_by(vector_file.c.file_id)).all():
         with _require_folder(connection).open(name) as file:
             for group in range(file.num_row_groups):
                 yield file_id, _decode(file.read_row_group(group))
+
+
+def _match_files(model_id: int | None, kind: FileKind) -> Sequence[sa.ColumnElement[bool]]:
+    """Return the SQL conditions of a complete file of this sort and model."""
+    return vector_file.c.model_id == model_id, vector_file.c.kind == kind, vector_file.c.n_rows.is_not(None)
 
 
 def delete_unused_files(engine: Engine) -> int:

@@ -48,6 +48,7 @@ def export_requests(
 
     Requests with a stored answer are left out. After the import, the next round of a metric is exported again.
     """
+    from assets.words.text import format_count
     from orchestration.written_requests import write_requests
 
     (name,) = choose_metrics(installation, [metric])
@@ -59,10 +60,10 @@ def export_requests(
         return
     print_rows(rows, empty=f"nothing to ask: reelsieve score --dataset {dataset} --metric {name} needs no server")
     if rows:
-        n, files = sum(writer.n_by_file), len(writer.n_by_file)
+        written, files = format_count(sum(writer.n_by_file), "request"), format_count(len(writer.n_by_file), "file")
         print_sentence(
-            f"{n:,} request{'s' * (n != 1)} written to {to} in {files:,} file{'s' * (files != 1)}; next: write the "
-            f"answers to requests-00001.jsonl into answers-00001.jsonl, and so on, and reelsieve requests import {to}"
+            f"{written} written to {to} in {files}; next: write the answers to requests-00001.jsonl into "
+            f"answers-00001.jsonl, and so on, and reelsieve requests import {to}"
         )
 
 
@@ -80,6 +81,7 @@ def import_requests(
     from dataclasses import asdict
 
     from assets.models.answer_files import import_answers
+    from assets.words.text import format_count
     from orchestration.written_requests import explain_other_settings
 
     with show_progress() as tell:
@@ -88,7 +90,7 @@ def import_requests(
         print_json(asdict(found))
         return
     for trouble, (n, first) in found.troubles.items():
-        print_error(f"{n:,} line{'s' * (n != 1)} {trouble}; the first: {first}")
+        print_error(f"{format_count(n, 'line')} {trouble}; the first: {first}")
     if sentence := explain_other_settings(installation, found.about):
         print_error(sentence)
     rows = [{"outcome": outcome, "answers": n} for outcome, n in found.n_by_outcome.items()]
