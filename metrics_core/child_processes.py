@@ -5,9 +5,12 @@ may be somebody else's.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 # Parent folder of the packages: modules that `python -m` imports from there are our own.
 PACKAGES_FOLDER = Path(__file__).resolve().parents[1]
@@ -36,6 +39,20 @@ def build_child_environment(import_paths: Iterable[str] | None = None) -> dict[s
         # An empty entry means the current folder.
         "PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in paths if path),
     }
+
+
+def start_child(module: str, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+    """Start `python -m module` with these arguments, and return the process. It imports from the folders of this
+    process, except the current one, which may hold somebody's data. Ctrl-C reaches only this process, which then ends
+    the child. options: further ones of `subprocess.Popen`, such as pipes.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        env=build_child_environment(sys.path),
+        cwd=PACKAGES_FOLDER,
+        start_new_session=True,
+        **options,
+    )
 
 
 def build_user_environment() -> dict[str, str]:

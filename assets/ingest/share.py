@@ -32,7 +32,7 @@ from db.manifest.datasets import Dataset
 from db.manifest.store import IngestStore, open_ingest_store
 from db.server.engine import open_engine
 from db.server.leases import Leases
-from metrics_core.child_processes import PACKAGES_FOLDER, build_child_environment
+from metrics_core.child_processes import start_child
 
 # The most blocks of a table, since Postgres has room for some thousand leases; a block of one tar file may be so many
 # times larger than others.
@@ -132,14 +132,11 @@ def _start_helper(engine: Engine, dataset: Dataset, manifest: Manifest) -> Itera
         "folder": str(manifest.folder.resolve()),
         "columns": dict(manifest.columns),
     }
-    with subprocess.Popen(
-        [sys.executable, "-m", "assets.ingest.share"],
+    with start_child(
+        "assets.ingest.share",
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=build_child_environment(sys.path),
-        cwd=PACKAGES_FOLDER,
-        start_new_session=True,  # so that Ctrl-C reaches only the caller, which then ends the helper
         bufsize=0,  # nothing is left to be written to a helper that has ended
     ) as process:
         assert process.stdin is not None

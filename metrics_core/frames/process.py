@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from metrics_core.child_processes import PACKAGES_FOLDER, build_child_environment
+from metrics_core.child_processes import start_child
 from metrics_core.frames.messages import receive_message, send_message
 
 # Time to start Python and import NumPy on a busy machine. It does not count towards the time limit of a video.
@@ -38,17 +37,13 @@ class WorkerProcess:
         self._channel, child_end = socket.socketpair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed by close)
         with child_end:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "metrics_core.frames.worker", str(child_end.fileno())],
+            self._process = start_child(
+                "metrics_core.frames.worker",
+                str(child_end.fileno()),
                 pass_fds=[child_end.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
-                # The child imports from the folders of this process, except the current one, which may hold somebody's
-                # data.
-                env=build_child_environment(sys.path),
-                cwd=PACKAGES_FOLDER,
-                start_new_session=True,  # so that Ctrl-C reaches only the caller, which then ends the child
             )
         try:
             self._receive(START_TIMEOUT_S)
